@@ -6,7 +6,7 @@
 //!   `timeloom_wait`, `timeloom_intercepted`, and the names under which a vDSO exports its functions;
 //! - `time`, `poll` and others, for calls that newer architectures do not have;
 //! - `prctl` and `is_emulated`, for the emulated time-stamp counter;
-//! - `check_stack`, where the kernel does not look whether a signal fits onto it;
+//! - `frame`, where a signal's frame begins;
 //! - `AUDIT_ARCH`, by which a filter knows the architecture;
 //! - C's memory functions, which compilers take for granted. There is no C library
 //!   inside the image, and a loop would be compiled into a call of itself.

@@ -69,6 +69,7 @@ mod select;
 mod signal;
 mod sleep;
 mod socket;
+mod stack;
 mod stamps;
 mod sys;
 mod timerfd;

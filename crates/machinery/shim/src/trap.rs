@@ -3,11 +3,11 @@
 use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
-use crate::arch::{Context, check_stack};
+use crate::arch::Context;
 use crate::sys::syscall;
 use crate::{
     aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
-    sleep, socket, stamps, timerfd, wait,
+    sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -19,15 +19,16 @@ use crate::{
 ///
 /// # Safety
 /// Called by the kernel only.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn timeloom_handler(_: i32, info: *const SignalInfo, context: *mut Context) {
+#[cfg_attr(target_arch = "x86_64", unsafe(no_mangle))]
+#[cfg_attr(target_arch = "aarch64", unsafe(export_name = "timeloom_handler"))]
+unsafe extern "C" fn timeloom_trapped(_: i32, info: *const SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    // The information lies at the beginning of the frame.
-    check_stack(context, &raw const *info as usize);
-    if info.code == SYS_SECCOMP && info.errno == TRAP_MARK as i32 {
-        let call = info.call as usize;
-        let handler = handler_of(call);
+    let is_call = info.code == SYS_SECCOMP && info.errno == TRAP_MARK as i32;
+    let call = info.call as usize;
+    let handler = if is_call { handler_of(call) } else { None };
+    stack::check(handler, context, arch::frame(info, context));
+    if is_call {
         let keeps_signals_out = handler.is_some_and(|it| {
             it.only_reads_a_clock() || (it.waits_under_a_mask() && !is_native(it))
         });

@@ -134,3 +134,6 @@ fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
         bytes[(offset - base) as usize..][..8].copy_from_slice(&value.to_le_bytes());
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod stack_tests;

@@ -218,6 +218,28 @@ fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
     assert_eq!(world.session.explain_end(status), None);
 }
 
+/// Whatever room there is on a signal stack: a call that traps is answered, or the program
+/// ends and says why, and nothing is written below.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn nothing_is_written_below_a_signal_stack() {
+    let program = c_program("small_stack");
+    let world = World::new("stack-sizes", 1.0);
+    let (lines, status) = world
+        .start([program.as_os_str(), "sizes".as_ref()])
+        .finish();
+    assert_eq!(status, 0, "{lines:?}");
+    let count = |what: &str| lines.iter().filter(|line| line.ends_with(what)).count();
+    assert_eq!(count(" written below"), 0, "{lines:?}");
+    let [answered, ended, refused] = [" answered", " ended, and told", " ended by the kernel"];
+    assert!(
+        count(answered) > 10 && count(ended) > 10 && count(refused) > 10,
+        "{lines:?}"
+    );
+    let all = count(answered) + count(ended) + count(refused);
+    assert_eq!(all, lines.len(), "{lines:?}");
+}
+
 /// (Its program is x86's.)
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -7,12 +7,11 @@ mod fault;
 mod memory;
 mod old_calls;
 pub(crate) mod own_nr;
-mod stack;
 
 pub(crate) use fault::{is_emulated, prctl};
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
-pub(crate) use stack::check_stack;
 
+use crate::abi::SignalInfo;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
@@ -70,7 +69,22 @@ const _: () = {
     assert!(core::mem::offset_of!(Context, program_counter) == 440);
 };
 
+/// Where the frame of the signal begins that brought both.
+pub(crate) fn frame(info: &SignalInfo, _: &Context) -> usize {
+    &raw const *info as usize
+}
+
 impl Context {
+    /// Where the thread's alternate stack begins, and how large it is.
+    pub(crate) fn alternate_stack(&self) -> [usize; 2] {
+        [self.stack[0] as usize, self.stack[2] as usize]
+    }
+
+    /// The interrupted code's.
+    pub(crate) fn stack_pointer(&self) -> usize {
+        self.stack_pointer as usize
+    }
+
     /// The six arguments of the interrupted system call. The kernel has put the
     /// first back into x0 before it raised the signal.
     pub(crate) fn arguments(&self) -> [usize; 6] {

@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+mod entry;
 mod fault;
 #[cfg(timeloom_image)]
 mod memory;
@@ -13,6 +14,7 @@ pub(crate) use fault::is_emulated;
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use tsc::prctl;
 
+use crate::abi::SignalInfo;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
@@ -62,8 +64,11 @@ pub(crate) struct Context {
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
-/// The kernel ends a program whose alternate stack has no room for a signal.
-pub(crate) fn check_stack(_: &Context, _: usize) {}
+/// Where the frame of the signal begins that brought both.
+pub(crate) fn frame(_: &SignalInfo, context: &Context) -> usize {
+    // Before it lies the address to return to.
+    (&raw const *context as usize).wrapping_sub(size_of::<usize>())
+}
 
 impl Context {
     const R8: usize = 0;
@@ -74,9 +79,20 @@ impl Context {
     const RDX: usize = 12;
     const RAX: usize = 13;
     const RCX: usize = 14;
+    const RSP: usize = 15;
     const RIP: usize = 16;
     const ERROR: usize = 19;
     const TRAP: usize = 20;
+
+    /// Where the thread's alternate stack begins, and how large it is.
+    pub(crate) fn alternate_stack(&self) -> [usize; 2] {
+        [self.stack[0] as usize, self.stack[2] as usize]
+    }
+
+    /// The interrupted code's.
+    pub(crate) fn stack_pointer(&self) -> usize {
+        self.registers[Self::RSP] as usize
+    }
 
     /// The six arguments of the interrupted system call.
     pub(crate) fn arguments(&self) -> [usize; 6] {

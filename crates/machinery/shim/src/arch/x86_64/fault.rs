@@ -3,6 +3,7 @@
 
 use super::{Context, tsc};
 use crate::abi::SignalInfo;
+use crate::stack::LEAST_ROOM;
 
 /// Whether a fault was an instruction that reads the counter. Then it has been made.
 pub(crate) fn is_emulated(info: &SignalInfo, context: &mut Context) -> bool {
@@ -25,6 +26,14 @@ core::arch::global_asm!(
     "timeloom_intercepted:",
     "xor r8d, r8d",
     "1:",
+    // As in `entry.rs`.
+    "mov rax, rsp",
+    "sub rax, [rdx + 16]",
+    "cmp rax, [rdx + 32]",
+    "jae 3f",
+    "cmp rax, {least}",
+    "jb timeloom_no_room",
+    "3:",
     "mov rcx, [rsp]",
     "lea rax, [rip + timeloom_restorer]",
     "mov [rsp], rax",
@@ -48,4 +57,5 @@ core::arch::global_asm!(
     ".cfi_endproc",
     ".size timeloom_intercepted, . - timeloom_intercepted",
     ".popsection",
+    least = const LEAST_ROOM,
 );

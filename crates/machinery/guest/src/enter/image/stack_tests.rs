@@ -1,0 +1,187 @@
+//! How much of the stack the image takes, read out of its instructions.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use timeloom_calls::{Handler, calls};
+
+/// What a function has on the stack by itself, and whom it calls with that.
+#[derive(Default)]
+struct Function {
+    bytes: u64,
+    calls: Vec<String>,
+}
+
+type Functions = BTreeMap<String, Function>;
+
+fn objdump(arguments: &[&str]) -> String {
+    let output = Command::new("objdump")
+        .args(arguments)
+        .arg(concat!(env!("OUT_DIR"), "/image.so"))
+        .output()
+        .expect("binutils are there: the linker is of them");
+    assert!(output.status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+}
+
+/// What the words of the global offset table lead to: addresses of functions.
+fn table() -> BTreeMap<u64, u64> {
+    let row = |line: &str| -> Option<(u64, u64)> {
+        let (at, rest) = line.split_once(" R_X86_64_RELATIVE")?;
+        let (_, to) = rest.split_once("*ABS*+")?;
+        Some((hexadecimal(at)?, hexadecimal(to)?))
+    };
+    objdump(&["-R"]).lines().filter_map(row).collect()
+}
+
+fn functions() -> Functions {
+    let text = objdump(&["-d", "--no-show-raw-insn", "-M", "intel"]);
+    let header = |line: &str| -> Option<(u64, String)> {
+        let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
+        Some((hexadecimal(address)?, name.to_owned()))
+    };
+    let names: BTreeMap<u64, String> = text.lines().filter_map(header).collect();
+    let table = table();
+    let mut functions = Functions::new();
+    let mut at = String::new();
+    for line in text.lines() {
+        if let Some((_, name)) = header(line) {
+            at = name;
+            continue;
+        }
+        let Some((_, instruction)) = line.split_once(":\t") else {
+            continue;
+        };
+        let (what, operands) = instruction.trim().split_once(' ').unwrap_or_default();
+        let operands = operands.trim();
+        let function = functions.entry(at.clone()).or_default();
+        match what {
+            "push" => function.bytes += 8,
+            "sub" if operands.starts_with("rsp,") => {
+                function.bytes += hexadecimal(&operands[4..]).expect("a number");
+            }
+            // Through the table, at once or by a register: whoever is looked up is called.
+            "call" | "jmp" | "mov" | "lea" if operands.contains('#') => {
+                let (_, place) = operands.split_once('#').expect("it has one");
+                let place = place.split_whitespace().next().and_then(hexadecimal);
+                let place = place.expect("objdump says where");
+                let to = table.get(&place).copied().unwrap_or(place);
+                match names.get(&to) {
+                    // Given to the kernel, which calls it on a frame of its own.
+                    Some(name) if ENTRIES.contains(&name.as_str()) => {}
+                    Some(name) => function.calls.push(name.clone()),
+                    None => assert!(!matches!(what, "call" | "jmp"), "{at}: {instruction}"),
+                }
+            }
+            "call" if operands.contains('<') => {
+                let name = operands.split_once('<').map_or("", |(_, name)| name);
+                function.calls.push(name.trim_end_matches('>').to_owned());
+            }
+            "call" => assert!(!function.calls.is_empty(), "{at}: {instruction}"),
+            "jmp" if operands.contains('<') && !operands.contains('+') => {
+                let (_, name) = operands.split_once('<').expect("it has one");
+                let name = name.trim_end_matches('>');
+                if name != at && names.values().any(|other| other == name) {
+                    function.calls.push(name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    functions
+}
+
+/// Where the kernel enters.
+const ENTRIES: [&str; 5] = [
+    "timeloom_deferred",
+    "timeloom_handler",
+    "timeloom_intercepted",
+    "timeloom_intercepted_once",
+    "timeloom_restorer",
+];
+
+/// The most that a function takes with all that it calls.
+fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
+    assert!(!within.iter().any(|outer| outer == name), "{within:?}");
+    within.push(name.to_owned());
+    let Some(function) = functions.get(name) else {
+        panic!("{within:?}");
+    };
+    // What is put where a handler's frame would be (`arch/x86_64.rs` of the image).
+    let below = if name == "timeloom_wait" { 208 } else { 0 };
+    let inner = function.calls.iter();
+    let inner = inner.map(|callee| 8 + deepest(functions, callee, within));
+    let most = function.bytes + below + inner.max().unwrap_or(0);
+    within.pop();
+    most
+}
+
+/// `_ZN13timeloom_shim6socket6writev17h…E`: the last part before the hash.
+fn last_name(mangled: &str) -> Option<&str> {
+    let mut rest = mangled.strip_prefix("_ZN")?;
+    let mut last = None;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = rest[..digits].parse().ok()?;
+        let part = rest.get(digits..digits + length)?;
+        if length == 17 && part.starts_with('h') {
+            return last;
+        }
+        last = Some(part);
+        rest = &rest[digits + length..];
+    }
+}
+
+/// `RtSigaction` as `rt_sigaction`.
+fn in_snake_case(handler: Handler) -> String {
+    let mut text = String::new();
+    for letter in format!("{handler:?}").chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+#[test]
+fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
+    let functions = functions();
+    let handlers = calls().filter_map(|call| call.handler);
+    let mut by_name: BTreeMap<String, Handler> = handlers
+        .map(|handler| (in_snake_case(handler), handler))
+        .collect();
+    // Those that are called otherwise.
+    for (name, handler) in [
+        ("status", Handler::IpcStatus),
+        ("settime", Handler::TimerfdSettime),
+    ] {
+        by_name.insert(name.to_owned(), handler);
+    }
+    let outer = &functions["timeloom_trapped"];
+    let mut seen = 0;
+    let mut is_over = false;
+    for callee in &outer.calls {
+        let taken = outer.bytes + 8 + deepest(&functions, callee, &mut Vec::new());
+        let known = last_name(callee).and_then(|name| by_name.get(name));
+        seen += usize::from(known.is_some());
+        // Parts of those that have become parts of the dispatch wait.
+        let handler = known.copied().unwrap_or(Handler::Nanosleep);
+        let most = handler.stack_bytes() as u64;
+        println!("{callee}: {taken} of {most} bytes");
+        is_over |= taken > most;
+    }
+    assert!(!is_over);
+    assert!(seen > 30, "{seen} of the handlers were found");
+    // What the entries in assembly make sure of.
+    for (name, least) in [("timeloom_intercepted", 320), ("timeloom_trapped", 320)] {
+        let taken = functions[name].bytes;
+        assert!(taken <= least, "{name}: {taken} bytes");
+    }
+    let kept = deepest(&functions, "timeloom_decide", &mut Vec::new()) + 24;
+    assert!(kept <= 320, "{kept} bytes");
+}
