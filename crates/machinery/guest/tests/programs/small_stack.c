@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -51,7 +52,7 @@ static int ends[2];
 static void reads_a_clock(int signal) {
     (void)signal;
     struct timespec now;
-    syscall(228, CLOCK_MONOTONIC, &now);
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
 }
 static void sleeps(int signal) {
     (void)signal;
