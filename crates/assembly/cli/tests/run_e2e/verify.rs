@@ -358,7 +358,11 @@ time.sleep(9)
         // What passed for one who computes it has used; who polls has used none.
         let used_ns = line.strip_prefix("over ").and_then(|ns| ns.parse().ok());
         let used_ns: i64 = used_ns.unwrap_or_else(|| panic!("{line}"));
-        let [least, most] = if text == spin { [3_500_000, at_us * 1_000] } else { [0, 0] };
+        let [least, most] = if text == spin {
+            [3_500_000, at_us * 1_000]
+        } else {
+            [0, 0]
+        };
         assert!((least..=most).contains(&used_ns), "{at_us} us: {line}");
         assert!(number_before(&run.directory(), "order", " steps") >= 4);
         let name = said.split(' ').next().expect("the first word");
