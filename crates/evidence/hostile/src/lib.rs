@@ -24,9 +24,10 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its fuzzer and its seeds have too.
-pub const INPUTS: [(&str, Input); 24] = [
+pub const INPUTS: [(&str, Input); 25] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
+    ("bundle", scenarios::bundle),
     ("clock_page", timelines::clock_page),
     ("control_socket", guests::control_socket),
     ("foreign_page", timelines::foreign_page),

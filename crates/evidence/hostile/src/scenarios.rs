@@ -1,6 +1,8 @@
-//! Scenarios: the file, and what `--set` puts in its place.
+//! Scenarios: the file, what `--set` puts in its place, and bundles that it names.
 
-use timeloom_scenario::parse;
+use std::path::Path;
+
+use timeloom_scenario::{Bundle, parse};
 
 /// A scenario. What is accepted is written, and reads the same; what is not has a place
 /// and a reason.
@@ -23,5 +25,25 @@ pub(crate) fn scenario(input: &[u8]) {
             assert!(!errors.mistakes().is_empty());
             let (_, _) = (errors.to_string(), errors.render(true));
         }
+    }
+}
+
+/// The configuration of an OCI bundle. What is accepted runs a program as numbers, from an
+/// absolute directory, and sees what is mounted at absolute paths; what is not has a reason
+/// and a help.
+///
+/// Input: `config.json`.
+pub(crate) fn bundle(input: &[u8]) {
+    match Bundle::parse(input, Path::new("/bundle")) {
+        Ok(bundle) => {
+            let process = bundle.process.expect("a bundle runs something");
+            assert!(!process.args[0].is_empty() && process.cwd.is_absolute());
+            assert!(!process.user.to_string().starts_with(char::is_alphabetic));
+            assert!(process.env.keys().all(|name| !name.contains(['=', '\0'])));
+            let targets = bundle.mounts.iter().map(|mount| &mount.target);
+            let mut targets = targets.chain(&bundle.rooms);
+            assert!(targets.all(|target| target.is_absolute()));
+        }
+        Err(fault) => assert!(!fault.message.is_empty() && !fault.help.is_empty()),
     }
 }
