@@ -53,6 +53,7 @@ pub use machines::{Machines, pause_of_machines};
 pub use net::{NET_FIGURES, NET_GROUPS, TCP_LOSSES, net_figures, validate_tcp};
 pub use ptp::write_ptp_document;
 pub use stats::{median, percentile};
+pub use vm::vm_page;
 pub use worker::worker_main;
 
 /// A benchmark.
@@ -135,6 +136,8 @@ pub struct Options {
     /// Of [`Name::Net`], which takes long, only this group of figures
     /// ([`NET_GROUPS`]).
     pub only: Option<String>,
+    /// Of [`Name::Vm`], numbers of guests at once, ascending; none: the usual ones.
+    pub guests: Vec<usize>,
     /// Called with remarks for the user: what was left out and why.
     pub remark: fn(&str),
 }

@@ -45,8 +45,12 @@ struct Bench {
     #[arg(long, value_name = "NUMBER", requires = "hosts",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pauses: Option<u64>,
+    /// vm: so many guests at once, in turn [default: 1,2,4,8, with --quick 1,2]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
+          value_parser = clap::value_parser!(u64).range(1..=64))]
+    guests: Vec<u64>,
     /// ptp: also write the curves as a page with charts into this directory; pause with
-    /// --hosts: write table and charts there;
+    /// --hosts and vm: write table and charts there;
     /// net: measure the paper's figures instead, as tables and plots (minutes)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
@@ -104,6 +108,9 @@ impl Bench {
                     .map_err(|text| Failure::usage(format!("`{one}`: {text}")))?,
             ],
         };
+        if !self.guests.is_empty() && name != "vm" {
+            return Err(Failure::usage("--guests is of `vm`"));
+        }
         let options = self.options()?;
         if !self.json {
             say!("{TABLE_HEADER}");
@@ -122,7 +129,12 @@ impl Bench {
                 all.push(figure);
             })?;
         }
-        if let Some(directory) = self.figures {
+        if let (Some(directory), "vm") = (&self.figures, name.as_str()) {
+            let page = timeloom_bench::vm_page(&all);
+            let written = page.write(directory);
+            let failed = |error| Failure::run(format!("{}: {error}", directory.display()));
+            eprintln!("timeloom: {}", written.map_err(failed)?.page.display());
+        } else if let Some(directory) = self.figures {
             timeloom_bench::write_ptp_document(&directory, &all).map_err(|error| {
                 Failure::usage(format!("writing to {}: {error}", directory.display()))
             })?;
@@ -133,11 +145,15 @@ impl Bench {
 
 impl Bench {
     fn options(&self) -> Result<Options, Failure> {
+        let mut guests: Vec<usize> = self.guests.iter().map(|it| *it as usize).collect();
+        guests.sort_unstable();
+        guests.dedup();
         let own = std::env::current_exe()
             .map_err(|error| Failure::machine(format!("finding our own program: {error}")))?;
         Ok(Options {
             quick: self.quick,
             only: self.only.clone(),
+            guests,
             worker: vec![own.into_os_string(), "--worker".into()],
             remark: |text| eprintln!("timeloom: {text}"),
         })

@@ -97,6 +97,7 @@ fn options() -> Options {
     Options {
         quick: true,
         only: None,
+        guests: Vec::new(),
         worker: vec![own.into(), WORKER.into()],
         remark: |text| eprintln!("{text}"),
     }

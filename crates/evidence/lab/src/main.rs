@@ -104,6 +104,7 @@ impl Dvfs {
             let options = Options {
                 quick: true,
                 only: None,
+                guests: Vec::new(),
                 worker: Vec::new(),
                 remark: |text| eprintln!("timeloom: {text}"),
             };

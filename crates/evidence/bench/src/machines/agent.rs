@@ -127,6 +127,7 @@ impl Machine {
         let options = Options {
             quick: false,
             only: None,
+            guests: Vec::new(),
             worker: own_command(),
             remark: |text| eprintln!("{text}"),
         };

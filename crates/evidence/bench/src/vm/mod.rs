@@ -14,6 +14,7 @@ mod image;
 mod machine;
 mod mailbox;
 mod measure;
+mod sheet;
 mod source;
 
 use std::path::Path;
@@ -31,6 +32,8 @@ use crate::{Name, Options, cores};
 
 pub(crate) use guest::serve_guest;
 
+use crate::experiment::Experiment;
+
 use image::Parts;
 use machine::{Machine, Time};
 use mailbox::{Answering, Mailbox};
@@ -38,6 +41,15 @@ use measure::{CLOCKS, Cost, Sample, costs};
 use source::Source;
 
 use crate::shared::Shared;
+
+/// The figures of a run of [`Name::Vm`] as a page with charts.
+pub fn vm_page(figures: &[Figure]) -> Experiment {
+    Experiment {
+        // They were printed when they were measured.
+        rows: Vec::new(),
+        sheet: sheet::sheet(figures),
+    }
+}
 
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let Some(chronyd) = source::chronyd() else {
@@ -164,12 +176,12 @@ impl<'a> Bench<'a> {
     fn para_virtual(&mut self, guests: &Guests<'_>, scale: &CoreScale) -> Result<(), BenchError> {
         let directory = self.source.daemon.directory().clone();
         let mut machines = Vec::new();
-        for count in self
-            .options
-            .pick(&[1, 2][..], &[1, 2, 4, 8])
-            .iter()
-            .copied()
-        {
+        let usual = self.options.pick(&[1, 2][..], &[1, 2, 4, 8]);
+        let counts = match &self.options.guests[..] {
+            [] => usual,
+            asked => asked,
+        };
+        for &count in counts {
             if !fits(count - machines.len()) {
                 let what = format!("memory is short; {count} guests at once are left out");
                 (self.options.remark)(&what);
