@@ -18,8 +18,17 @@ use timeloom_time::{Duration, Instant, Wall};
 pub struct LineSettings {
     /// For how long after an edge further ones are bounce.
     pub debounce: Duration,
-    /// For how long the line may be other than those who drive it say.
+    /// For how long the line may be other than those who drive it say. A tenth of it, other
+    /// than its edges say.
     pub stuck: Duration,
+}
+
+impl LineSettings {
+    /// For how long a reading must stand against the edges, to be right: edges come by
+    /// threads of the kernel, which wait for a processor too.
+    const fn certain(&self) -> Duration {
+        Duration::from_ns(self.stuck.as_ns() / 10)
+    }
 }
 
 impl Default for LineSettings {
@@ -281,7 +290,7 @@ impl Line {
             _ => now,
         };
         self.doubt = Some((levels, since));
-        if now - since < CERTAIN || !agree {
+        if now - since < self.settings.certain() || !agree {
             return;
         }
         self.doubt = None;
@@ -311,7 +320,7 @@ impl Line {
         };
         let odd = if levels.rising != levels.falling {
             let differ_since = self.doubt.map_or(now, |(_, since)| since);
-            (now - differ_since >= CERTAIN).then_some((Fault::Differ(levels), true))
+            (now - differ_since >= self.settings.certain()).then_some((Fault::Differ(levels), true))
         } else {
             match (driven, levels.rising) {
                 (Some(false), true) => Some((Fault::StuckHigh, false)),
@@ -339,6 +348,3 @@ const LOOK_EVERY: Duration = Duration::from_ms(10);
 
 /// A rise within this span of a look may be of a pause that has not ended.
 const RECENT: Duration = Duration::from_ms(30);
-
-/// For how long a reading must stand against the edges, to be right.
-const CERTAIN: Duration = Duration::from_ms(20);

@@ -93,7 +93,7 @@ impl Bench {
     }
 
     fn rest(&mut self) {
-        self.now += Duration::from_ms(25);
+        self.now += Duration::from_ms(105);
         self.look();
     }
 
@@ -280,7 +280,8 @@ fn a_pause_that_somebody_drove_must_have_had_an_edge() {
     bench.line.pause_ended(true);
     bench.happen(Happens::Changes);
     bench.happen(Happens::Changes);
-    bench.rest();
+    bench.now += Duration::from_ms(5);
+    bench.look();
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.rest();

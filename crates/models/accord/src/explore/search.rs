@@ -50,6 +50,9 @@ pub(super) fn search(scope: Scope) -> Result<usize, String> {
             return Err(story(&format!("more than {MOST} states"), &path));
         }
         if path.len() < scope.depth && seen.insert(fingerprint(&next)) {
+            if seen.len().is_multiple_of(SAID_EVERY) {
+                eprintln!("{} states, {} deep", seen.len(), path.len());
+            }
             let visited = visit(next, &scope, &path)?;
             path.push(visited);
         }
@@ -129,6 +132,9 @@ impl Hasher for Already {
         self.0 = print as u64;
     }
 }
+
+/// A search that is broken off has said how far it came.
+const SAID_EVERY: usize = 1_000_000;
 
 /// More states than this are a mistake of the one who chose the scope.
 const MOST: usize = 400_000_000;
