@@ -14,8 +14,10 @@ fn main() -> ExitCode {
     Bench::parse().run().unwrap_or_else(Failure::report)
 }
 
-/// Measure this machine: medians of interleaved rounds, with their 5th and
-/// 95th percentile, and whether they reach the project's bars.
+/// Measure this machine: what time under control costs, beside the same without it
+///
+/// Figures are medians of interleaved rounds, with their 5th and 95th percentile, and
+/// whether they reach the project's bars.
 ///
 /// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline, vm; `all` runs
 /// every one.

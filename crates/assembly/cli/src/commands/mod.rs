@@ -84,8 +84,7 @@ enum Command {
     /// Give virtual machines the timelines of this machine
     #[command(subcommand)]
     Vm(vm::Vm),
-    /// Measure this machine: medians of interleaved rounds, with their 5th and 95th
-    /// percentile, and whether they reach the project's bars
+    /// Measure this machine: what time under control costs, beside the same without it
     Bench(Words),
     Ptp(ptp::Ptp),
     Completions(manual::Completions),
