@@ -330,6 +330,10 @@ impl Line {
         };
         let Some((fault, at_once)) = odd else {
             self.odd_since = None;
+            // That somebody drives it now does not let it go.
+            if self.fault == Some(Fault::StuckHigh) && levels.rising {
+                return;
+            }
             if levels.rising == levels.falling && self.fault.take().is_some() {
                 self.heard.push_back(Heard::Sound);
             }

@@ -149,7 +149,14 @@ impl Pins for GpioPins {
         if !self.inputs.wait_edge_event(within).map_err(failed)? {
             return Ok(None);
         }
-        let event = self.inputs.read_edge_event().map_err(failed)?;
+        // Room for one: gpiocdev 0.8's `read_edge_event` takes up to eight out of the
+        // kernel's queue and returns the first.
+        let mut room = vec![0; self.inputs.edge_event_u64_size()];
+        let read = self.inputs.read_edge_events_into_slice(&mut room);
+        let event = self
+            .inputs
+            .edge_event_from_slice(&room[..read.map_err(failed)?]);
+        let event = event.map_err(failed)?;
         Ok(Some(Edge {
             rising: event.kind == EdgeKind::Rising,
             at: Instant::from_ns(i64::try_from(event.timestamp_ns).unwrap_or(i64::MAX)),

@@ -227,6 +227,12 @@ fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     assert!(faults(&mut bench, levels, 39).is_empty());
     let stuck = [Heard::Fault(Fault::StuckHigh)];
     assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
+    // Somebody drives it and lets go: it is as stuck as before.
+    bench.line.others_drive(true);
+    assert!(faults(&mut bench, levels, 3).is_empty());
+    bench.line.others_drive(false);
+    assert!(faults(&mut bench, levels, 60).is_empty());
+    bench.heard.extend(stuck);
     bench.happen(Happens::Changes);
     let at = bench.now;
     bench.heard.retain(|heard| *heard != Heard::Fell(at));
