@@ -1,7 +1,7 @@
 """The datagrams by which the watch and the switch's controller speak: sealed with a key that both have.
 
-A datagram is ``VERB COUNT SEAL``: what is to be done or has been done, a number that only grows, and the HMAC-SHA256 over
-both. So nobody else can have a port cut off, and what was said before is not heard again.
+A datagram is ``VERB COUNT SEAL``: what is to be done or has been done, a number that only grows, and the HMAC-SHA256
+over both. So nobody else can have a port cut off, and what was said before is not heard again.
 """
 
 import hmac

@@ -8,8 +8,8 @@ reported must agree with what the substation and the storage measure, which the 
 is what steady loads and losses take. The feeder keeps it within a band, whatever wind and loads do: what is
 outside was not measured at this feeder now. One odd value is no alarm; ``--strikes`` of them in a row are.
 
-What it hears and computes it writes to the historian, so that it can be seen afterwards. With ``--key`` it also tells the
-switch's controller, and says so again until that answers that the liar is cut off.
+What it hears and computes it writes to the historian, so that it can be seen afterwards. With ``--key`` it also tells
+the switch's controller, and says so again until that answers that the liar is cut off.
 """
 
 import argparse

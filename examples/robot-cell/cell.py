@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from timeloom.messages import Envelope, Malformed
-from timeloom.seal import Seal, Unproved
+from timeloom.messages import Malformed, Seal, Unproved, read, write
 from timeloom.timeline import Binding, Degradation, Policy, Stamp, Status, Timeline, TimelineError
 
 SIDES = ("left", "right")
@@ -44,8 +43,8 @@ class Clock:
 class Post:
     """The timeline of one party, what it says to the others, and the last that it has heard of them.
 
-    A message is an envelope of :mod:`timeloom.messages`, sealed, in a datagram to each of the others. What is lost is
-    said again with the next beat: a stream would hold back all that comes after it. One thread does everything.
+    A message is one of :mod:`timeloom.messages`, sealed, in a datagram to each of the others. What is lost is said again
+    with the next beat: a stream would hold back all that comes after it. One thread does everything.
     """
 
     def __init__(self, who: str, others: list[str], plain: bool):
@@ -55,6 +54,8 @@ class Post:
         self._prefix = "plain" if plain else "cell"
         # The plain cell has no secret; its seal keeps nobody out.
         self._seal = Seal(bytes(32) if plain else key())
+        # Plain clocks cannot say when something was sent: there what was said before is taken once more.
+        self._since = None if plain else self.read()
         self._to = [(address, PORT) for address in others]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("0.0.0.0", PORT))
@@ -67,7 +68,7 @@ class Post:
 
     def say(self, topic: str, what: dict[str, Any], act_at_ns: int | None = None) -> None:
         body = json.dumps({"topic": topic} | what).encode()
-        data = self._seal.seal(self._prefix, Envelope(self.read(), act_at_ns, body).encode())
+        data = write(self._seal, self._prefix, self.read(), body, act_at_ns)
         for address in self._to:
             try:
                 self._socket.sendto(data, address)
@@ -85,19 +86,19 @@ class Post:
             except OSError:
                 continue
             try:
-                self._take(Envelope.decode(self._seal.open(self._prefix, data)))
+                _, act_at_ns, body = read(self._seal, self._prefix, data, self._since)
+                self._take(json.loads(body), act_at_ns or 0)
             except (Unproved, Malformed):
                 self.unproved += 1
 
-    def _take(self, envelope: Envelope) -> None:
+    def _take(self, what: dict[str, Any], act_at_ns: int) -> None:
         # Only who has the key can write it; what he writes is well formed.
-        what = json.loads(envelope.payload)
         what["heard_s"] = time.monotonic()
         topic = what.pop("topic")
         if topic == "beat":
             self.beat = what
         elif topic == "move":
-            latest_ns, act_at_ns = self.read().latest_ns, envelope.act_at_ns or 0
+            latest_ns = self.read().latest_ns
             self.moves.append((what, act_at_ns, latest_ns is not None and latest_ns <= act_at_ns))
         else:
             self.states[topic] = what

@@ -11,9 +11,8 @@ import uuid
 import pytest
 from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
 
-from timeloom.messages import Channel, Envelope, Malformed, Message
-from timeloom.seal import Seal, Unproved
-from timeloom.timeline import Order, Stamp, Status
+from timeloom.messages import Channel, Datagrams, Malformed, Message, Seal, Unproved, read, write
+from timeloom.timeline import Order, Stamp, Status, TimelineError
 
 
 def free_endpoint() -> str:
@@ -21,27 +20,30 @@ def free_endpoint() -> str:
         return "tcp/127.0.0.1:%d" % server.getsockname()[1]
 
 
-def test_envelopes_come_back_as_they_were() -> None:
+def test_messages_come_back_as_they_were() -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     for _ in range(200):
-        ends = sorted(chance.randrange(-(2**63), 2**63) for _ in range(3))
+        ends = sorted(chance.randrange(-(2**62), 2**62) for _ in range(3))
         identity = (chance.randrange(2**64), chance.randrange(2**64))
         stamp = Stamp(*identity, Status.OK, *ends) if chance.random() < 0.7 else Stamp(*identity, Status.DISRUPTED)
         act_at_ns = chance.choice([None, 0, -1, chance.randrange(-(2**63), 2**63)])
-        envelope = Envelope(stamp, act_at_ns, chance.randbytes(chance.randrange(20)))
-        back = Envelope.decode(envelope.encode())
-        assert (back.act_at_ns, back.payload) == (envelope.act_at_ns, envelope.payload), seed
-        assert repr(back.stamp) == repr(stamp) and back.encode() == envelope.encode(), seed
+        payload = chance.randbytes(chance.randrange(20))
+        data = write(None, "a", stamp, payload, act_at_ns)
+        sent, at_ns, body = read(None, "a", data)
+        assert (at_ns, body, repr(sent)) == (act_at_ns, payload, repr(stamp)), seed
+        assert (sent.timeline_high, sent.timeline_low) == identity, seed
+        assert write(None, "a", sent, body, at_ns) == data, seed
 
 
-def test_what_is_no_envelope_is_refused() -> None:
-    good = Envelope(Stamp(1, 2, Status.OK, 1, 2, 3), 4, b"x").encode()
+def test_what_is_no_message_is_refused() -> None:
+    good = write(None, "a", Stamp(1, 2, Status.OK, 1, 2, 3), b"x", 4)
     assert good[:8] == b"TLMS\x01\x03\x01\x00" and len(good) == 57
     inverted = good[:24] + good[40:48] + good[32:40] + good[24:32] + good[48:]
-    for bad in [b"", good[:55], b"XXXX" + good[4:], good[:4] + b"\x02" + good[5:], good[:5] + b"\xff" + good[6:], inverted]:
+    changed = [b"XXXX" + good[4:], good[:4] + b"\x02" + good[5:], good[:5] + b"\xff" + good[6:]]
+    for bad in [b"", good[:55], *changed, inverted]:
         with pytest.raises(Malformed):
-            Envelope.decode(bad)
+            read(None, "a", bad)
 
 
 def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -> None:  # noqa: F811
@@ -71,7 +73,7 @@ def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -
         assert message.payload == b"late" and not message.in_time
         # What is no message, or of another timeline, is dropped and counted.
         here._publisher("cell/valve").put(b"rubbish")
-        here._publisher("cell/valve").put(Envelope(Stamp(1, 2, Status.OK, 1, 2, 3), None, b"x").encode())
+        here._publisher("cell/valve").put(write(None, "", Stamp(1, 2, Status.OK, 1, 2, 3), b"x"))
         deadline = time.monotonic() + PATIENCE_S
         while there.dropped < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -90,19 +92,55 @@ def test_runs_with_other_prefixes_do_not_hear_each_other(daemon: Daemon) -> None
 
 
 def test_a_seal_holds_against_another_key_a_change_a_replay_and_another_name() -> None:
-    here, there = Seal(b"k" * 16), Seal(b"k" * 16)
-    first, second = here.seal("cell/move", b"one"), here.seal("cell/move", b"two")
-    assert there.open("cell/move", first) == b"one"
+    here, there, stamp = Seal(b"k" * 16), Seal(b"k" * 16), Stamp(1, 2, Status.OK, 10, 20, 30)
+    first, second = (write(here, "cell/move", stamp, said) for said in (b"one", b"two"))
+    assert read(there, "cell/move", first)[2] == b"one"
     for again in (first, first[:-1] + b"x", second[:30] + b"x" + second[31:], b"", second[:40]):
         with pytest.raises(Unproved):
-            there.open("cell/move", again)
+            read(there, "cell/move", again)
     with pytest.raises(Unproved):
-        there.open("cell/stop", second)
+        read(there, "cell/stop", second)
     with pytest.raises(Unproved):
-        Seal(b"x" * 16).open("cell/move", second)
-    assert there.open("cell/move", second) == b"two"
+        read(Seal(b"x" * 16), "cell/move", second)
+    assert read(there, "cell/move", second)[2] == b"two"
     with pytest.raises(ValueError, match="16 bytes"):
         Seal(b"short")
+    # Who begins anew does not take what was certainly said before.
+    third = write(here, "cell/move", stamp, b"three")
+    for since in (Stamp(1, 2, Status.OK, 31, 32, 33), Stamp(1, 2, Status.DISRUPTED)):
+        with pytest.raises(Unproved):
+            read(Seal(b"k" * 16), "cell/move", third, since)
+    assert read(Seal(b"k" * 16), "cell/move", third, Stamp(1, 2, Status.OK, 30, 31, 32))[2] == b"three"
+
+
+def test_datagrams_between_two_of_python(daemon: Daemon) -> None:  # noqa: F811
+    timeline, key = daemon.timeline, b"0123456789abcdef"
+    got: queue.Queue[tuple[Message, int]] = queue.Queue()
+    with Datagrams(timeline, "run", key=key) as here:
+        here.subscribe("cell/*", lambda message: got.put((message, truth_ns())), at_time=True)
+        peers = [f"127.0.0.1:{here.port}"]
+        with (
+            Datagrams(timeline, "run", peers=peers, key=key) as there,
+            Datagrams(timeline, "run", peers=peers) as rogue,
+        ):
+            rogue.publish("cell/move", b"forged")
+            due = truth_ns() + 100_000_000
+            sent = there.publish("cell/move", b"true", act_at_ns=due)
+            message, at = got.get(timeout=PATIENCE_S)
+            assert (message.key, message.payload, message.act_at_ns) == ("cell/move", b"true", due)
+            assert at >= due and message.acted.earliest_ns >= due and repr(message.sent) == repr(sent)
+            deadline = time.monotonic() + PATIENCE_S
+            while not here.unproved and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert (here.unproved, here.dropped) == (1, 0) and got.empty()
+            with pytest.raises(TimelineError, match="no key"):
+                there.publish("a//b", b"")
+        with pytest.raises(TimelineError, match="listen or peers"):
+            Datagrams(timeline, "run", peers=["localhost"])
+    with pytest.raises(TimelineError):
+        here.publish("cell/move", b"closed")
+    with pytest.raises(TimelineError):
+        here.subscribe("cell/move", print)
 
 
 def test_a_channel_with_a_key_hears_nobody_without_it(daemon: Daemon) -> None:  # noqa: F811

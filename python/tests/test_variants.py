@@ -1,4 +1,4 @@
-"""The programs of the variants of examples/ieee13: what the attacker makes of packets, and what the defence of frames."""
+"""The programs of the variants of examples/ieee13: what the attacker makes of packets, and the defence of frames."""
 
 from __future__ import annotations
 
@@ -114,12 +114,13 @@ def guarded(later) -> defence.GuardedSwitch:
 
 
 def claim(switch, port: int, sender: bytes, address: bytes, target=B) -> bytes:
-    frame = target + sender + b"\x08\x06" + defence.ARP_FRAME.pack(1, 0x0800, 6, 4, 2, sender, address, target, ADDRESS_B)
-    return switch.forward(port, frame)
+    said = defence.ARP_FRAME.pack(1, 0x0800, 6, 4, 2, sender, address, target, ADDRESS_B)
+    return switch.forward(port, target + sender + b"\x08\x06" + said)
 
 
 def alarm_frame(count: int, key=KEY, cut=0) -> bytes:
-    frame = defence.datagram(b"\xff" * 6, bytes([10, 0, 0, 255]), alarm.SWITCH_PORT, alarm.sealed(key, alarm.ALARM, count))
+    said = alarm.sealed(key, alarm.ALARM, count)
+    frame = defence.datagram(b"\xff" * 6, bytes([10, 0, 0, 255]), alarm.SWITCH_PORT, said)
     frame = frame[:6] + WATCH + frame[12:26] + ADDRESS_WATCH + frame[30:]
     return frame[: len(frame) - cut]
 

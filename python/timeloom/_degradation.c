@@ -3,7 +3,7 @@
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
-#include "_degradation.h"
+#include "_timeline.h"
 
 typedef struct {
     PyObject_HEAD

@@ -9,9 +9,9 @@
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
-#include "_degradation.h"
+#include "_timeline.h"
 
-static PyObject *error_type, *stamp_type, *binding_type, *timer_type;
+static PyObject *error_type, *stamp_type, *binding_type, *timer_type, *timeline_type;
 
 static PyObject *fail(int code)
 {
@@ -48,7 +48,7 @@ typedef struct {
     timeloom_stamp stamp;
 } Stamp;
 
-static PyObject *stamp_of(const timeloom_stamp *stamp)
+PyObject *timeline_stamp_of(const timeloom_stamp *stamp)
 {
     Stamp *made = PyObject_New(Stamp, (PyTypeObject *)stamp_type);
     if (made)
@@ -211,7 +211,7 @@ static void on_change(const timeloom_change *change, void *function)
 
 static PyObject *woken_of(const timeloom_woken *woken)
 {
-    PyObject *stamp = stamp_of(&woken->stamp);
+    PyObject *stamp = timeline_stamp_of(&woken->stamp);
     return stamp ? Py_BuildValue("(LLN)", (long long)woken->target_ns, (long long)woken->overshoot_ns, stamp) : NULL;
 }
 
@@ -356,6 +356,14 @@ typedef struct {
     timeloom_timeline *timeline;
 } Timeline;
 
+const timeloom_timeline *timeline_of(PyObject *object)
+{
+    if (PyObject_TypeCheck(object, (PyTypeObject *)timeline_type))
+        return ((Timeline *)object)->timeline;
+    PyErr_SetString(PyExc_TypeError, "a Timeline is wanted");
+    return NULL;
+}
+
 static PyObject *timeline_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"name", "directory", "page", "fd", NULL};
@@ -394,7 +402,7 @@ static PyObject *timeline_read(PyObject *self, PyObject *unused)
     (void)unused;
     timeloom_stamp stamp;
     int code = timeloom_read(((Timeline *)self)->timeline, &stamp);
-    return code == TIMELOOM_DONE ? stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
 }
 
 static PyObject *timeline_read_strict(PyObject *self, PyObject *unused)
@@ -402,7 +410,7 @@ static PyObject *timeline_read_strict(PyObject *self, PyObject *unused)
     (void)unused;
     timeloom_stamp stamp;
     int code = timeloom_read_strict(((Timeline *)self)->timeline, &stamp);
-    return code == TIMELOOM_DONE ? stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
 }
 
 static PyObject *timeline_event(PyObject *self, PyObject *unused)
@@ -413,7 +421,7 @@ static PyObject *timeline_event(PyObject *self, PyObject *unused)
     int code = timeloom_event(((Timeline *)self)->timeline, &ticks, &stamp);
     if (code != TIMELOOM_DONE)
         return fail(code);
-    return Py_BuildValue("(KN)", (unsigned long long)ticks, stamp_of(&stamp));
+    return Py_BuildValue("(KN)", (unsigned long long)ticks, timeline_stamp_of(&stamp));
 }
 
 static PyObject *timeline_convert(PyObject *self, PyObject *ticks)
@@ -426,7 +434,7 @@ static PyObject *timeline_convert(PyObject *self, PyObject *ticks)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_convert(((Timeline *)self)->timeline, count, &stamp);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
 }
 
 static PyObject *timeline_tai_offset(PyObject *self, void *unused)
@@ -577,7 +585,10 @@ static PyObject *status_text(PyObject *module, PyObject *number)
     return PyUnicode_FromString(timeloom_status_text((uint32_t)status));
 }
 
-static PyMethodDef functions[] = {{"status_text", status_text, METH_O, "A status in words."}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"status_text", status_text, METH_O, "A status in words."},
+                                  {"write", messages_write, METH_VARARGS, NULL},
+                                  {"open", messages_open, METH_VARARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "timeloom._timeline", "See timeloom.timeline.", -1, functions, NULL, NULL, NULL, NULL};
 
@@ -599,8 +610,9 @@ PyMODINIT_FUNC PyInit__timeline(void)
     error_type = PyErr_NewException("timeloom._timeline.Error", NULL, NULL);
     if (!error_type || PyModule_AddObjectRef(module, "Error", error_type) < 0
         || !(stamp_type = add(module, "Stamp", &stamp_spec)) || !(binding_type = add(module, "Binding", &binding_spec))
-        || !(timer_type = add(module, "Timer", &timer_spec)) || !add(module, "Timeline", &timeline_spec)
-        || !add(module, "Degradation", &degradation_spec)) {
+        || !(timer_type = add(module, "Timer", &timer_spec))
+        || !(timeline_type = add(module, "Timeline", &timeline_spec)) || !add(module, "Degradation", &degradation_spec)
+        || !(seal_type = add(module, "Seal", &seal_spec)) || !add(module, "Channel", &channel_spec)) {
         Py_DECREF(module);
         return NULL;
     }

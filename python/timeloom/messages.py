@@ -1,17 +1,18 @@
-"""Messages between programs that share a timeline: each carries when it was sent, as an interval, and may say when to act.
+"""Messages between programs that share a timeline: each says when it was sent, as an interval, and may say when to act.
 
-::
+By datagrams to peers that are named, as programs in Rust and C publish and subscribe too (``timeloom.h``)::
 
-    here = Channel(timeline, "run-7", listen="tcp/127.0.0.1:7447")
-    there = Channel(timeline, "run-7", connect=["tcp/127.0.0.1:7447"])
-    there.subscribe("valve", lambda message: print(message.payload), at_time=True)
-    here.publish("valve", b"open", act_at_ns=timeline.read().latest_ns + 50_000_000)
+    here = Datagrams(timeline, "run-7", listen="127.0.0.1:7447", key=key)
+    there = Datagrams(timeline, "run-7", peers=["127.0.0.1:7447"], key=key)
+    here.subscribe("valve", lambda message: print(message.payload), at_time=True)
+    there.publish("valve", b"open", act_at_ns=timeline.read().latest_ns + 50_000_000)
 
-Over Zenoh, as a peer with explicit endpoints: nothing is looked for by multicast or gossip, and no router is needed.
-Every run takes a prefix of its own, so that two on one machine do not hear each other. Whoever can reach the endpoint
-can speak, and is not heard by who has a ``key``: then every message is sealed with it (:mod:`timeloom.seal`).
+Or over Zenoh (:class:`Channel`, needs ``eclipse-zenoh``), as a peer with explicit endpoints, where nothing may be lost
+on the way or routers lie between.
 
-Needs ``eclipse-zenoh``.
+Every run takes a prefix of its own, so that two on one machine do not hear each other. Whoever can reach an endpoint
+can speak, and is not heard by who has a ``key``: then every message is sealed. The bytes of messages and seals are
+libtimeloom's; :func:`write` and :func:`read` give them to who has another transport.
 """
 
 from __future__ import annotations
@@ -19,59 +20,47 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import zenoh
+from timeloom import _timeline
+from timeloom._timeline import Seal
+from timeloom.timeline import ErrorCode, Order, Stamp, Timeline, TimelineError
 
-from timeloom.seal import Seal, Unproved
-from timeloom.timeline import Order, Stamp, Timeline
-
-#: Magic, version, flags, status, nothing; timeline high and low; earliest, estimate, latest, act at. Big-endian.
-_HEADER = struct.Struct(">4sBBBxQQqqqq")
-_MAGIC = b"TLMS"
-_VERSION = 1
-_BOUNDED, _ACT_AT = 1, 2
+__all__ = ["Channel", "Datagrams", "Malformed", "Message", "Seal", "Unproved", "read", "write"]
 
 
 class Malformed(Exception):
     """Bytes that are no message."""
 
 
-@dataclass(frozen=True)
-class Envelope:
-    """What travels: when it was sent, when to act on it if that matters, and what it says."""
+class Unproved(Exception):
+    """Not sealed with our key, changed on the way, said before, or from before we began."""
 
-    stamp: Stamp
-    act_at_ns: int | None
-    payload: bytes
 
-    def encode(self) -> bytes:
-        stamp = self.stamp
-        bounded = stamp.estimate_ns is not None
-        flags = (_BOUNDED if bounded else 0) | (_ACT_AT if self.act_at_ns is not None else 0)
-        ends = (stamp.earliest_ns, stamp.estimate_ns, stamp.latest_ns) if bounded else (0, 0, 0)
-        header = _HEADER.pack(
-            _MAGIC, _VERSION, flags, stamp.status, stamp.timeline_high, stamp.timeline_low, *ends, self.act_at_ns or 0
-        )
-        return header + self.payload
+def write(seal: Seal | None, name: str, sent: Stamp, payload: bytes, act_at_ns: int | None = None) -> bytes:
+    """The bytes of a message that is sent under ``name``; with a seal, of a sealed one."""
+    return _timeline.write(seal, name, sent, act_at_ns, payload)
 
-    @classmethod
-    def decode(cls, data: bytes) -> Envelope:
-        """Raises :class:`Malformed`."""
-        if len(data) < _HEADER.size:
-            raise Malformed(f"{len(data)} bytes are too few")
-        magic, version, flags, status, high, low, *ends, act_at_ns = _HEADER.unpack_from(data)
-        if magic != _MAGIC or version != _VERSION or flags & ~(_BOUNDED | _ACT_AT):
-            raise Malformed("another kind or version of message")
-        try:
-            stamp = Stamp(high, low, status, *ends) if flags & _BOUNDED else Stamp(high, low, status)
-        except ValueError as error:
-            raise Malformed(str(error)) from None
-        return cls(stamp, act_at_ns if flags & _ACT_AT else None, data[_HEADER.size :])
+
+def read(seal: Seal | None, name: str, data: bytes, since: Stamp | None = None) -> tuple[Stamp, int | None, bytes]:
+    """When a message was sent, when to act on it if that matters, and what it says.
+
+    ``since`` is a reading from before anything could have come. Of a sender that was not heard before under ``name``,
+    nothing is taken that it certainly sent earlier: else who begins anew would take what was said to one before.
+
+    Raises:
+        Malformed: the bytes are no message.
+        Unproved: it is not sealed with the same key, or not new. Each message can be read once.
+    """
+    try:
+        return _timeline.open(seal, name, data, since)
+    except TimelineError as error:
+        code, reason = error.args
+        kinds = {ErrorCode.UNPROVED: Unproved, ErrorCode.MALFORMED: Malformed}
+        raise kinds.get(code, TimelineError)(reason) from None
 
 
 @dataclass(frozen=True)
@@ -102,8 +91,61 @@ class Message:
         return Order(self.sent.compare(self.arrived))
 
 
+class Datagrams(_timeline.Channel):
+    """A place to publish and subscribe, by datagrams: what is lost on the way is lost.
+
+    Callbacks run in threads of the channel's.
+
+    Args:
+        timeline: by which messages are stamped, and acted on.
+        prefix: of all keys.
+        listen: ``HOST:PORT`` where messages come; port 0 takes a free one, which :attr:`port` tells.
+        peers: each as ``HOST:PORT``, to which is published.
+        key: 16 bytes or more that all have; without, nothing is sealed and everybody is believed.
+
+    Raises:
+        TimelineError: here and in all methods.
+    """
+
+    def __new__(
+        cls,
+        timeline: Timeline,
+        prefix: str,
+        *,
+        listen: str = "127.0.0.1:0",
+        peers: Sequence[str] = (),
+        key: bytes | None = None,
+    ) -> Datagrams:
+        return super().__new__(cls, timeline, prefix, listen, tuple(peers), key)
+
+    def publish(self, key: str, payload: bytes, act_at_ns: int | None = None) -> Stamp:
+        """Send to every peer; returns when it was sent, as the receivers will see it."""
+        return self._publish(key, payload, act_at_ns)
+
+    def subscribe(self, key: str, told: Callable[[Message], object], *, at_time: bool = False) -> None:
+        """Call ``told`` for each message under ``key`` (``*`` stands for one part, ``**`` for any number): as it comes,
+        or with ``at_time`` certainly not before its ``act_at_ns``, in that order."""
+        self._subscribe(key, at_time, lambda *fields: told(Message(*fields)))
+
+    @property
+    def unproved(self) -> int:
+        """Messages that were not sealed with our key, were changed, or were not new."""
+        return self._counts()[0]
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were none, or of another prefix or timeline."""
+        return self._counts()[1]
+
+    def __enter__(self) -> Datagrams:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Channel:
-    """A place to publish and subscribe. Callbacks run in threads of the channel's."""
+    """A place to publish and subscribe over Zenoh. Callbacks run in threads of the channel's."""
 
     def __init__(
         self,
@@ -114,6 +156,8 @@ class Channel:
         connect: Sequence[str] = (),
         key: bytes | None = None,
     ):
+        import zenoh  # not needed by who takes datagrams
+
         self.timeline = timeline
         self.prefix = prefix
         self._seal = None if key is None else Seal(key)
@@ -121,17 +165,17 @@ class Channel:
         self.unproved = 0
         #: Messages that were malformed, or of another timeline.
         self.dropped = 0
-        own = timeline.read()
+        own = self._since = timeline.read()
         self._id = (own.timeline_high, own.timeline_low)
         config = zenoh.Config()
-        for key, value in {
+        for setting, value in {
             "mode": "peer",
             "scouting/multicast/enabled": False,
             "scouting/gossip/enabled": False,
             "listen/endpoints": [listen] if listen else [],
             "connect/endpoints": list(connect),
         }.items():
-            config.insert_json5(key, json.dumps(value))
+            config.insert_json5(setting, json.dumps(value))
         self._session = zenoh.open(config)
         self._publishers: dict[str, zenoh.Publisher] = {}
         self._subscribers: list[object] = []
@@ -140,10 +184,7 @@ class Channel:
     def publish(self, key: str, payload: bytes, act_at_ns: int | None = None) -> Stamp:
         """Send; returns when it was sent, as the receivers will see it."""
         stamp = self.timeline.read()
-        data = Envelope(stamp, act_at_ns, payload).encode()
-        if self._seal is not None:
-            data = self._seal.seal(f"{self.prefix}/{key}", data)
-        self._publisher(key).put(data)
+        self._publisher(key).put(write(self._seal, f"{self.prefix}/{key}", stamp, payload, act_at_ns))
         return stamp
 
     def wait_for_subscriber(self, key: str, patience_s: float = 10.0) -> bool:
@@ -166,21 +207,18 @@ class Channel:
             now = self.timeline.read()
             try:
                 data = sample.payload.to_bytes()
-                if self._seal is not None:
-                    data = self._seal.open(str(sample.key_expr), data)
-                envelope = Envelope.decode(data)
+                stamp, act_at_ns, payload = read(self._seal, str(sample.key_expr), data, self._since)
             except Unproved:
                 self.unproved += 1
                 return
             except Malformed:
                 self.dropped += 1
                 return
-            stamp = envelope.stamp
             if (stamp.timeline_high, stamp.timeline_low) != self._id:
                 self.dropped += 1
                 return
             name = str(sample.key_expr).removeprefix(self.prefix + "/")
-            message = Message(name, envelope.payload, stamp, now, envelope.act_at_ns, now)
+            message = Message(name, payload, stamp, now, act_at_ns, now)
             if agenda is None or message.act_at_ns is None:
                 told(message)
             else:

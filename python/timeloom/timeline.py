@@ -66,6 +66,8 @@ class ErrorCode(IntEnum):
     DAEMON_FAILED = -6
     OTHER_TIMELINE = -7
     SYSTEM = -8
+    UNPROVED = -11
+    MALFORMED = -12
 
 
 class Woken(NamedTuple):

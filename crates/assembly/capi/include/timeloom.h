@@ -1,5 +1,5 @@
-/* Timeloom's timelines: a time that says how far it may be from true. And holds: a testbed
- * that stands while a program outside of it computes (at the end).
+/* Timeloom's timelines: a time that says how far it may be from true. Messages that carry it.
+ * And holds: a testbed that stands while a program outside of it computes (at the end).
  *
  * For C11 and later and C++11 and later. Link with -ltimeloom.
  *
@@ -34,7 +34,9 @@ enum timeloom_error {
     TIMELOOM_OTHER_TIMELINE = -7, /* stamps of different timelines do not compare */
     TIMELOOM_SYSTEM = -8,         /* no thread could be made, or the like */
     TIMELOOM_NO_SESSION = -9,     /* no session of this name, or several and none was named */
-    TIMELOOM_REFUSED_HOLD = -10   /* the session has no pause bus, is not ready, or is stuck */
+    TIMELOOM_REFUSED_HOLD = -10,  /* the session has no pause bus, is not ready, or is stuck */
+    TIMELOOM_UNPROVED = -11,      /* a message not sealed with our key, changed, or said before */
+    TIMELOOM_MALFORMED = -12      /* bytes that are no message */
 };
 
 enum timeloom_status {
@@ -114,16 +116,48 @@ typedef struct timeloom_policy {
     int64_t blind_after_ns;      /* longest time without a reading */
 } timeloom_policy;
 
+/* What travels with a message. */
+typedef struct timeloom_envelope {
+    timeloom_stamp sent;    /* when, by its sender's reading */
+    int64_t act_at_ns;      /* when to act on it, if `acts` is not 0 */
+    uint64_t acts;
+    const uint8_t *payload; /* what it says; may be NULL when that is nothing */
+    size_t payload_bytes;
+} timeloom_envelope;
+
+/* A message that has arrived; it lives during the call only. */
+typedef struct timeloom_message {
+    timeloom_envelope envelope;
+    timeloom_stamp arrived;     /* when, by our reading */
+    timeloom_stamp acted;       /* what was read before the call */
+    uint64_t in_time;           /* not 0: it certainly arrived before its time to act, or has none */
+    const char *key;            /* without the channel's prefix */
+} timeloom_message;
+
+/* Where a channel is, to whom it speaks, and with which key (NULL and 0 for none). */
+typedef struct timeloom_place {
+    const char *listen;         /* as in "0.0.0.0:7447"; port 0 takes a free one */
+    const char *const *peers;
+    size_t peer_count;
+    const void *key;            /* 16 bytes or more */
+    size_t key_bytes;
+} timeloom_place;
+
 typedef struct timeloom_timeline timeloom_timeline;
 typedef struct timeloom_binding timeloom_binding;
 typedef struct timeloom_timer timeloom_timer;
 typedef struct timeloom_degradation timeloom_degradation;
 typedef struct timeloom_held timeloom_held;
+typedef struct timeloom_seal timeloom_seal;
+typedef struct timeloom_channel timeloom_channel;
 
 /* Called from a thread of the library's. */
 typedef void (*timeloom_on_change)(const timeloom_change *change, void *context);
 /* `result` is TIMELOOM_DONE, or why the timer has ended: then `woken` is NULL. */
 typedef void (*timeloom_on_timer)(int result, const timeloom_woken *woken, void *context);
+
+/* Called from threads of the channel's, with `at_time` from another than without. */
+typedef void (*timeloom_on_message)(const timeloom_message *message, void *context);
 
 /* What went wrong last in this thread, for people; "" at first. Valid until the
  * next call in this thread. */
@@ -214,6 +248,44 @@ int timeloom_degradation_next_wake(const timeloom_degradation *degradation, int6
 /* Why the mode in force was entered, in words, cut to `size` bytes with the zero. */
 int timeloom_degradation_reason(const timeloom_degradation *degradation, char *text, size_t size);
 
+/* Messages between programs that share a timeline: each says when it was sent, as an interval,
+ * and may say when to act on it. A channel sends to each of its peers, by datagrams: what is
+ * lost is lost. Nobody is looked for. Every run takes a `prefix` of its own. With a key messages
+ * are sealed by HMAC-SHA256: what is not, is changed or was said before is not taken, nor is what
+ * a new sender certainly sent before this channel was opened. A seal hides nothing. */
+int timeloom_channel_open(const timeloom_timeline *timeline, const char *prefix,
+                          const timeloom_place *place, timeloom_channel **channel);
+/* Drops what still waits for its time. Waits for a call under way: not to be called from one. */
+void timeloom_channel_close(timeloom_channel *channel);
+int timeloom_channel_port(const timeloom_channel *channel, uint16_t *port);
+/* Sends; `act_at_ns` may be NULL, and `sent`, which becomes what receivers will see. */
+int timeloom_channel_publish(const timeloom_channel *channel, const char *key, const void *payload,
+                             size_t payload_bytes, const int64_t *act_at_ns, timeloom_stamp *sent);
+/* Keys have parts with `/` between; in `pattern` `*` stands for one part and `**` for any number.
+ * Told as messages come; with `at_time` not 0 certainly not before their time to act, in its
+ * order. All who subscribe are told, until the channel is closed. */
+int timeloom_channel_subscribe(const timeloom_channel *channel, const char *pattern, int at_time,
+                               timeloom_on_message told, void *context);
+/* How many messages were not taken (both may be NULL): `unproved` as with TIMELOOM_UNPROVED;
+ * `dropped` were none, or of another prefix or timeline. */
+int timeloom_channel_counts(const timeloom_channel *channel, uint64_t *unproved, uint64_t *dropped);
+
+/* Without a channel, for who has a transport of his own: the bytes of a message under `name`,
+ * and back. A message takes up to TIMELOOM_MESSAGE_OVERHEAD bytes more than its payload;
+ * `message_bytes` becomes how many there are, or would be with TIMELOOM_BAD_ARGUMENT for want
+ * of `room`. `seal` may be NULL. A seal remembers what it has opened. */
+#define TIMELOOM_MESSAGE_OVERHEAD 116
+int timeloom_seal_new(const void *key, size_t key_bytes, timeloom_seal **seal);
+void timeloom_seal_free(timeloom_seal *seal);
+int timeloom_message_write(const timeloom_seal *seal, const char *name,
+                           const timeloom_envelope *envelope, void *message, size_t room,
+                           size_t *message_bytes);
+/* `since` (may be NULL) is a reading from before anything could have come: what a new sender
+ * certainly sent before it is unproved. `envelope` points into `message`. */
+int timeloom_message_open(const timeloom_seal *seal, const char *name, const void *message,
+                          size_t message_bytes, const timeloom_stamp *since,
+                          timeloom_envelope *envelope);
+
 /* Holds a run, or all machines of a pause bus, beside others that do: it stands when this
  * returns, at the virtual instant `at_ns` since it began (may be NULL), until the last has
  * let go. `session` is its name; NULL will do when only one runs. `reason` goes into the
@@ -239,6 +311,10 @@ TIMELOOM_SAME(sizeof(timeloom_woken) == 64);
 TIMELOOM_SAME(offsetof(timeloom_woken, stamp) == 16);
 TIMELOOM_SAME(sizeof(timeloom_schedule) == 24);
 TIMELOOM_SAME(offsetof(timeloom_change, reason) == 24);
+TIMELOOM_SAME(sizeof(timeloom_envelope) == 64 + 2 * sizeof(size_t));
+TIMELOOM_SAME(offsetof(timeloom_envelope, payload) == 64);
+TIMELOOM_SAME(offsetof(timeloom_message, arrived) == 64 + 2 * sizeof(size_t));
+TIMELOOM_SAME(sizeof(timeloom_place) == 5 * sizeof(size_t));
 TIMELOOM_SAME(sizeof(timeloom_policy) == 72);
 TIMELOOM_SAME(offsetof(timeloom_policy, hold_for_ns) == 48);
 #undef TIMELOOM_SAME

@@ -23,6 +23,8 @@ pub(crate) enum Code {
     System = -8,
     NoSession = -9,
     RefusedHold = -10,
+    Unproved = -11,
+    Malformed = -12,
 }
 
 thread_local! {

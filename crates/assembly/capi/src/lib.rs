@@ -1,4 +1,4 @@
-//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C, and holds. The interface
+//! `libtimeloom`: the verbs of `timeloom-timeline-client` for C, messages, and holds. The interface
 //! and its promises are in `include/timeloom.h`; here is nothing but translation.
 //!
 //! Every pointer from a caller is checked for NULL and otherwise believed, as C
@@ -6,9 +6,11 @@
 //! callback is C's.
 
 mod bindings;
+mod channels;
 mod degradation;
 mod errors;
 mod holds;
+mod messages;
 mod timelines;
 mod timers;
 mod types;

@@ -68,6 +68,41 @@ pub(crate) struct CPolicy {
     pub(crate) blind_after_ns: i64,
 }
 
+/// `timeloom_envelope`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CEnvelope {
+    pub(crate) sent: CStamp,
+    pub(crate) act_at_ns: i64,
+    pub(crate) acts: u64,
+    pub(crate) payload: *const u8,
+    pub(crate) payload_bytes: usize,
+}
+
+/// `timeloom_message`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CMessage {
+    pub(crate) envelope: CEnvelope,
+    pub(crate) arrived: CStamp,
+    pub(crate) acted: CStamp,
+    pub(crate) in_time: u64,
+    pub(crate) key: *const c_char,
+}
+
+/// `timeloom_place`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct CPlace {
+    pub(crate) listen: *const c_char,
+    pub(crate) peers: *const *const c_char,
+    pub(crate) peer_count: usize,
+    pub(crate) key: *const c_void,
+    pub(crate) key_bytes: usize,
+}
+
+/// `timeloom_on_message`.
+pub(crate) type OnMessage = unsafe extern "C" fn(*const CMessage, *mut c_void);
 /// `timeloom_on_change`.
 pub(crate) type OnChange = unsafe extern "C" fn(*const CChange, *mut c_void);
 /// `timeloom_on_timer`.
@@ -80,6 +115,8 @@ pub(crate) struct Context(pub(crate) *mut c_void);
 // SAFETY: we never look behind it; that its callback may use it in the library's
 // thread is in the header.
 unsafe impl Send for Context {}
+// SAFETY: as above; a channel's threads share it.
+unsafe impl Sync for Context {}
 
 impl Context {
     /// A method, so that a closure takes the whole context and not its field.
@@ -180,5 +217,9 @@ const _: () = assert!(size_of::<CWoken>() == 64);
 const _: () = assert!(offset_of!(CWoken, stamp) == 16);
 const _: () = assert!(size_of::<CSchedule>() == 24);
 const _: () = assert!(offset_of!(CChange, reason) == 24);
+const _: () = assert!(size_of::<CEnvelope>() == 64 + 2 * size_of::<usize>());
+const _: () = assert!(offset_of!(CEnvelope, payload) == 64);
+const _: () = assert!(offset_of!(CMessage, arrived) == 64 + 2 * size_of::<usize>());
+const _: () = assert!(size_of::<CPlace>() == 5 * size_of::<usize>());
 const _: () = assert!(size_of::<CPolicy>() == 72);
 const _: () = assert!(offset_of!(CPolicy, hold_for_ns) == 48);

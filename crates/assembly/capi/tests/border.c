@@ -12,6 +12,74 @@
         }                                                                                         \
     } while (0)
 
+/* Messages, and the channels that carry them. */
+static int careless_with_messages(const timeloom_timeline *timeline, const timeloom_stamp *now)
+{
+    timeloom_seal *seal = NULL, *other = NULL;
+    timeloom_channel *channel = NULL;
+    timeloom_envelope envelope = {*now, 5, 1, (const uint8_t *)"said", 4}, back;
+    char bytes[4 + TIMELOOM_MESSAGE_OVERHEAD];
+    size_t length = 0;
+    EXPECT(timeloom_seal_new(NULL, 16, &seal), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_seal_new("fifteen bytes..", 15, &seal), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_seal_new("sixteen bytes...", 16, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_seal_new("sixteen bytes...", 16, &seal), TIMELOOM_DONE);
+    EXPECT(timeloom_seal_new("sixteen bytes...", 16, &other), TIMELOOM_DONE);
+    EXPECT(timeloom_message_write(seal, NULL, &envelope, bytes, sizeof bytes, &length), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_write(seal, "a", NULL, bytes, sizeof bytes, &length), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_write(seal, "a", &envelope, NULL, sizeof bytes, &length), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_write(seal, "a", &envelope, bytes, sizeof bytes, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_write(seal, "a", &envelope, bytes, sizeof bytes - 1, &length), TIMELOOM_BAD_ARGUMENT);
+    EXPECT((int)length, (int)sizeof bytes);
+    EXPECT(timeloom_message_write(seal, "a", &envelope, bytes, sizeof bytes, &length), TIMELOOM_DONE);
+    EXPECT(timeloom_message_open(other, NULL, bytes, length, NULL, &back), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_open(other, "a", NULL, length, NULL, &back), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_open(other, "a", bytes, length, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_message_open(NULL, "a", bytes, length, NULL, &back), TIMELOOM_MALFORMED);
+    EXPECT(timeloom_message_open(other, "b", bytes, length, NULL, &back), TIMELOOM_UNPROVED);
+    EXPECT(timeloom_message_open(other, "a", bytes, length - 1, NULL, &back), TIMELOOM_UNPROVED);
+    EXPECT(timeloom_message_open(other, "a", bytes, length, now, &back), TIMELOOM_DONE);
+    EXPECT(back.payload_bytes == 4 && !memcmp(back.payload, "said", 4) && back.acts && back.act_at_ns == 5, 1);
+    EXPECT(timeloom_message_open(other, "a", bytes, length, now, &back), TIMELOOM_UNPROVED);
+    timeloom_seal_free(seal);
+    timeloom_seal_free(other);
+    timeloom_seal_free(NULL);
+
+    const char *nobody[] = {NULL};
+    timeloom_place place = {"127.0.0.1:0", nobody, 1, NULL, 0};
+    uint16_t port = 0;
+    EXPECT(timeloom_channel_open(timeline, "run", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    place.peers = NULL;
+    EXPECT(timeloom_channel_open(timeline, "run", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    place.peer_count = 0;
+    EXPECT(timeloom_channel_open(NULL, "run", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_open(timeline, NULL, &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_open(timeline, "a//b", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_open(timeline, "run", NULL, &channel), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_open(timeline, "run", &place, NULL), TIMELOOM_BAD_ARGUMENT);
+    place.key_bytes = 16;
+    EXPECT(timeloom_channel_open(timeline, "run", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    place.key_bytes = 0;
+    place.listen = "nowhere";
+    EXPECT(timeloom_channel_open(timeline, "run", &place, &channel), TIMELOOM_BAD_ARGUMENT);
+    place.listen = "127.0.0.1:0";
+    EXPECT(timeloom_channel_open(timeline, "run", &place, &channel), TIMELOOM_DONE);
+    EXPECT(timeloom_channel_publish(NULL, "a", "", 0, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_publish(channel, NULL, "", 0, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_publish(channel, "a", NULL, 1, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_publish(channel, "*", "", 0, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_publish(channel, "a", NULL, 0, NULL, NULL), TIMELOOM_DONE);
+    EXPECT(timeloom_channel_subscribe(channel, "a", 1, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_counts(NULL, NULL, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_counts(channel, NULL, NULL), TIMELOOM_DONE);
+    EXPECT(timeloom_channel_port(channel, NULL), TIMELOOM_BAD_ARGUMENT);
+    EXPECT(timeloom_channel_port(channel, &port), TIMELOOM_DONE);
+    EXPECT(port != 0, 1);
+    timeloom_channel_close(channel);
+    timeloom_channel_close(NULL);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     timeloom_timeline *timeline = NULL, *page = NULL;
@@ -118,6 +186,8 @@ int main(int argc, char **argv)
     EXPECT((int)mode, TIMELOOM_STOPPED);
     timeloom_degradation_free(machine);
     timeloom_degradation_free(NULL);
+    EXPECT(timeloom_read(timeline, &stamp), TIMELOOM_DONE);
+    EXPECT(careless_with_messages(timeline, &stamp), 0);
     timeloom_held *held = NULL;
     EXPECT(timeloom_hold("nobody", NULL, &held, NULL), TIMELOOM_BAD_ARGUMENT);
     EXPECT(timeloom_hold("\xff", "why", &held, NULL), TIMELOOM_BAD_ARGUMENT);

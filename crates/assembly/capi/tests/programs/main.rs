@@ -1,13 +1,15 @@
 //! C and C++ programs against `libtimeloom` and a daemon: the examples as they
 //! stand, and one that does everything wrong.
 
+mod messages;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use timeloom_timeline::config::DaemonConfig;
-use timeloom_timeline::serve;
+use timeloom_timeline::{Daemon, serve};
 
 /// Where `libtimeloom` lies, which the build made with the tests.
 fn library() -> PathBuf {
@@ -38,8 +40,8 @@ fn compile(compiler: &str, options: &[&str], source: &Path, into: &Path) -> Path
     program
 }
 
-/// Runs a program beside a daemon that keeps the timeline `cell` and is in step.
-fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
+/// A daemon that keeps the timeline `cell` there and is in step.
+fn timeline_of(directory: &Path) -> Daemon {
     let mut config: DaemonConfig = toml::from_str(
         "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\n\
          poll = { shortest = \"20 ms\", longest = \"100 ms\" }\n\
@@ -55,6 +57,12 @@ fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
         assert!(std::time::Instant::now() < deadline, "never synchronised");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+    daemon
+}
+
+/// Runs a program beside such a daemon.
+fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
+    let daemon = timeline_of(directory);
     let output = Command::new(program)
         .args(arguments)
         .env("TIMELOOM_TIMELINES", directory)

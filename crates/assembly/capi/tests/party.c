@@ -1,0 +1,83 @@
+/* One of three parties: says who it is until it has heard both others, each at its time, then
+ * at the end of its input waits for the two forgeries that are sent to it, and tells what it has
+ * refused.
+ *
+ *   party NAME LISTEN PEER PEER KEY
+ */
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <timeloom.h>
+
+static atomic_int heard[256];
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", what, timeloom_last_error());
+    _Exit(1);
+}
+
+/* Under hello/NAME says NAME. */
+static void told(const timeloom_message *message, void *context)
+{
+    const timeloom_envelope *envelope = &message->envelope;
+    const char *name = message->key + strlen("hello/");
+    if (context != heard || strncmp(message->key, "hello/", 6) || envelope->payload_bytes != strlen(name)
+        || memcmp(envelope->payload, name, envelope->payload_bytes))
+        fail("another message");
+    if (!envelope->acts || message->acted.earliest_ns < envelope->act_at_ns)
+        fail("not at its time");
+    if (!envelope->sent.bounded || envelope->sent.earliest_ns > message->arrived.latest_ns)
+        fail("sent after it has arrived");
+    atomic_store(&heard[(unsigned char)name[0]], 1);
+}
+
+static int count_heard(void)
+{
+    int count = 0;
+    for (int at = 0; at < 256; at++)
+        count += atomic_load(&heard[at]);
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    timeloom_timeline *timeline;
+    timeloom_channel *channel;
+    if (argc != 6 || timeloom_open("cell", NULL, &timeline))
+        fail("open");
+    const char *peers[] = {argv[3], argv[4]};
+    const timeloom_place place = {argv[2], peers, 2, argv[5], strlen(argv[5])};
+    if (timeloom_channel_open(timeline, "run", &place, &channel))
+        fail("channel");
+    if (timeloom_channel_subscribe(channel, "hello/*", 1, told, heard))
+        fail("subscribe");
+    char key[64];
+    snprintf(key, sizeof key, "hello/%s", argv[1]);
+    struct pollfd input = {0, POLLIN, 0};
+    for (int said = 0; poll(&input, 1, 50) == 0;) {
+        timeloom_stamp now;
+        if (timeloom_read(timeline, &now) || !now.bounded)
+            fail("read");
+        int64_t act_at_ns = now.latest_ns + 20000000;
+        if (timeloom_channel_publish(channel, key, argv[1], strlen(argv[1]), &act_at_ns, NULL))
+            fail("publish");
+        if (!said && count_heard() == 2) {
+            said = 1;
+            puts("heard both");
+            fflush(stdout);
+        }
+    }
+    /* What was sent to us may still be on its way to the channel's thread. */
+    uint64_t unproved = 0, dropped = 0;
+    for (int look = 0; look < 1200 && unproved < 2; look++) {
+        if (timeloom_channel_counts(channel, &unproved, &dropped))
+            fail("counts");
+        poll(NULL, 0, 50);
+    }
+    timeloom_channel_close(channel);
+    timeloom_close(timeline);
+    printf("%d heard, %d unproved, %d dropped\n", count_heard(), (int)unproved, (int)dropped);
+    return 0;
+}

@@ -1,0 +1,54 @@
+//! A message under its key, as it travels from socket to socket.
+
+/// Magic, version, 0; how long the key is, big-endian.
+const MAGIC: &[u8; 4] = b"TLMD";
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 8;
+
+/// What a datagram of IPv4 can carry.
+pub(crate) const MOST_BYTES: usize = 65_507;
+
+/// The bytes of a message under this key.
+pub(crate) fn write(name: &str, message: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + name.len() + message.len());
+    bytes.extend(MAGIC);
+    bytes.extend([VERSION, 0]);
+    // A key has no more than `key::MOST_BYTES`, and the prefix neither.
+    bytes.extend((name.len() as u16).to_be_bytes());
+    bytes.extend(name.as_bytes());
+    bytes.extend(message);
+    bytes
+}
+
+/// The key and the message; `None` when it is no such datagram.
+pub(crate) fn read(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    if &header[..4] != MAGIC || header[4..6] != [VERSION, 0] {
+        return None;
+    }
+    let length = u16::from_be_bytes([header[6], header[7]]);
+    let (name, message) = rest.split_at_checked(length.into())?;
+    Some((std::str::from_utf8(name).ok()?, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_comes_back_as_it_was_and_a_part_of_it_does_not() {
+        let whole = write("run/valve", b"open");
+        assert_eq!(read(&whole), Some(("run/valve", &b"open"[..])));
+        for cut in 0..HEADER_BYTES + "run/valve".len() {
+            assert_eq!(read(&whole[..cut]), None, "{cut} bytes");
+        }
+        for at in 0..6 {
+            let mut bad = whole.clone();
+            bad[at] ^= 1;
+            assert_eq!(read(&bad), None, "byte {at}");
+        }
+        let mut no_text = whole;
+        no_text[HEADER_BYTES] = 0xFF;
+        assert_eq!(read(&no_text), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Messages between programs that share a timeline. Each carries when it was sent, as an
+//! interval, and may say when to act on it.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use timeloom_messages::{Channel, Place, Seal};
+//! use timeloom_time::Duration;
+//! use timeloom_timeline_client::Timeline;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let timeline = Arc::new(Timeline::open("cell")?);
+//! let place = Place { listen: "0.0.0.0:7447".parse()?, peers: vec!["10.0.0.2:7447".parse()?] };
+//! let seal = Seal::new(b"a key of sixteen bytes or more")?;
+//! let channel = Channel::open(Arc::clone(&timeline), "run-7", &place, Some(seal))?;
+//! channel.subscribe("valve", true, |message| println!("{:?}", message.payload))?;
+//! let now = timeline.read()?.interval().ok_or("no time")?;
+//! channel.publish("valve", b"open", Some(now.latest() + Duration::from_ms(50)))?;
+//! # Ok(()) }
+//! ```
+//!
+//! Three parts, of which each can be had without the next: an [`Envelope`] is what travels, a
+//! [`Seal`] proves who wrote it and that it was not said before, and a [`Channel`] brings both
+//! from place to place in datagrams. Who has a transport of his own (Zenoh, say) takes the first
+//! two: [`write`] and [`open`]. `libtimeloom` gives them to C, and Python has them from there.
+//!
+//! What it is not: reliable. A datagram that is lost is lost, since a command that comes too late is
+//! of no use. Nothing is encrypted.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod channel;
+mod datagram;
+mod envelope;
+mod key;
+mod seal;
+
+pub use channel::{Channel, ChannelError, Counts, Message, Place};
+pub use envelope::{Envelope, HEADER_BYTES, Malformed};
+pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
+
+use timeloom_timeline_client::Stamp;
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It does not prove that it is new and of somebody with the key.
+    Unproved(Unproved),
+    /// It is no message.
+    Malformed(Malformed),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unproved(why) => why.fmt(f),
+            Self::Malformed(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The bytes of a message that is sent under `name`, sealed if there is a seal.
+pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8> {
+    let bytes = envelope.to_bytes();
+    match seal {
+        Some(seal) => seal.seal(name, &bytes),
+        None => bytes,
+    }
+}
+
+/// What came under `name`. With a seal it must be sealed with the same key, and new.
+///
+/// A sender of whom nothing has been heard under this name must have sent it after `since`,
+/// where that is given, or at least not certainly before: so who begins anew does not take what
+/// was said to one before him. `since` is a reading from before anything could have come.
+///
+/// # Errors
+/// When the bytes are no message, or do not prove what they must.
+pub fn open<'b>(
+    seal: Option<&Seal>,
+    name: &str,
+    bytes: &'b [u8],
+    since: Option<&Stamp>,
+) -> Result<Envelope<'b>, Refused> {
+    let Some(seal) = seal else {
+        return Envelope::from_bytes(bytes).map_err(Refused::Malformed);
+    };
+    let proved = seal.prove(name, bytes).map_err(Refused::Unproved)?;
+    let envelope = Envelope::from_bytes(proved.body).map_err(Refused::Malformed)?;
+    let is_fresh = |since: &Stamp| seal::may_be_after(&envelope.sent, since);
+    if proved.is_first && !since.is_none_or(is_fresh) {
+        return Err(Refused::Unproved(Unproved::Old));
+    }
+    seal.remember(name, &proved).map_err(Refused::Unproved)?;
+    Ok(envelope)
+}

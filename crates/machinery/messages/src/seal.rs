@@ -1,0 +1,261 @@
+//! Seals on messages: who does not have the key can neither write one nor say an old one again.
+//!
+//! A sealed message is the magic, the sender (16 random bytes), a count, the HMAC-SHA256 over
+//! both, over the name under which it is sent and over the body, and the body. The body can be
+//! read by everybody: a seal proves, and hides nothing.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hmac::{Hmac, Mac};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
+use timeloom_timeline_client::{Order, Stamp};
+
+/// Shorter keys are refused.
+pub const LEAST_KEY_BYTES: usize = 16;
+
+const MAGIC: &[u8; 4] = b"TLS1";
+const SENDER_BYTES: usize = 16;
+const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
+const TAG_BYTES: usize = 32;
+
+/// One party's side: seals what it sends, and opens what others send with the same key.
+pub struct Seal {
+    keyed: Hmac<Sha256>,
+    sender: [u8; SENDER_BYTES],
+    count: AtomicU64,
+    /// The last count of each sender under each name. Only who has the key makes it grow.
+    last: Mutex<HashMap<([u8; SENDER_BYTES], String), u64>>,
+}
+
+/// A key is not long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortKey(
+    /// How many bytes it has.
+    pub usize,
+);
+
+impl fmt::Display for ShortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = self;
+        write!(f, "a key has {LEAST_KEY_BYTES} bytes at least, not {bytes}")
+    }
+}
+
+impl std::error::Error for ShortKey {}
+
+/// What a message does not prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unproved {
+    /// It has no seal.
+    Unsealed,
+    /// It was sealed with another key or under another name, or changed on the way.
+    Forged,
+    /// It, or a later one of its sender, has been heard.
+    Again,
+    /// It was certainly sent before its receiver began, or does not say when.
+    Old,
+}
+
+impl fmt::Display for Unproved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsealed => "not sealed",
+            Self::Forged => "another key or name, or changed on the way",
+            Self::Again => "said before",
+            Self::Old => "not certainly said since we began to listen",
+        })
+    }
+}
+
+impl std::error::Error for Unproved {}
+
+/// What was sealed with our key.
+pub(crate) struct Proved<'b> {
+    sender: [u8; SENDER_BYTES],
+    count: u64,
+    /// Nothing has been heard of the sender under this name.
+    pub(crate) is_first: bool,
+    pub(crate) body: &'b [u8],
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(..)")
+    }
+}
+
+impl Seal {
+    /// With a key that all parties have. Its sender is new each time.
+    ///
+    /// # Errors
+    /// When the key is too short to protect anything.
+    pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
+        if key.len() < LEAST_KEY_BYTES {
+            return Err(ShortKey(key.len()));
+        }
+        let keyed = <Hmac<Sha256> as Mac>::new_from_slice(key).map_err(|_| ShortKey(key.len()))?;
+        Ok(Self {
+            keyed,
+            sender: random(),
+            count: AtomicU64::new(0),
+            last: Mutex::default(),
+        })
+    }
+
+    /// The bytes of this body under this name, with a count that no other has.
+    pub fn seal(&self, name: &str, body: &[u8]) -> Vec<u8> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + TAG_BYTES + body.len());
+        bytes.extend(MAGIC);
+        bytes.extend(self.sender);
+        bytes.extend(count.to_be_bytes());
+        let tag = self.tag(&bytes, name, body).finalize().into_bytes();
+        bytes.extend(tag);
+        bytes.extend(body);
+        bytes
+    }
+
+    /// The body of what was sealed with our key under this name, and not said before.
+    ///
+    /// # Errors
+    /// What it does not prove.
+    pub fn open<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<&'b [u8], Unproved> {
+        let proved = self.prove(name, bytes)?;
+        self.remember(name, &proved)?;
+        Ok(proved.body)
+    }
+
+    pub(crate) fn prove<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<Proved<'b>, Unproved> {
+        let (header, rest) = bytes
+            .split_at_checked(HEADER_BYTES)
+            .ok_or(Unproved::Unsealed)?;
+        let (tag, body) = rest.split_at_checked(TAG_BYTES).ok_or(Unproved::Unsealed)?;
+        let Some((sender, count)) = header
+            .strip_prefix(MAGIC)
+            .and_then(|rest| rest.split_first_chunk::<SENDER_BYTES>())
+        else {
+            return Err(Unproved::Unsealed);
+        };
+        let count = u64::from_be_bytes(count.try_into().map_err(|_| Unproved::Unsealed)?);
+        // In a time that tells nothing of where they differ.
+        let sealed = self.tag(header, name, body);
+        sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.get(&(*sender, name.to_owned())).copied();
+        if before.is_some_and(|before| count <= before) {
+            return Err(Unproved::Again);
+        }
+        Ok(Proved {
+            sender: *sender,
+            count,
+            is_first: before.is_none(),
+            body,
+        })
+    }
+
+    /// From now on this has been said before. Of two threads with one message, one is late.
+    pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.entry((proved.sender, name.to_owned())).or_default();
+        if proved.count <= *before {
+            return Err(Unproved::Again);
+        }
+        *before = proved.count;
+        Ok(())
+    }
+
+    fn tag(&self, header: &[u8], name: &str, body: &[u8]) -> Hmac<Sha256> {
+        let mut keyed = self.keyed.clone();
+        keyed.update(header);
+        keyed.update(&(name.len() as u32).to_be_bytes());
+        keyed.update(name.as_bytes());
+        keyed.update(body);
+        keyed
+    }
+}
+
+/// Whether `sent` is not certainly before `since`, of one timeline. What has no interval may be of
+/// any time.
+pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
+    sent.interval().is_some()
+        && since.interval().is_some()
+        && sent
+            .compare(since)
+            .is_ok_and(|order| order != Order::Before)
+}
+
+/// Bytes that nobody else has.
+fn random() -> [u8; SENDER_BYTES] {
+    let mut bytes = [0; SENDER_BYTES];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        // So few are given whole or, before the machine has any, not at all.
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"kkkkkkkkkkkkkkkk";
+
+    #[test]
+    fn it_holds_against_another_key_a_change_a_replay_and_another_name() {
+        let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
+        let first = here.seal("cell/move", b"one");
+        let second = here.seal("cell/move", b"two");
+        assert_eq!(there.open("cell/move", &first), Ok(&b"one"[..]));
+        assert_eq!(there.open("cell/move", &first), Err(Unproved::Again));
+        for at in 0..second.len() {
+            let mut changed = second.clone();
+            changed[at] ^= 1;
+            let refused = there.open("cell/move", &changed);
+            let why = if at < 4 {
+                Unproved::Unsealed
+            } else {
+                Unproved::Forged
+            };
+            assert_eq!(refused, Err(why), "byte {at}");
+            let short = there.open("cell/move", &second[..at]);
+            let why = if at < 60 {
+                Unproved::Unsealed
+            } else {
+                Unproved::Forged
+            };
+            assert_eq!(short, Err(why), "{at} bytes");
+        }
+        assert_eq!(there.open("cell/stop", &second), Err(Unproved::Forged));
+        let other = Seal::new(b"xxxxxxxxxxxxxxxx").unwrap();
+        assert_eq!(other.open("cell/move", &second), Err(Unproved::Forged));
+        assert_eq!(there.open("cell/move", &second), Ok(&b"two"[..]));
+        assert_eq!(
+            there.open("cell/move", &first),
+            Err(Unproved::Again),
+            "older"
+        );
+        assert_eq!(Seal::new(b"short").err(), Some(ShortKey(5)));
+    }
+
+    /// Python's `timeloom.seal`, before it was this, said so.
+    #[test]
+    fn the_bytes_are_those_of_before() {
+        let mut sealed = b"TLS1".to_vec();
+        sealed.extend([7; 16]);
+        sealed.extend(3_u64.to_be_bytes());
+        let tag: [u8; 32] = [
+            0x64, 0x97, 0x07, 0xfc, 0xb2, 0xe9, 0x8e, 0x77, 0x6b, 0x36, 0xab, 0x04, 0x3f, 0x10,
+            0xa3, 0x78, 0x82, 0x8a, 0xcf, 0xde, 0x99, 0xf7, 0x62, 0x30, 0xc2, 0xab, 0x73, 0x56,
+            0x07, 0x14, 0x09, 0xd2,
+        ];
+        sealed.extend(tag);
+        sealed.extend(b"body");
+        let there = Seal::new(KEY).unwrap();
+        assert_eq!(there.open("a/b", &sealed), Ok(&b"body"[..]));
+    }
+}

@@ -1,0 +1,264 @@
+//! Channels beside a daemon whose source is this machine's clock, so that true time is known.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
+
+use timeloom_messages::{Channel, ChannelError, Counts, Envelope, Message, Place, Seal};
+use timeloom_time::Instant;
+use timeloom_timeline::config::DaemonConfig;
+use timeloom_timeline::{Daemon, serve};
+use timeloom_timeline_client::{Directory, Order, Status, Timeline, TimelineId};
+
+const PATIENCE: StdDuration = StdDuration::from_secs(120);
+const KEY: &[u8] = b"a key of sixteen bytes or more";
+
+struct World {
+    _daemon: Daemon,
+    timeline: Arc<Timeline>,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    /// A daemon and its timeline, once that is `Ok`.
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config: DaemonConfig = toml::from_str(
+            "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\n\
+             poll = { shortest = \"20 ms\", longest = \"100 ms\" }\n\
+             source = [{ type = \"system-clock\", vouched_error = \"0 ns\" }]\n",
+        )
+        .expect("a configuration");
+        config.directory = Some(directory.path().to_owned());
+        let daemon = serve(&config).expect("a daemon");
+        let place = Directory::new(directory.path());
+        let timeline = Arc::new(Timeline::open_in(&place, "cell").expect("its timeline"));
+        wait_until("it is in step", || {
+            timeline.read().unwrap().status() == Status::Ok
+        });
+        Self {
+            _daemon: daemon,
+            timeline,
+            _directory: directory,
+        }
+    }
+
+    /// A channel of the run `run` that publishes to `peers`.
+    fn channel(&self, peers: &[SocketAddr], key: Option<&[u8]>) -> Channel {
+        let seal = key.map(|key| Seal::new(key).expect("a long key"));
+        Channel::open(Arc::clone(&self.timeline), "run", &place(peers), seal).expect("a channel")
+    }
+}
+
+fn place(peers: &[SocketAddr]) -> Place {
+    Place {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        peers: peers.to_vec(),
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = StdInstant::now() + PATIENCE;
+    while !holds() {
+        assert!(StdInstant::now() < deadline, "never: {what}");
+        std::thread::sleep(StdDuration::from_millis(5));
+    }
+}
+
+/// True time: what this machine shows, as TAI.
+fn truth_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_nanos() as i64 + 37_000_000_000
+}
+
+/// All that is heard, each with true time.
+fn heard(channel: &Channel, pattern: &str, at_time: bool) -> mpsc::Receiver<(Message, i64)> {
+    let (sender, receiver) = mpsc::channel();
+    let told = move |message: &Message| {
+        let _ = sender.send((message.clone(), truth_ns()));
+    };
+    channel
+        .subscribe(pattern, at_time, told)
+        .expect("a pattern");
+    receiver
+}
+
+fn next(receiver: &mpsc::Receiver<(Message, i64)>) -> (Message, i64) {
+    receiver.recv_timeout(PATIENCE).expect("a message")
+}
+
+#[test]
+fn messages_carry_their_interval_and_wait_for_their_time() {
+    let world = World::new();
+    let there = world.channel(&[], Some(KEY));
+    let here = world.channel(&[there.local_address()], Some(KEY));
+    let got = heard(&there, "cell/*", true);
+    let other = heard(&there, "cell/stop", false);
+    let sent = here.publish("cell/valve", b"now", None).unwrap();
+    let (message, _) = next(&got);
+    assert_eq!(
+        (&*message.key, &*message.payload),
+        ("cell/valve", &b"now"[..])
+    );
+    assert_eq!((message.sent, message.act_at), (sent, None));
+    assert_ne!(message.sent.compare(&message.arrived), Ok(Order::After));
+    assert!(message.in_time());
+    // Sent in another order than they are due in.
+    let base_ns = truth_ns() + 200_000_000;
+    for after_ms in [20, 0, 40] {
+        let act_at = Instant::from_ns(base_ns + after_ms * 1_000_000);
+        here.publish("cell/valve", &[after_ms as u8], Some(act_at))
+            .unwrap();
+    }
+    for after_ms in [0, 20, 40] {
+        let (message, at_ns) = next(&got);
+        let due_ns = base_ns + after_ms * 1_000_000;
+        assert_eq!(message.payload, [after_ms as u8]);
+        assert!(at_ns >= due_ns, "{} ns early", due_ns - at_ns);
+        assert!(message.acted.interval().unwrap().earliest().as_ns() >= due_ns);
+    }
+    let late = sent.interval().unwrap().earliest();
+    here.publish("cell/stop", b"late", Some(late)).unwrap();
+    let (message, _) = next(&other);
+    assert!(!message.in_time());
+    assert_eq!(next(&got).0.payload, b"late", "both are told");
+    assert_eq!(there.counts(), Counts::default());
+}
+
+/// What goes over the wire, taken down by somebody who listens, and said once more.
+#[test]
+fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
+    let world = World::new();
+    let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    tap.set_read_timeout(Some(PATIENCE)).unwrap();
+    let there = world.channel(&[], Some(KEY));
+    let to = there.local_address();
+    let here = world.channel(&[tap.local_addr().unwrap()], Some(KEY));
+    let got = heard(&there, "**", false);
+    let mut datagram = [0; 2000];
+    here.publish("move", b"first", None).unwrap();
+    let length = tap.recv(&mut datagram).unwrap();
+    let first = datagram[..length].to_vec();
+    here.publish("move", b"second", None).unwrap();
+    let length = tap.recv(&mut datagram).unwrap();
+    let second = datagram[..length].to_vec();
+
+    let unproved = |wanted| wait_until("refused", || there.counts().unproved == wanted);
+    tap.send_to(&first, to).unwrap();
+    assert_eq!(next(&got).0.payload, b"first");
+    tap.send_to(&first, to).unwrap();
+    unproved(1);
+    // Changed at its end; under another key; by somebody with another secret, or none.
+    let mut changed = second.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    tap.send_to(&changed, to).unwrap();
+    unproved(2);
+    let mut renamed = second.clone();
+    renamed[8 + "run/mov".len()] = b'a';
+    tap.send_to(&renamed, to).unwrap();
+    unproved(3);
+    for (key, wanted) in [(None, 4), (Some(&b"another secret ..."[..]), 5)] {
+        let rogue = world.channel(&[to], key);
+        rogue.publish("move", b"forged", None).unwrap();
+        unproved(wanted);
+    }
+    tap.send_to(&second, to).unwrap();
+    assert_eq!(next(&got).0.payload, b"second", "and nothing else has come");
+    tap.send_to(&first, to).unwrap();
+    unproved(6);
+    assert_eq!(there.counts().dropped, 0);
+}
+
+/// The gap that a count alone leaves: who begins anew has heard of nobody.
+#[test]
+fn who_begins_anew_does_not_take_what_was_said_before() {
+    let world = World::new();
+    let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    tap.set_read_timeout(Some(PATIENCE)).unwrap();
+    let here = world.channel(&[tap.local_addr().unwrap()], Some(KEY));
+    let mut datagram = [0; 2000];
+    let before = here.publish("move", b"before", None).unwrap();
+    let length = tap.recv(&mut datagram).unwrap();
+    let recorded = datagram[..length].to_vec();
+    // Until it is certain that it was before.
+    world.timeline.commit_wait(&before).unwrap();
+
+    let there = world.channel(&[], Some(KEY));
+    let got = heard(&there, "move", false);
+    tap.send_to(&recorded, there.local_address()).unwrap();
+    wait_until("refused", || there.counts().unproved == 1);
+    // A sender who was there before is heard, from now on.
+    here.publish("move", b"since", None).unwrap();
+    let length = tap.recv(&mut datagram).unwrap();
+    tap.send_to(&datagram[..length], there.local_address())
+        .unwrap();
+    assert_eq!(next(&got).0.payload, b"since");
+    // Without an interval it may have been sent at any time.
+    let void = timeloom_timeline_client::Stamp::void(world.timeline.id(), Status::Disrupted);
+    let envelope = Envelope {
+        sent: void,
+        act_at: None,
+        payload: b"",
+    };
+    let since = world.timeline.read().unwrap();
+    let (new, mine) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
+    let bytes = timeloom_messages::write(Some(&new), "run/move", &envelope);
+    assert!(timeloom_messages::open(Some(&mine), "run/move", &bytes, Some(&since)).is_err());
+    assert!(timeloom_messages::open(Some(&mine), "run/move", &bytes, None).is_ok());
+}
+
+#[test]
+fn what_is_no_message_of_ours_is_counted_and_dropped() {
+    let world = World::new();
+    let there = world.channel(&[], None);
+    let got = heard(&there, "**", false);
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = there.local_address();
+    let other = Envelope {
+        sent: timeloom_timeline_client::Stamp::void(TimelineId(1), Status::Disrupted),
+        act_at: None,
+        payload: b"of another timeline",
+    };
+    let other = [&b"TLMD\x01\0\0\x08run/move"[..], &other.to_bytes()].concat();
+    for (wanted, bytes) in (1..).zip([&b""[..], b"rubbish", &other]) {
+        stranger.send_to(bytes, to).unwrap();
+        wait_until("dropped", || there.counts().dropped == wanted);
+    }
+    let place = place(&[to]);
+    let elsewhere = Channel::open(Arc::clone(&world.timeline), "other", &place, None).unwrap();
+    elsewhere.publish("move", b"another run's", None).unwrap();
+    wait_until("dropped", || there.counts().dropped == 4);
+    let here = world.channel(&[to], None);
+    here.publish("move", b"ours", None).unwrap();
+    assert_eq!(next(&got).0.payload, b"ours", "and nothing else has come");
+    for bad in ["", "a//b", "*"] {
+        let refused = here.publish(bad, b"", None);
+        assert!(matches!(refused, Err(ChannelError::Key(_))), "{refused:?}");
+    }
+    let refused = here.publish("long", &[0; 65_507], None);
+    assert!(matches!(refused, Err(ChannelError::Long(_))), "{refused:?}");
+    assert!(there.subscribe("a*", false, |_| {}).is_err());
+}
+
+/// Whoever closes waits for the call under way, and what was still due is dropped.
+#[test]
+fn a_channel_ends_with_all_that_it_began() {
+    let world = World::new();
+    let there = world.channel(&[], None);
+    let here = world.channel(&[there.local_address()], None);
+    let got = heard(&there, "**", true);
+    here.publish(
+        "later",
+        b"",
+        Some(Instant::from_ns(truth_ns() + 3_600_000_000_000)),
+    )
+    .unwrap();
+    here.publish("now", b"", None).unwrap();
+    assert_eq!(next(&got).0.key, "now");
+    drop(there);
+    // Its agenda had the only other end.
+    assert!(matches!(
+        got.recv_timeout(PATIENCE),
+        Err(mpsc::RecvTimeoutError::Disconnected)
+    ));
+}
