@@ -265,7 +265,7 @@ def alone(boards, wire):
             f"{least} to {most} ns")
     say(
         f"alone: after {PAUSES} pauses the boards' clocks differ by {max(stood) - min(stood)} ns "
-        f"(the paper's: 18 to 41 ms)"
+        "by what the wire's process takes from board to board"
     )
     # One missed edge: that board says so and stops.
     agents.pause(0, while_held=lambda: deafen(wire, 2, b"f"))
