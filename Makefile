@@ -56,7 +56,7 @@ search-accord: ## Every order of two requests of each of three hosts that agree 
 	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
-	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 100
+	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 16,64,128
 
 scale-engines: build .venv/ready ## How large a simulated network this machine carries, in one engine and in two
 	.venv/bin/python scripts/scale-engines $(BINARY) runs/scale-engines
@@ -165,7 +165,7 @@ packages-test: packages-demo
 packages-report: packages-build
 	@scripts/packages chromium:chromium
 packages-scale: packages-build
-	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils
+	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils iperf3:iperf3
 packages-mpi: packages-build
 	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev
 packages-aarch64: packages-build

@@ -53,13 +53,14 @@ struct Bench {
     guests: Vec<u64>,
     /// ptp: also write the curves as a page with charts into this directory; pause with
     /// --hosts and vm: write table and charts there;
-    /// net: measure the paper's figures instead, as tables and plots (minutes)
+    /// net: measure the paper's figures instead, as tables and plots (half an hour; with
+    /// --quick staircases of 0.7 s)
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// net: only this group of figures (scale, dumbbell, fluid, wire, parallel, mpi, errors,
     /// realtime, virtual-time, engines) or, with --figures, only this one (figure-07 to
-    /// figure-11, batch-size, hold-time, compression, arrival-errors) or, with
-    /// --validate, only this loss (0.0001, 0.001, 0.01)
+    /// figure-11, figure-07-wall, not-waiting, batch-size, hold-time, compression,
+    /// arrival-errors) or, with --validate, only this loss (0.0001, 0.001, 0.01)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// net: compare the models of TCP with this machine's kernel instead, as a
@@ -92,7 +93,7 @@ impl Bench {
             }
         }
         if let (Some(directory), true) = (&self.figures, plots) {
-            net_figures(directory, self.only.as_deref(), |text| {
+            net_figures(directory, self.only.as_deref(), self.quick, |text| {
                 eprintln!("timeloom: {text}");
             })?;
             return Ok(ExitCode::SUCCESS);

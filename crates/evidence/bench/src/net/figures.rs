@@ -4,32 +4,40 @@ use std::path::Path;
 
 use timeloom_time::Duration;
 
-use super::free::{self, Free, FreeOutcome};
+use super::free::{self, Free};
 use super::mpi::Mpi;
 use super::pair::{self, Model};
 use super::plot::Table;
-use super::{compress, errors, sdn};
+use super::{compress, errors, sdn, staircase, waiting};
 use crate::error::BenchError;
 
 /// A figure; the inner error is why it cannot be made here.
 type Made = Result<Result<Table, String>, BenchError>;
-type Maker = fn() -> Made;
+/// Told whether a look is enough.
+type Maker = fn(bool) -> Made;
 
-const MAKERS: [(&str, Maker); 9] = [
-    ("figure-07", conservative),
-    ("figure-08", tcp),
-    ("figure-09", cbr),
-    ("figure-10", mixed),
-    ("figure-11", software_defined),
-    ("batch-size", batches),
-    ("hold-time", holds),
-    ("compression", compression),
-    ("arrival-errors", differences),
+const MAKERS: [(&str, Maker); 11] = [
+    ("figure-07", |quick| made(staircase::conservative(quick))),
+    ("figure-07-wall", |_| conservative()),
+    ("figure-08", |quick| made(staircase::tcp(quick))),
+    ("figure-09", |quick| made(staircase::udp(quick))),
+    ("figure-10", |quick| made(staircase::mixed(quick))),
+    ("figure-11", |_| sdn::figure()),
+    ("not-waiting", |quick| made(waiting::curve(quick))),
+    ("batch-size", |_| batches()),
+    ("hold-time", |_| holds()),
+    ("compression", |_| Ok(Ok(compress::figure()))),
+    ("arrival-errors", |_| differences()),
 ];
 
+/// One that can be made anywhere.
+fn made(table: Result<Table, BenchError>) -> Made {
+    table.map(Ok)
+}
+
 /// What [`net_figures`] can be asked for alone.
-pub const NET_FIGURES: [&str; 9] = {
-    let mut names = [""; 9];
+pub const NET_FIGURES: [&str; MAKERS.len()] = {
+    let mut names = [""; MAKERS.len()];
     let mut index = 0;
     while index < names.len() {
         names[index] = MAKERS[index].0;
@@ -39,12 +47,18 @@ pub const NET_FIGURES: [&str; 9] = {
 };
 
 /// Measures figures, all or the one named `only`, and writes them into `directory`;
-/// `say` tells how far it is.
+/// `say` tells how far it is. With `quick` the steps of staircases are a tenth of a second
+/// instead of ten.
 ///
 /// # Errors
 ///
 /// When something could not be measured or written.
-pub fn net_figures(directory: &Path, only: Option<&str>, say: fn(&str)) -> Result<(), BenchError> {
+pub fn net_figures(
+    directory: &Path,
+    only: Option<&str>,
+    quick: bool,
+    say: fn(&str),
+) -> Result<(), BenchError> {
     std::fs::create_dir_all(directory).map_err(BenchError::system(format!(
         "making {}",
         directory.display()
@@ -53,7 +67,7 @@ pub fn net_figures(directory: &Path, only: Option<&str>, say: fn(&str)) -> Resul
         if only.is_some_and(|only| only != name) {
             continue;
         }
-        let table = match make()? {
+        let table = match make(quick)? {
             Ok(table) => table,
             Err(why) => {
                 say(&format!("{name} is left out: {why}"));
@@ -70,27 +84,13 @@ pub fn net_figures(directory: &Path, only: Option<&str>, say: fn(&str)) -> Resul
     Ok(())
 }
 
-/// Figure 11.
-fn software_defined() -> Made {
-    sdn::figure()
-}
-
-/// Bytes saved by compressing.
-fn compression() -> Made {
-    Ok(Ok(compress::figure()))
-}
-
 const FLOWS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The cut: the bar of the dumbbell, long enough to be heard of in time.
 const BAR: Duration = Duration::from_us(100);
 const SPAN: Duration = Duration::from_ms(400);
 
-fn gbps(bytes: u64, seconds: f64) -> f64 {
-    bytes as f64 * 8.0 / seconds / 1e9
-}
-
-/// Figure 7: engines that wait, by threads and, where it is there, over MPI as in
-/// the paper.
+/// Of Figure 7, how long it took: engines that wait, by threads and, where it is there, over
+/// MPI as in the paper.
 fn conservative() -> Made {
     let mpi = Mpi::find();
     let mut rows = Vec::new();
@@ -109,7 +109,7 @@ fn conservative() -> Made {
         rows.push((f64::from(flows), row));
     }
     Ok(Ok(Table {
-        name: "figure-07-conservative",
+        name: "figure-07-wall",
         title: "Two engines that wait: wall time over simulated time",
         x: "TCP flows",
         y: "wall over simulated time",
@@ -123,101 +123,6 @@ fn conservative() -> Made {
         ],
         beside: 0,
         rows,
-    }))
-}
-
-/// Delivered per second of wall time: what a real program would see. Engines
-/// that wait cannot go faster than real time when programs live in them.
-fn delivered(model: &Model) -> Result<Vec<f64>, BenchError> {
-    let real = |wall_s: f64| wall_s.max(SPAN.as_s_f64());
-    let of = |found: &FreeOutcome| gbps(found.common.delivered, real(found.common.wall_s));
-    let waiting = pair::conservative(model, SPAN, false)?;
-    let frames = free::by_frames(model, SPAN)?;
-    let peering = free::free(model, SPAN, &Free::default())?;
-    Ok(vec![
-        gbps(waiting.delivered, real(waiting.wall_s)),
-        of(&frames),
-        of(&peering),
-        frames.late_fraction(),
-        peering.late_fraction(),
-    ])
-}
-
-const DELIVERED: [&str; 5] = [
-    "engines that wait (threads)",
-    "emulation portals (raw sockets)",
-    "peering portals",
-    "late, emulation portals",
-    "late, peering portals",
-];
-
-/// Figure 8. Beside the paper's three arrangements ours that wait by threads.
-fn tcp() -> Made {
-    let mpi = Mpi::find();
-    let rows = FLOWS.iter().map(|flows| {
-        let model = Model::tcp(*flows, Duration::from_us(1));
-        let mut row = delivered(&model)?;
-        let over_mpi = mpi.as_ref().map(|mpi| mpi.conservative(*flows, 1));
-        let over_mpi = over_mpi.transpose()?;
-        let real =
-            |line: super::mpi::ModeResult| line.goodput_gbps * line.simulated_over_wall.min(1.0);
-        row.insert(0, over_mpi.map_or(f64::NAN, real));
-        Ok((f64::from(*flows), row))
-    });
-    let rows = rows.collect::<Result<_, BenchError>>()?;
-    Ok(Ok(Table {
-        name: "figure-08-tcp",
-        title: "TCP in real time, cut at the 1 us bar",
-        x: "TCP flows",
-        y: "Gbit/s delivered",
-        log: true,
-        columns: [&["engines that wait (MPI by TCP)"], &DELIVERED[..]].concat(),
-        beside: 2,
-        rows,
-    }))
-}
-
-/// Figure 9: demand against what is delivered.
-fn cbr() -> Made {
-    let rows = FLOWS.iter().map(|sources| {
-        let rate = 150_000_000u64;
-        let model = Model::udp(*sources, rate, Duration::from_us(1));
-        let demand = f64::from(*sources) * rate as f64 / 1e9;
-        let mut row = delivered(&model)?;
-        row.insert(0, demand);
-        Ok((f64::from(*sources), row))
-    });
-    Ok(Ok(Table {
-        name: "figure-09-udp",
-        title: "UDP at constant rates in real time",
-        x: "sources of 150 Mbit/s",
-        y: "Gbit/s delivered",
-        log: true,
-        columns: [&["demand"], &DELIVERED[..]].concat(),
-        beside: 2,
-        rows: rows.collect::<Result<_, BenchError>>()?,
-    }))
-}
-
-/// Figure 10.
-fn mixed() -> Made {
-    let rows = FLOWS.iter().map(|flows| {
-        let model = Model {
-            sources: *flows,
-            source_bps: 50_000_000,
-            ..Model::tcp(*flows, Duration::from_us(1))
-        };
-        Ok((f64::from(*flows), delivered(&model)?))
-    });
-    Ok(Ok(Table {
-        name: "figure-10-mixed",
-        title: "TCP beside UDP in real time",
-        x: "TCP flows, and as many sources of 50 Mbit/s",
-        y: "Gbit/s delivered",
-        log: true,
-        columns: DELIVERED.to_vec(),
-        beside: 2,
-        rows: rows.collect::<Result<_, BenchError>>()?,
     }))
 }
 

@@ -17,7 +17,8 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
 use super::frames::{Cable, Frames};
 use super::model::{own_core, thread_cpu_s};
-use super::pair::{Model, Outcome, build, join, on_threads, started};
+use super::pair::{Model, Outcome, Part, build, join, on_threads, started};
+use super::staircase::Sample;
 use crate::error::BenchError;
 
 /// What carries packets between them.
@@ -188,22 +189,32 @@ fn through<T: Send, D: Counted>(
                 hold: how.receiver_hold,
                 ..Pause::default()
             };
-            let end = Instant::ZERO + simulated;
-            run(&mut paced, &mut gateway, end, pause, || false).map_err(failed())?;
-            let took = ((wall_now() - start).as_s_f64(), thread_cpu_s() - cpu);
-            Ok((paced, took, gateway.came()))
+            let mut samples = Vec::new();
+            for mark in model.marks(simulated) {
+                run(&mut paced, &mut gateway, mark, pause, || false).map_err(failed())?;
+                let wall_s = (wall_now() - start).as_s_f64();
+                samples.push(Sample::of(&paced.engine.model, wall_s));
+            }
+            let behind = paced.lateness().late_fraction();
+            let part = Part {
+                engine: paced.engine,
+                wall_s: (wall_now() - start).as_s_f64(),
+                cpu_s: thread_cpu_s() - cpu,
+                samples,
+            };
+            Ok((part, behind, gateway.came()))
         },
         tools,
     )?;
     let mut outcome = FreeOutcome::default();
     let mut engines = Vec::new();
-    for (paced, (wall_s, cpu_s), came) in parts {
+    for (part, behind, came) in parts {
         outcome.taken += came.taken;
         outcome.late += came.late;
         outcome.late_p99_ns = outcome.late_p99_ns.max(came.late_p99.as_ns() as f64);
-        outcome.behind = outcome.behind.max(paced.lateness().late_fraction());
+        outcome.behind = outcome.behind.max(behind);
         outcome.peers.extend(came.peer);
-        engines.push((paced.engine, wall_s, cpu_s));
+        engines.push(part);
     }
     outcome.common = join(engines);
     Ok(outcome)

@@ -29,8 +29,10 @@ mod real_packets;
 mod realtime;
 mod scale;
 mod sdn;
+mod staircase;
 mod tcp_models;
 mod virtual_time;
+mod waiting;
 mod wire;
 
 use crate::error::BenchError;

@@ -107,8 +107,30 @@ impl Mpi {
 
     /// Conservative engines over TCP, as the paper's.
     pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<ModeResult, BenchError> {
+        self.conservative_for(flows, cut_us, "60")
+    }
+
+    /// For so many simulated ms.
+    pub(super) fn conservative_for(
+        &self,
+        flows: u32,
+        cut_us: i64,
+        ms: &str,
+    ) -> Result<ModeResult, BenchError> {
         let (_, tcp, free) = TRANSPORTS[1];
-        Ok(self.compare(tcp, free, flows, cut_us, "60")?.mpi)
+        Ok(self.compare(tcp, free, flows, cut_us, ms)?.mpi)
+    }
+
+    /// Packet hops per second of engines that do not wait, over those of engines that wait by
+    /// TCP, and by shared memory.
+    pub(super) fn ratios(&self, cut_us: i64) -> Result<[f64; 2], BenchError> {
+        let mut ratios = [0.0; 2];
+        let [memory, tcp] = TRANSPORTS;
+        for (ratio, (_, arguments, free)) in ratios.iter_mut().zip([tcp, memory]) {
+            let found = self.compare(arguments, free, 16, cut_us, "60")?;
+            *ratio = found.free.hops_per_second / found.mpi.hops_per_second;
+        }
+        Ok(ratios)
     }
 
     fn compare(

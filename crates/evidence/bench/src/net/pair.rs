@@ -6,15 +6,15 @@ use std::time;
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{
-    Arrival, FlowId, NetworkBuilder, Node, Owner, Pattern, Size, SourceId, TcpConfig,
-    TrafficConfig, World,
+    Arrival, NetworkBuilder, Node, Owner, Pattern, Size, TcpConfig, TrafficConfig, World,
 };
 use timeloom_peering::Cut;
 use timeloom_peering::exact::{self, Shared};
-use timeloom_time::{Duration, Instant};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use super::model::{go_first, own_core, ppp, refused, thread_cpu_s};
 use super::real_packets;
+use super::staircase::{Sample, Stairs};
 use crate::error::BenchError;
 
 /// A dumbbell of 2 × 64 hosts whose bar is cut.
@@ -33,6 +33,8 @@ pub(super) struct Model {
     pub(super) real: u32,
     /// The delay of the bar.
     pub(super) bar: Duration,
+    /// Flows and sources begin step by step, and what is delivered is looked at.
+    pub(super) stairs: Option<Stairs>,
 }
 
 impl Model {
@@ -45,7 +47,22 @@ impl Model {
             poisson: false,
             real: 0,
             bar,
+            stairs: None,
         }
+    }
+
+    /// When flow or source number `index` begins.
+    fn start(&self, index: u32, apart_ns: i64) -> Instant<Virtual> {
+        let apart = Instant::from_ns(i64::from(index) * apart_ns);
+        self.stairs
+            .map_or(apart, |stairs| apart + stairs.start(index))
+    }
+
+    /// The instants up to `simulated` at which what is delivered is looked at.
+    pub(super) fn marks(&self, simulated: Duration) -> Vec<Instant<Virtual>> {
+        let end = || vec![Instant::ZERO + simulated];
+        self.stairs
+            .map_or_else(end, |stairs| stairs.marks(simulated))
     }
 
     pub(super) fn udp(sources: u32, source_bps: u64, bar: Duration) -> Self {
@@ -73,7 +90,7 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     };
     for flow in 0..model.flows {
         let config = TcpConfig {
-            start: Instant::from_ns(i64::from(flow) * 370_000),
+            start: model.start(flow, 370_000),
             ..TcpConfig::default()
         };
         let (from, to) = pair(flow);
@@ -104,7 +121,7 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
             Pattern::Constant { rate_bps }
         };
         let config = TrafficConfig {
-            start: Instant::from_ns(i64::from(source) * 7_919),
+            start: model.start(source, 7_919),
             ..TrafficConfig::udp(pattern, Size::Fixed(DATAGRAM))
         };
         let (from, to) = pair(source);
@@ -134,13 +151,16 @@ pub(super) struct Outcome {
     pub(super) delivered: u64,
     /// At the right side, by instant.
     pub(super) arrivals: Vec<Arrival>,
+    /// What had been delivered at each of [`Model::marks`].
+    pub(super) samples: Vec<Sample>,
 }
 
-fn delivered(world: &World) -> u64 {
-    let (flows, sources) = world.traffic_counts();
-    let flows = (0..flows as u32).map(|flow| world.tcp(FlowId(flow)).delivered_bytes);
-    let sources = (0..sources as u32).map(|source| world.traffic(SourceId(source)).received_bytes);
-    flows.chain(sources).sum()
+/// An engine that has run, and what that took.
+pub(super) struct Part {
+    pub(super) engine: Engine<World>,
+    pub(super) wall_s: f64,
+    pub(super) cpu_s: f64,
+    pub(super) samples: Vec<Sample>,
 }
 
 pub(super) fn started(mut world: World, note: bool) -> Engine<World> {
@@ -160,7 +180,13 @@ pub(super) fn single(model: &Model, simulated: Duration) -> Result<Outcome, Benc
         let mut engine = started(world, false);
         let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
         engine.run_until(Instant::ZERO + simulated, u64::MAX);
-        Ok((engine, wall.elapsed().as_secs_f64(), thread_cpu_s() - cpu))
+        let wall_s = wall.elapsed().as_secs_f64();
+        Ok(Part {
+            wall_s,
+            cpu_s: thread_cpu_s() - cpu,
+            samples: vec![Sample::of(&engine.model, wall_s)],
+            engine,
+        })
     };
     Ok(join(on_threads(1, run, Vec::new())?))
 }
@@ -183,26 +209,43 @@ pub(super) fn conservative(
             go_first();
             begin.wait();
             let (wall, cpu) = (time::Instant::now(), thread_cpu_s());
-            exact::run(&mut engine, &cut, &mut shared, Instant::ZERO + simulated)
-                .map_err(|error| BenchError::Worker(error.to_string()))?;
-            Ok((engine, wall.elapsed().as_secs_f64(), thread_cpu_s() - cpu))
+            let mut samples = Vec::new();
+            for mark in model.marks(simulated) {
+                exact::run(&mut engine, &cut, &mut shared, mark)
+                    .map_err(|error| BenchError::Worker(error.to_string()))?;
+                samples.push(Sample::of(&engine.model, wall.elapsed().as_secs_f64()));
+            }
+            Ok(Part {
+                wall_s: wall.elapsed().as_secs_f64(),
+                cpu_s: thread_cpu_s() - cpu,
+                samples,
+                engine,
+            })
         },
         Shared::new(2),
     )?;
     Ok(join(parts))
 }
 
-pub(super) fn join(parts: Vec<(Engine<World>, f64, f64)>) -> Outcome {
+pub(super) fn join(parts: Vec<Part>) -> Outcome {
     let mut outcome = Outcome::default();
-    for (engine, wall_s, cpu_s) in parts {
-        outcome.wall_s = outcome.wall_s.max(wall_s);
-        outcome.cpu_s.push(cpu_s);
-        outcome.hops += engine.model.counters().hops;
-        outcome.real += real_packets::received(&engine.model);
-        // The senders' side has delivered nothing.
-        outcome.delivered += delivered(&engine.model);
-        outcome.arrivals.extend_from_slice(engine.model.arrivals());
+    for part in parts {
+        let world = &part.engine.model;
+        outcome.wall_s = outcome.wall_s.max(part.wall_s);
+        outcome.cpu_s.push(part.cpu_s);
+        outcome.hops += world.counters().hops;
+        outcome.real += real_packets::received(world);
+        outcome.arrivals.extend_from_slice(world.arrivals());
+        outcome
+            .samples
+            .resize(part.samples.len(), Sample::default());
+        for (all, one) in outcome.samples.iter_mut().zip(&part.samples) {
+            all.join(one);
+        }
     }
+    // The senders' side has delivered nothing.
+    let last = outcome.samples.last().copied().unwrap_or_default();
+    outcome.delivered = last.tcp_bytes + last.udp_bytes;
     outcome
 }
 

@@ -107,19 +107,23 @@ const RATES: [f64; 14] = [
 
 /// The fastest pace that two engines keep who do not wait for one another.
 #[derive(Default)]
-struct Fastest {
+pub(super) struct Fastest {
     /// Simulated over wall time.
     speed: f64,
     /// Packet hops per second of wall time. A run at a faster pace simulates more, and
     /// more of it at full load: simulated time alone does not compare.
-    hops_per_s: f64,
-    late: f64,
+    pub(super) hops_per_s: f64,
+    pub(super) late: f64,
     goodput_gbps: f64,
 }
 
 /// Keeping a pace: fewer than one event in ten more than 1 ms behind; a kernel
 /// withholds the processor from threads of this kind for a twentieth of the time.
-fn fastest(model: &Model, simulated: Duration, carrier: Carrier) -> Result<Fastest, BenchError> {
+pub(super) fn fastest(
+    model: &Model,
+    simulated: Duration,
+    carrier: Carrier,
+) -> Result<Fastest, BenchError> {
     let mut best = Fastest::default();
     for rate in RATES {
         let length = Duration::from_ns((simulated.as_ns() as f64 * rate.max(1.0)) as i64);

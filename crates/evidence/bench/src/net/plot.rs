@@ -23,6 +23,8 @@ const COLOURS: [&str; 7] = [
 ];
 /// Where panels begin and how wide they are.
 const LEFT: f64 = 70.0;
+/// So many numbers have room below.
+const LABELS: usize = 14;
 const WIDTH: f64 = 400.0;
 
 impl Table {
@@ -58,7 +60,8 @@ impl Table {
         if self.beside > 0 {
             self.panel(&mut svg, above..self.columns.len(), 370.0..450.0);
         }
-        for (label, _) in &self.rows {
+        let apart = self.rows.len().div_ceil(LABELS);
+        for (label, _) in self.rows.iter().rev().step_by(apart) {
             let _ = write!(
                 svg,
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",

@@ -1,0 +1,370 @@
+//! The staircases of the paper's Figures 7 to 10: traffic that doubles, each step so long that
+//! slow start is not the figure, and what gets across from moment to moment.
+
+use timeloom_net::{FlowId, SourceId, World};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::free::{self, Free, FreeOutcome};
+use super::mpi::Mpi;
+use super::pair::{self, Model};
+use super::plot::Table;
+use crate::error::BenchError;
+
+/// How long a step lasts, and how often it is looked at, in simulated time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stairs {
+    pub(super) step: Duration,
+    sample: Duration,
+}
+
+impl Stairs {
+    /// Those of a figure, or of a look at one.
+    pub(super) fn of(quick: bool) -> Self {
+        let (step, sample) = if quick { (100, 50) } else { (10_000, 1_000) };
+        Self {
+            step: Duration::from_ms(step),
+            sample: Duration::from_ms(sample),
+        }
+    }
+
+    /// When flow number `index` begins: one from the first step on, two from the second,
+    /// four from the third.
+    pub(super) fn start(&self, index: u32) -> Duration {
+        let step = u32::BITS - index.leading_zeros();
+        Duration::from_ns(self.step.as_ns() * i64::from(step))
+    }
+
+    /// Up to the end of the step with 64.
+    fn length(&self) -> Duration {
+        Duration::from_ns(self.step.as_ns() * STEPS)
+    }
+
+    /// The instants at which one looks, up to `end`.
+    pub(super) fn marks(&self, end: Duration) -> Vec<Instant<Virtual>> {
+        let count = end.as_ns() / self.sample.as_ns();
+        let at = |mark| Instant::from_ns(self.sample.as_ns() * mark);
+        (1..=count).map(at).collect()
+    }
+
+    /// Of the sample that ends at `at`: how many flows there are.
+    fn flows(&self, at: Duration) -> f64 {
+        let step = (at.as_ns() - 1) / self.step.as_ns();
+        f64::from(1 << step)
+    }
+}
+
+/// 1, 2, 4 … 64 flows.
+const STEPS: i64 = 7;
+
+/// What had been delivered at an instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    /// When it was there, since the start.
+    pub(super) wall_s: f64,
+    pub(super) tcp_bytes: u64,
+    pub(super) udp_bytes: u64,
+}
+
+impl Sample {
+    pub(super) fn of(world: &World, wall_s: f64) -> Self {
+        let (flows, sources) = world.traffic_counts();
+        let tcp = (0..flows as u32).map(|flow| world.tcp(FlowId(flow)).delivered_bytes);
+        let udp = (0..sources as u32).map(|one| world.traffic(SourceId(one)).received_bytes);
+        Self {
+            wall_s,
+            tcp_bytes: tcp.sum(),
+            udp_bytes: udp.sum(),
+        }
+    }
+
+    /// Of two parts of one network, at one instant.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.wall_s = self.wall_s.max(other.wall_s);
+        self.tcp_bytes += other.tcp_bytes;
+        self.udp_bytes += other.udp_bytes;
+    }
+}
+
+/// Gbit/s between one sample and the next.
+#[derive(Clone, Copy)]
+struct Rates {
+    /// By simulated time.
+    simulated: [f64; 2],
+    /// By the machine's, but never faster than simulated: programs in the network could not
+    /// live faster than real time.
+    real: [f64; 2],
+}
+
+impl Rates {
+    fn between(stairs: &Stairs, samples: &[Sample]) -> Vec<Self> {
+        let mut before = Sample::default();
+        let between = |now: &Sample| {
+            let bytes = [
+                now.tcp_bytes - before.tcp_bytes,
+                now.udp_bytes - before.udp_bytes,
+            ];
+            let simulated_s = stairs.sample.as_s_f64();
+            let real_s = (now.wall_s - before.wall_s).max(simulated_s);
+            before = *now;
+            Self {
+                simulated: bytes.map(|bytes| bytes as f64 * 8e-9 / simulated_s),
+                real: bytes.map(|bytes| bytes as f64 * 8e-9 / real_s),
+            }
+        };
+        samples.iter().map(between).collect()
+    }
+}
+
+/// The paper's bar.
+const BAR: Duration = Duration::from_us(1);
+/// The rate of a host's link, and of the bar, Gbit/s.
+const LINK_GBPS: f64 = 1.0;
+const BAR_GBPS: f64 = 10.0;
+/// What a source sends where there are only sources, and beside TCP.
+const SOURCE_BPS: u64 = 150_000_000;
+const BESIDE_BPS: u64 = 50_000_000;
+
+fn tcp_only(stairs: Stairs) -> Model {
+    Model {
+        stairs: Some(stairs),
+        ..Model::tcp(64, BAR)
+    }
+}
+
+/// Engines that wait, as fast as they can.
+fn waiting(model: &Model, stairs: &Stairs) -> Result<Vec<Rates>, BenchError> {
+    let found = pair::conservative(model, stairs.length(), false)?;
+    Ok(Rates::between(stairs, &found.samples))
+}
+
+/// Both portals of engines that do not wait: whole frames, and peering.
+fn portals(model: &Model, stairs: &Stairs) -> Result<[(Vec<Rates>, f64); 2], BenchError> {
+    let told = |found: FreeOutcome| {
+        let rates = Rates::between(stairs, &found.common.samples);
+        (rates, found.late_fraction())
+    };
+    let frames = free::by_frames(model, stairs.length())?;
+    let peering = free::free(model, stairs.length(), &Free::default())?;
+    Ok([told(frames), told(peering)])
+}
+
+fn table(
+    stairs: &Stairs,
+    (name, title): (&'static str, &'static str),
+    columns: &[&'static str],
+    row: impl Fn(usize, f64) -> Vec<f64>,
+) -> Table {
+    let marks = stairs.marks(stairs.length()).into_iter().enumerate();
+    let rows = marks.map(|(index, at)| {
+        let at = at - Instant::ZERO;
+        (at.as_s_f64(), row(index, stairs.flows(at)))
+    });
+    Table {
+        name,
+        title,
+        x: "s of simulated time; flows double with each step",
+        y: "Gbit/s",
+        log: false,
+        columns: columns.to_vec(),
+        beside: 0,
+        rows: rows.collect(),
+    }
+}
+
+/// Figure 7: engines that wait, by simulated time and by the machine's.
+pub(super) fn conservative(quick: bool) -> Result<Table, BenchError> {
+    let stairs = Stairs::of(quick);
+    let found = waiting(&tcp_only(stairs), &stairs)?;
+    let wide = Model {
+        bar: Duration::from_us(100),
+        ..tcp_only(stairs)
+    };
+    let found_wide = waiting(&wide, &stairs)?;
+    Ok(table(
+        &stairs,
+        (
+            "figure-07-throughput",
+            "Two engines that wait (threads): what TCP gets across",
+        ),
+        &[
+            "demand",
+            "simulated time, cut 1 us",
+            "real time, cut 1 us",
+            "simulated time, cut 100 us",
+            "real time, cut 100 us",
+        ],
+        |index, flows| {
+            let [near, far] = [found[index], found_wide[index]];
+            vec![
+                (flows * LINK_GBPS).min(BAR_GBPS),
+                near.simulated[0],
+                near.real[0],
+                far.simulated[0],
+                far.real[0],
+            ]
+        },
+    ))
+}
+
+/// Figure 8: TCP in real time, by the paper's three arrangements and by threads that wait.
+pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
+    let stairs = Stairs::of(quick);
+    let model = tcp_only(stairs);
+    let wait = waiting(&model, &stairs)?;
+    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
+    say_late(frames_late, peering_late);
+    // Each step for itself, and shorter: a simulated second takes it many of the machine's.
+    let mpi = Mpi::find();
+    let of_mpi = |step: u32| {
+        let ms = if quick { "20" } else { "500" };
+        let found = mpi.as_ref().map(|it| it.conservative_for(1 << step, 1, ms));
+        Ok(found.transpose()?.map_or(f64::NAN, |line| {
+            line.goodput_gbps * line.simulated_over_wall.min(1.0)
+        }))
+    };
+    let over_mpi = (0..STEPS as u32).map(of_mpi);
+    let over_mpi = over_mpi.collect::<Result<Vec<_>, BenchError>>()?;
+    Ok(table(
+        &stairs,
+        ("figure-08-tcp", "TCP in real time, cut at the 1 us bar"),
+        &[
+            "demand",
+            "engines that wait (MPI by TCP)",
+            "engines that wait (threads)",
+            "emulation portals (raw sockets)",
+            "peering portals",
+        ],
+        |index, flows| {
+            vec![
+                (flows * LINK_GBPS).min(BAR_GBPS),
+                over_mpi[flows.log2() as usize],
+                wait[index].real[0],
+                frames[index].real[0],
+                peering[index].real[0],
+            ]
+        },
+    ))
+}
+
+/// Figure 9: datagrams at constant rates.
+pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
+    let stairs = Stairs::of(quick);
+    let model = Model {
+        stairs: Some(stairs),
+        ..Model::udp(64, SOURCE_BPS, BAR)
+    };
+    let wait = waiting(&model, &stairs)?;
+    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
+    say_late(frames_late, peering_late);
+    Ok(table(
+        &stairs,
+        (
+            "figure-09-udp",
+            "UDP in real time, sources of 150 Mbit/s, cut at the 1 us bar",
+        ),
+        &[
+            "demand",
+            "engines that wait (threads)",
+            "emulation portals (raw sockets)",
+            "peering portals",
+        ],
+        |index, sources| {
+            vec![
+                sources * SOURCE_BPS as f64 / 1e9,
+                wait[index].real[1],
+                frames[index].real[1],
+                peering[index].real[1],
+            ]
+        },
+    ))
+}
+
+/// Figure 10: TCP beside UDP, each for itself.
+pub(super) fn mixed(quick: bool) -> Result<Table, BenchError> {
+    let stairs = Stairs::of(quick);
+    let model = Model {
+        sources: 64,
+        source_bps: BESIDE_BPS,
+        ..tcp_only(stairs)
+    };
+    let wait = waiting(&model, &stairs)?;
+    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
+    say_late(frames_late, peering_late);
+    Ok(table(
+        &stairs,
+        (
+            "figure-10-mixed",
+            "TCP flows and as many sources of 50 Mbit/s in real time",
+        ),
+        &[
+            "UDP, demand",
+            "UDP, peering portals",
+            "TCP, peering portals",
+            "UDP, raw sockets",
+            "TCP, raw sockets",
+            "UDP, engines that wait",
+            "TCP, engines that wait",
+        ],
+        |index, sources| {
+            let [peering, frames, wait] = [peering[index], frames[index], wait[index]];
+            vec![
+                sources * BESIDE_BPS as f64 / 1e9,
+                peering.real[1],
+                peering.real[0],
+                frames.real[1],
+                frames.real[0],
+                wait.real[1],
+                wait.real[0],
+            ]
+        },
+    ))
+}
+
+fn say_late(frames: f64, peering: f64) {
+    eprintln!(
+        "packets that came late: {:.1} % by raw sockets, {:.1} % by peering portals",
+        frames * 100.0,
+        peering * 100.0
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_double_with_each_step() {
+        let stairs = Stairs::of(false);
+        let steps = [0, 1, 2, 3, 4, 7, 8, 63].map(|index| {
+            let start = stairs.start(index);
+            start.as_ns() / stairs.step.as_ns()
+        });
+        assert_eq!(steps, [0, 1, 2, 2, 3, 3, 4, 6]);
+        assert_eq!(stairs.flows(Duration::from_s(10)), 1.0);
+        assert_eq!(stairs.flows(Duration::from_s(11)), 2.0);
+        assert_eq!(stairs.flows(stairs.length()), 64.0);
+        assert_eq!(stairs.marks(stairs.length()).len(), 70);
+    }
+
+    /// What engines that wait deliver follows from the model alone: all datagrams of each
+    /// step once those of the step before have arrived.
+    #[test]
+    fn all_that_is_sent_gets_across_where_engines_wait() {
+        let stairs = Stairs::of(true);
+        let model = Model {
+            stairs: Some(stairs),
+            ..Model::udp(64, SOURCE_BPS, Duration::from_ms(1))
+        };
+        let rates = waiting(&model, &stairs).expect("threads");
+        assert_eq!(rates.len(), 14);
+        for (index, rates) in rates.iter().enumerate().skip(1).step_by(2) {
+            let demand = f64::from(1 << (index / 2)) * SOURCE_BPS as f64 / 1e9;
+            let carried = rates.simulated[1];
+            assert!(
+                (carried / demand - 1.0).abs() < 0.05,
+                "{index}: {carried} of {demand}"
+            );
+            assert!(rates.real[1] <= carried, "{index}");
+        }
+    }
+}
