@@ -64,10 +64,15 @@ pub(crate) fn try_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// The command's name, as in `ps`.
+/// The command's name, as in `ps`. A program names itself (PR_SET_NAME), so control
+/// characters, which a terminal would obey, are question marks.
 pub(crate) fn name(pid: i32) -> String {
-    with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")))
-        .map_or_else(|_| "?".into(), |name| name.trim_end().into())
+    let name = with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")));
+    let Ok(name) = name else {
+        return "?".into();
+    };
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    name.trim_end().chars().map(shown).collect()
 }
 
 /// Whom a process comes from.

@@ -252,3 +252,12 @@ fn processes_are_listed_for_who_asks_for_them() {
         "{listed}"
     );
 }
+
+/// A program names itself, and its name is shown on the terminal of somebody else.
+#[test]
+fn a_name_that_a_program_gives_itself_moves_no_cursor() {
+    let line = CommandLine::new("named", User::Same);
+    let name = r#"printf 'a\033[2J\nb' > /proc/$$/comm"#;
+    let _running = line.exec(shell(&format!("{name}; sleep 3600 & wait")));
+    line.wait_for_process("a?[2J?b");
+}
