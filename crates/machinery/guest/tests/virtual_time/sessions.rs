@@ -256,8 +256,11 @@ fn processes_are_listed_for_who_asks_for_them() {
 /// A program names itself, and its name is shown on the terminal of somebody else.
 #[test]
 fn a_name_that_a_program_gives_itself_moves_no_cursor() {
-    let line = CommandLine::new("named", User::Same);
+    let world = World::new("named", 1.0);
     let name = r#"printf 'a\033[2J\nb' > /proc/$$/comm"#;
-    let _running = line.exec(shell(&format!("{name}; sleep 3600 & wait")));
-    line.wait_for_process("a?[2J?b");
+    let _program = world.start(["sh", "-c", &format!("{name}; sleep 3600 & wait")]);
+    eventually("the name, harmless", || {
+        let all = world.session.processes().expect("they can be looked at");
+        all.iter().any(|process| process.name == "a?[2J?b")
+    });
 }
