@@ -82,7 +82,7 @@ pub struct Clock {
     /// Called after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Called after every change of the dilation.
-    dilation_listeners: Mutex<Vec<Box<dyn Fn(f64) + Send + Sync>>>,
+    dilation_listeners: Mutex<Vec<DilationListener>>,
     /// Called after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
     /// Raised when a host's clock was changed by a program, or its course.
@@ -90,6 +90,8 @@ pub struct Clock {
     /// Raised when the clock is not to stop by itself any more.
     stops: AtomicU64,
 }
+
+type DilationListener = Box<dyn Fn(f64) + Send + Sync>;
 
 struct State {
     calibration: Calibration,

@@ -91,6 +91,7 @@ fn new_page() -> ClockPage<Shown> {
         tsc_per_ns_8_56: AtomicU64::new(0),
         released_offset_ns: Default::default(),
         session: AtomicU64::new(0),
+        computed: AtomicU64::new(0),
         copies: [copy(), copy()],
         past: Past::default(),
         scale: std::marker::PhantomData,

@@ -288,11 +288,7 @@ impl PageReader {
     pub(crate) fn line(&self) -> Option<(u32, Line)> {
         let sequence = self.sequence();
         let known = self.verified.load(Relaxed) == u64::from(sequence) + 1;
-        let line = known.then(|| {
-            self.page()
-                .latch
-                .read_at(sequence, |words| Line::load(words))
-        });
+        let line = known.then(|| self.page().latch.read_at(sequence, Line::load));
         line.flatten().map(|line| (sequence, line))
     }
 

@@ -212,9 +212,9 @@ fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), 
                 false => mkdirat(&parent, *name, mode),
             };
             // A dangling link is there and leads nowhere.
-            made.or_else(|error| match error {
-                Errno::EXIST => Err(Errno::LOOP),
-                other => Err(other),
+            made.map_err(|error| match error {
+                Errno::EXIST => Errno::LOOP,
+                other => other,
             })
             .map_err(during(doing()))?;
             parent = rooted::find(top, &walked).map_err(during(doing()))?;
