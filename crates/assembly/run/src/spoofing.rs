@@ -18,7 +18,7 @@ pub(crate) struct SpoofWatch {
     owners: HashMap<Ipv4Addr, Mac>,
     /// Whether a station's packets come in its own frames everywhere.
     is_flat: bool,
-    seen: HashMap<(Lie, Ipv4Addr, Mac), Seen>,
+    told: HashMap<(Lie, Ipv4Addr, Mac), Repetition>,
 }
 
 /// What was noticed.
@@ -37,7 +37,7 @@ enum Lie {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct Repetition {
     /// Not told again before.
     quiet_until: Instant<Virtual>,
     /// Not told since.
@@ -55,7 +55,7 @@ impl SpoofWatch {
             stations: HashMap::new(),
             owners: HashMap::new(),
             is_flat,
-            seen: HashMap::new(),
+            told: HashMap::new(),
         };
         for (name, address, mac) in stations {
             watch.stations.insert(mac, name.to_owned());
@@ -67,16 +67,16 @@ impl SpoofWatch {
     /// Looks at a frame. A lie that goes on is told of once a second.
     pub(crate) fn look(&mut self, at: Instant<Virtual>, frame: &[u8]) -> Option<Spoofed> {
         let (lie, claimed, mac) = self.lie(frame)?;
-        let seen = self.seen.entry((lie, claimed, mac)).or_insert(Seen {
+        let told = self.told.entry((lie, claimed, mac)).or_insert(Repetition {
             quiet_until: at,
             untold: 0,
         });
-        if at < seen.quiet_until {
-            seen.untold += 1;
+        if at < told.quiet_until {
+            told.untold += 1;
             return None;
         }
-        seen.quiet_until = at + EVERY;
-        let before = std::mem::take(&mut seen.untold);
+        told.quiet_until = at + EVERY;
+        let before = std::mem::take(&mut told.untold);
         let name = |mac: &Mac| self.stations.get(mac).cloned();
         let by = name(&mac).unwrap_or_else(|| text_of(&mac));
         let owner = self.owners.get(&claimed).and_then(name).unwrap_or_default();

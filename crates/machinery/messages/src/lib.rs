@@ -21,7 +21,7 @@
 //! Three parts, of which each can be had without the next: an [`Envelope`] is what travels, a
 //! [`Seal`] proves who wrote it and that it was not said before, and a [`Channel`] brings both
 //! from place to place in datagrams. Who has a transport of his own (Zenoh, say) takes the first
-//! two: [`write`] and [`open`]. `libtimeloom` gives them to C, and Python has them from there.
+//! two: [`write()`] and [`open`]. `libtimeloom` gives them to C, and Python has them from there.
 //!
 //! What it is not: reliable. A datagram that is lost is lost, since a command that comes too late is
 //! of no use. Nothing is encrypted.

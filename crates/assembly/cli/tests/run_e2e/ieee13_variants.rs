@@ -89,7 +89,7 @@ fn answers(directory: &RunDirectory) -> Vec<Frame> {
 }
 
 fn directory(lab: &Lab) -> RunDirectory {
-    RunDirectory::open(&lab.run_path()).expect("the run is there")
+    RunDirectory::open(lab.run_path()).expect("the run is there")
 }
 
 #[test]

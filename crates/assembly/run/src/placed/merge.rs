@@ -17,7 +17,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 /// What the manifests say together.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct MergedManifests {
     pub(super) untrusted: Vec<String>,
     pub(super) degraded_modes: Vec<String>,
     pub(super) manifests: Vec<Manifest>,
@@ -35,8 +35,11 @@ struct Share {
 ///
 /// # Errors
 /// Results that cannot be read or written, with the agent's name.
-pub(super) fn merge(whole: &RunDirectory, agents: &[(String, &Path)]) -> Result<Told, String> {
-    let mut told = Told::default();
+pub(super) fn merge(
+    whole: &RunDirectory,
+    agents: &[(String, &Path)],
+) -> Result<MergedManifests, String> {
+    let mut told = MergedManifests::default();
     let mut shares = Vec::new();
     let mut first: Option<Instant<Wall>> = None;
     for (name, path) in agents {
