@@ -75,7 +75,7 @@ fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
     assert_eq!(routes.lines().count(), 1, "{routes}");
     assert!(
         routes.contains("10.0.0.0/16 dev eth0")
-            && routes.contains("rto_min lock 5s")
+            && routes.contains("rto_min lock 30s")
             && routes.contains("quickack 1"),
         "{routes}"
     );
