@@ -129,7 +129,9 @@ pub(crate) fn record(
                 spec,
                 page: keeper.directory.join(format!("{name}.page")),
                 reader: None,
-                next: Instant::ZERO,
+                // At the beginning its daemon is only starting: whether there is a page yet
+                // would differ from run to run.
+                next: Instant::ZERO + spec.every,
                 status: Status::NeverSynchronised,
             })
         })
