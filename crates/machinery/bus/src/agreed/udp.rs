@@ -4,21 +4,23 @@
 //! processes, in order, for that may take its time and must not keep the other from
 //! answering.
 
+mod threads;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Action, Halt, HostId, Hosts, Member, Moment, Order, Settings, Why};
 use timeloom_time::{Instant, Virtual};
 
+use self::threads::{listen, listen_to_group, obey};
 use super::group;
-use super::seal::{Key, SEALED};
+use super::seal::Key;
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
@@ -423,90 +425,6 @@ impl Shared {
             Why::Failed => format!("clock or processes of {by} could not be commanded"),
         }
     }
-}
-
-/// Receives, and wakes the member when it is time.
-fn listen(shared: &Shared) {
-    let mut buffer = [0; SEALED + 1];
-    while !shared.ended.load(Ordering::SeqCst) {
-        let due = shared.lock().member.next_wake();
-        let left = due - shared.timeline.read().now;
-        // Other threads may have made it earlier meanwhile: not for long.
-        let left = left.as_ns().clamp(50_000, 5_000_000);
-        let _ = shared
-            .socket
-            .set_read_timeout(Some(StdDuration::from_nanos(left as u64)));
-        // An error is a peer that is not there yet (ICMP), or nothing to be had.
-        if let Ok((bytes, _)) = shared.socket.recv_from(&mut buffer) {
-            shared.hear(&buffer[..bytes]);
-        }
-        if shared.timeline.read().now >= due {
-            shared.tell(Member::wake);
-        }
-    }
-}
-
-/// Receives what is said to all.
-fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
-    let mut buffer = [0; SEALED + 1];
-    let _ = socket.set_read_timeout(Some(StdDuration::from_millis(50)));
-    while !shared.ended.load(Ordering::SeqCst) {
-        if let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
-            shared.hear(&buffer[..bytes]);
-        }
-    }
-}
-
-/// Does what was agreed, in order.
-fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
-    while let Ok((claim, order)) = orders.recv() {
-        if shared.ended.load(Ordering::SeqCst) {
-            return;
-        }
-        if obey_one(shared, claim, order).is_err() {
-            shared.tell(Member::failed);
-        }
-    }
-}
-
-fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedError> {
-    let testbed = &shared.testbed;
-    match order {
-        // Who asks pays, and not who hears of it by wire.
-        Order::HoldAlone => {
-            if shared.lock().claims.hold {
-                testbed.hold_alone()?;
-            }
-        }
-        Order::Close { at_least } => {
-            let lead = shared.lock().member.lead(shared.timeline.read());
-            let ceiling = testbed.close(lead, at_least)?;
-            shared.tell(|member, moment| member.closed(ceiling, moment));
-        }
-        Order::Stand { at } => {
-            testbed.stand(at)?;
-            shared.tell(Member::stood);
-        }
-        Order::Grant { at } => {
-            let mut state = shared.lock();
-            if state.claims.told && state.claims.number == claim {
-                state.granted = Some(at);
-                shared.changed.notify_all();
-            }
-        }
-        Order::Resume(resumed) => {
-            testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
-            let mut state = shared.lock();
-            let driven = std::mem::take(&mut state.claims.driven);
-            // Before the start the line was tried out.
-            let driven = driven && state.resumed;
-            state.claims.ended = Some(driven || state.claims.ended == Some(true));
-            state.resumed = true;
-            shared.changed.notify_all();
-        }
-        Order::Halt(_) => testbed.halt(),
-    }
-    Ok(())
 }
 
 impl fmt::Display for UdpError {
