@@ -12,7 +12,7 @@ MPI := crates/machinery/peering/mpi/Cargo.toml
 # As cargo wants it in names of variables.
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -74,6 +74,10 @@ iperf-pauses: packages-test build ## iperf3 across links that stand with the clo
 
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents
+
+test-variants: packages-test .venv/ready ## The variants of the voltage case: three that lie, and a defence that cuts the liar off
+	$(CARGO) build --locked --workspace --all-targets
+	$(CARGO) test --locked --workspace --test run_e2e -- ieee13_variants:: --include-ignored
 
 test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3 and HELICS federations as plants; HELICS and mosaik as granters of runs: with the real packages
 	$(CARGO) build --locked --workspace --bin timeloom
