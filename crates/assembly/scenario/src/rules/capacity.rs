@@ -57,10 +57,10 @@ impl Needs {
             None => plan.system.switches.iter().map(ports).max(),
             Some(_) => None,
         };
-        // As counted in runs of 2 to 12 hosts, with some room: 36 + 4 a host, 4 to 5 a
+        // As counted in runs of 2 to 12 hosts, with some room: 36 + 5 a host, 4 to 5 a
         // program, 10 + 3 threads a program.
         Self {
-            descriptors: 64 + 4 * stations + 6 * programs + 6 * plants + 2 * devices + 3 * captures,
+            descriptors: 64 + 5 * stations + 6 * programs + 6 * plants + 2 * devices + 3 * captures,
             threads: 24 + 3 * programs + 2 * plants + devices + 2 * captures,
             processes: 2 + programs + plants,
             net_namespaces: stations + 1,

@@ -1,8 +1,8 @@
 //! The line over UDP: one datagram to each peer for each change, and at every beat.
 //!
-//! Two threads. One receives and keeps the time; one does what was agreed to clock and
-//! processes, in order, for that may take its time and must not keep the other from
-//! answering.
+//! One thread receives and keeps the time, another hears what is said to a group. A third
+//! does what was agreed to clock and processes, in order, for that may take its time and must
+//! not keep the others from answering (`udp/threads.rs`).
 
 mod threads;
 
