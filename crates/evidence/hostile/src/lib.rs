@@ -1,8 +1,8 @@
 //! Every reader of bytes from outside, and what must hold of it whatever the bytes are.
 //!
 //! A function of [`INPUTS`] takes bytes as somebody hostile would send them, and panics
-//! where the reader does, or where it takes for good what is none. The fuzzers in `fuzz/`
-//! call one each (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate
+//! where the reader does, or where it takes for good what is none. The fuzzer in `fuzz/`
+//! calls each in turn (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate
 //! calls all with those seeds and with many that differ from them a little, in seconds.
 //!
 //! It reads nothing itself, and no product uses it. docs/security.md says who sends what.
@@ -23,8 +23,8 @@ pub use runs::remove_directory;
 /// What takes bytes from outside.
 pub type Input = fn(&[u8]);
 
-/// Each by its name, which its fuzzer and its seeds have too.
-pub const INPUTS: [(&str, Input); 25] = [
+/// Each by its name, which its seeds have too.
+pub const INPUTS: [(&str, Input); 26] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
     ("bundle", scenarios::bundle),
@@ -43,6 +43,7 @@ pub const INPUTS: [(&str, Input); 25] = [
     ("scenario", scenarios::scenario),
     ("seccomp_call", guests::seccomp_call),
     ("time_server", timelines::time_server),
+    ("timeline_message", timelines::message),
     ("timeline_page", timelines::timeline_page),
     ("timeline_socket", timelines::socket),
     ("tunnel", agents::tunnel),

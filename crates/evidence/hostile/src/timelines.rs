@@ -122,3 +122,13 @@ pub(crate) fn foreign_page(input: &[u8]) {
 pub(crate) fn time_server(packet: &[u8]) {
     timeloom_timeline::fuzzing::time_server(packet);
 }
+
+/// A datagram of programs that share a timeline, and a pattern of those that listen.
+///
+/// Input: one byte of how long the pattern is, the pattern, the datagram.
+pub(crate) fn message(input: &[u8]) {
+    let ([length], rest) = split::<1>(input);
+    let (pattern, datagram) = rest.split_at(rest.len().min(length.into()));
+    let pattern = core::str::from_utf8(pattern).unwrap_or_default();
+    timeloom_messages::fuzzing::message(pattern, datagram);
+}

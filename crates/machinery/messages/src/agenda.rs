@@ -1,7 +1,6 @@
 //! Messages that wait for their time, earliest first, in a thread of their own.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -15,6 +14,9 @@ use crate::channel::{Message, Told};
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
 /// While the timeline has no interval nothing is certain, and it is looked at so often.
 const NO_TIME: Duration = Duration::from_ms(100);
+/// So much is kept of what waits, by [`cost`]: senders may say any number of messages for any
+/// time. Of more, what is due last goes.
+pub(crate) const MOST_WAITING_BYTES: usize = 16 << 20;
 
 /// Ended, without what is still due, when it is dropped.
 pub(crate) struct Agenda {
@@ -30,16 +32,11 @@ struct Shared {
 
 #[derive(Default)]
 struct Due {
-    messages: BinaryHeap<Reverse<Entry>>,
+    /// By when to act, then by when it came: of messages with one time the first comes first.
+    messages: BTreeMap<(Instant<Scale>, u64), Message>,
     count: u64,
+    bytes: usize,
     is_over: bool,
-}
-
-/// Of messages with one time the first comes first.
-struct Entry {
-    act_at: Instant<Scale>,
-    number: u64,
-    message: Message,
 }
 
 impl Agenda {
@@ -61,17 +58,39 @@ impl Agenda {
         })
     }
 
-    pub(crate) fn add(&self, act_at: Instant<Scale>, message: Message) {
-        let mut due = self.shared.lock();
-        due.count += 1;
-        let number = due.count;
-        due.messages.push(Reverse(Entry {
-            act_at,
-            number,
-            message,
-        }));
+    /// Returns how many messages there is no room for any more.
+    pub(crate) fn add(&self, act_at: Instant<Scale>, message: Message) -> u64 {
+        let gone = self.shared.lock().add(act_at, message);
         self.shared.changed.notify_all();
+        gone
     }
+}
+
+impl Due {
+    fn add(&mut self, act_at: Instant<Scale>, message: Message) -> u64 {
+        self.count += 1;
+        self.bytes += cost(&message);
+        self.messages.insert((act_at, self.count), message);
+        let mut gone = 0;
+        while self.bytes > MOST_WAITING_BYTES
+            && let Some((_, message)) = self.messages.pop_last()
+        {
+            self.bytes -= cost(&message);
+            gone += 1;
+        }
+        gone
+    }
+
+    fn take_first(&mut self) -> Option<Message> {
+        let (_, message) = self.messages.pop_first()?;
+        self.bytes -= cost(&message);
+        Some(message)
+    }
+}
+
+/// What a message that waits takes, roughly.
+fn cost(message: &Message) -> usize {
+    2 * size_of::<Message>() + message.key.len() + message.payload.len()
 }
 
 impl Shared {
@@ -83,18 +102,18 @@ impl Shared {
     fn next(&self, timeline: &Timeline) -> Option<(Message, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
-            let Some(Reverse(first)) = due.messages.peek() else {
+            let Some(((act_at, _), _)) = due.messages.first_key_value() else {
                 due = (self.changed.wait(due)).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let now = timeline.read().ok();
             let earliest = now.and_then(|it| it.interval()).map(|it| it.earliest());
-            let left = earliest.map_or(NO_TIME, |earliest| first.act_at - earliest);
+            let left = earliest.map_or(NO_TIME, |earliest| *act_at - earliest);
             if left <= Duration::ZERO
                 && let Some(now) = now
-                && let Some(Reverse(entry)) = due.messages.pop()
+                && let Some(message) = due.take_first()
             {
-                return Some((entry.message, now));
+                return Some((message, now));
             }
             let wait_ns = left.min(LOOK_AGAIN).as_ns() as u64;
             let length = std::time::Duration::from_nanos(wait_ns);
@@ -118,22 +137,45 @@ impl Drop for Agenda {
     }
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+#[cfg(test)]
+mod tests {
+    use timeloom_timeline_client::{Status, TimelineId};
+
+    use super::*;
+
+    fn message(payload: Vec<u8>) -> Message {
+        let stamp = Stamp::void(TimelineId(1), Status::Ok);
+        Message {
+            key: "valve".to_owned(),
+            payload,
+            sent: stamp,
+            arrived: stamp,
+            act_at: None,
+            acted: stamp,
+        }
     }
-}
 
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.act_at, self.number).cmp(&(other.act_at, other.number))
+    #[test]
+    fn a_flood_for_a_far_day_takes_no_more_memory_and_nothing_that_is_due_before() {
+        let mut due = Due::default();
+        let soon = Instant::from_ns(5);
+        assert_eq!(due.add(soon, message(b"first".to_vec())), 0);
+        assert_eq!(due.add(soon, message(b"second".to_vec())), 0);
+        let (mut gone, flood) = (0, 1_000);
+        for number in 0..flood {
+            gone += due.add(
+                Instant::from_ns(i64::MAX - number),
+                message(vec![0; 60_000]),
+            );
+            assert!(due.bytes <= MOST_WAITING_BYTES);
+        }
+        assert!(gone > 0, "{gone} of {flood} gave way");
+        assert_eq!(due.messages.len() as u64 + gone, flood as u64 + 2);
+        let held: usize = due.messages.values().map(cost).sum();
+        assert_eq!(held, due.bytes, "nothing is counted that is not there");
+        for wanted in ["first", "second"] {
+            let first = due.take_first().expect("it still waits");
+            assert_eq!(first.payload, wanted.as_bytes());
+        }
     }
 }

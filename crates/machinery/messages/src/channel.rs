@@ -57,7 +57,8 @@ impl Message {
 pub struct Counts {
     /// Not sealed with our key, changed, said before, or from before we began.
     pub unproved: u64,
-    /// No message, under another prefix, or of another timeline.
+    /// No message, under another prefix, of another timeline, or one too many that would have
+    /// waited for its time.
     pub dropped: u64,
 }
 
@@ -327,7 +328,10 @@ impl Shared {
             .collect();
         for subscriber in wanted {
             match (&subscriber.agenda, message.act_at) {
-                (Some(agenda), Some(act_at)) => agenda.add(act_at, message.clone()),
+                (Some(agenda), Some(act_at)) => {
+                    let gone = agenda.add(act_at, message.clone());
+                    self.dropped.fetch_add(gone, Ordering::Relaxed);
+                }
                 _ => (subscriber.told)(&message),
             }
         }

@@ -31,6 +31,8 @@ mod agenda;
 mod channel;
 mod datagram;
 mod envelope;
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod seal;
 

@@ -17,6 +17,10 @@ use timeloom_timeline_client::{Order, Stamp};
 /// Shorter keys are refused.
 pub const LEAST_KEY_BYTES: usize = 16;
 
+/// So much is remembered of senders and names, by [`cost`]. What would be more is refused: who
+/// has forgotten what was said takes it again.
+const MOST_REMEMBERED_BYTES: usize = 16 << 20;
+
 const MAGIC: &[u8; 4] = b"TLS1";
 const SENDER_BYTES: usize = 16;
 const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
@@ -27,8 +31,15 @@ pub struct Seal {
     keyed: Hmac<Sha256>,
     sender: [u8; SENDER_BYTES],
     count: AtomicU64,
+    heard: Mutex<Heard>,
+}
+
+/// What was said to us.
+#[derive(Default)]
+struct Heard {
     /// The last count of each sender under each name. Only who has the key makes it grow.
-    last: Mutex<HashMap<([u8; SENDER_BYTES], String), u64>>,
+    last: HashMap<([u8; SENDER_BYTES], String), u64>,
+    bytes: usize,
 }
 
 /// A key is not long enough.
@@ -58,6 +69,8 @@ pub enum Unproved {
     Again,
     /// It was certainly sent before its receiver began, or does not say when.
     Old,
+    /// Too many senders and names have been heard to remember one more.
+    Crowded,
 }
 
 impl fmt::Display for Unproved {
@@ -67,6 +80,7 @@ impl fmt::Display for Unproved {
             Self::Forged => "another key or name, or changed on the way",
             Self::Again => "said before",
             Self::Old => "not certainly said since we began to listen",
+            Self::Crowded => "one sender or name more than are remembered",
         })
     }
 }
@@ -102,7 +116,7 @@ impl Seal {
             keyed,
             sender: random(),
             count: AtomicU64::new(0),
-            last: Mutex::default(),
+            heard: Mutex::default(),
         })
     }
 
@@ -144,8 +158,8 @@ impl Seal {
         // In a time that tells nothing of where they differ.
         let sealed = self.tag(header, name, body);
         sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = last.get(&(*sender, name.to_owned())).copied();
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = heard.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
             return Err(Unproved::Again);
         }
@@ -159,13 +173,8 @@ impl Seal {
 
     /// From now on this has been said before. Of two threads with one message, one is late.
     pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = last.entry((proved.sender, name.to_owned())).or_default();
-        if proved.count <= *before {
-            return Err(Unproved::Again);
-        }
-        *before = proved.count;
-        Ok(())
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.remember(name, proved)
     }
 
     fn tag(&self, header: &[u8], name: &str, body: &[u8]) -> Hmac<Sha256> {
@@ -176,6 +185,30 @@ impl Seal {
         keyed.update(body);
         keyed
     }
+}
+
+impl Heard {
+    fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
+        let who = (proved.sender, name.to_owned());
+        if let Some(before) = self.last.get_mut(&who) {
+            if proved.count <= *before {
+                return Err(Unproved::Again);
+            }
+            *before = proved.count;
+            return Ok(());
+        }
+        if self.bytes + cost(name) > MOST_REMEMBERED_BYTES {
+            return Err(Unproved::Crowded);
+        }
+        self.bytes += cost(name);
+        self.last.insert(who, proved.count);
+        Ok(())
+    }
+}
+
+/// What it takes to remember a sender under this name, roughly.
+fn cost(name: &str) -> usize {
+    2 * size_of::<([u8; SENDER_BYTES], String, u64)>() + name.len()
 }
 
 /// Whether `sent` is not certainly before `since`, of one timeline. What has no interval may be of
@@ -240,6 +273,28 @@ mod tests {
             "older"
         );
         assert_eq!(Seal::new(b"short").err(), Some(ShortKey(5)));
+    }
+
+    #[test]
+    fn who_has_the_key_takes_a_bounded_memory_and_nothing_is_heard_twice_for_it() {
+        let (here, there) = (Seal::new(KEY).unwrap(), Seal::new(KEY).unwrap());
+        let first = here.seal("cell/move", b"one");
+        assert_eq!(there.open("cell/move", &first), Ok(&b"one"[..]));
+        let (mut taken, mut number) = (0, 0);
+        let refused = loop {
+            number += 1;
+            let name = format!("{number:060000}");
+            let sealed = here.seal(&name, b"");
+            match there.open(&name, &sealed) {
+                Ok(_) => taken += name.len(),
+                Err(why) => break why,
+            }
+            assert!(taken <= MOST_REMEMBERED_BYTES, "{number} names");
+        };
+        assert_eq!(refused, Unproved::Crowded);
+        assert_eq!(there.open("cell/move", &first), Err(Unproved::Again));
+        let next = here.seal("cell/move", b"two");
+        assert_eq!(there.open("cell/move", &next), Ok(&b"two"[..]));
     }
 
     /// Python's `timeloom.seal`, before it was this, said so.

@@ -1,0 +1,46 @@
+//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: datagrams as anybody could
+//! send them, each with what must hold of it. Not for programs.
+
+use timeloom_timeline_client::{Stamp, Status, TimelineId};
+
+use crate::{Envelope, Refused, Seal, Unproved, datagram, key};
+
+/// A datagram at a channel, from somebody without the key and from somebody with it. A key is
+/// looked for under this pattern.
+///
+/// # Panics
+/// When what is read is not what was sent, or is taken twice or without a seal.
+pub fn message(pattern: &str, bytes: &[u8]) {
+    let Some((name, body)) = datagram::read(bytes) else {
+        return;
+    };
+    assert_eq!(datagram::write(name, body), bytes);
+    if key::is_key(name) {
+        assert!(key::matches(name, name) && key::matches("**", name));
+        let _ = key::is_pattern(pattern) && key::matches(pattern, name);
+    }
+    let here = Seal::new(b"of the receiver's").expect("a long key");
+    let stranger = Seal::new(b"of somebody else's").expect("a long key");
+    for unsealed in [body, &stranger.seal(name, body)] {
+        let refused = here.open(name, unsealed);
+        assert!(refused.is_err(), "nobody has sealed it with this key");
+    }
+    let Ok(envelope) = Envelope::from_bytes(body) else {
+        return;
+    };
+    // Bytes that mean nothing may differ: what it says does not.
+    let written = envelope.to_bytes();
+    assert_eq!(Envelope::from_bytes(&written), Ok(envelope));
+    assert_eq!(crate::open(None, name, body, None), Ok(envelope));
+
+    let there = Seal::new(b"of the receiver's").expect("a long key");
+    let sealed = crate::write(Some(&there), name, &envelope);
+    assert!(here.open("another name", &sealed).is_err());
+    // A reading without an interval is after nothing for certain.
+    let since = Stamp::void(TimelineId(0), Status::Disrupted);
+    let old = crate::open(Some(&here), name, &sealed, Some(&since));
+    assert_eq!(old, Err(Refused::Unproved(Unproved::Old)));
+    assert_eq!(crate::open(Some(&here), name, &sealed, None), Ok(envelope));
+    let again = crate::open(Some(&here), name, &sealed, None);
+    assert_eq!(again, Err(Refused::Unproved(Unproved::Again)));
+}
