@@ -20,6 +20,7 @@ use timeloom_time::{Duration, Instant, Utc, Virtual};
 use crate::attention::Attention;
 use crate::containers::Containers;
 use crate::error::RunError;
+use crate::kernel_timers::KernelTimers;
 use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
@@ -158,6 +159,7 @@ struct Run<'a> {
     machines: Vec<(String, Program)>,
     /// The roots in which programs of containers run.
     containers: Containers,
+    _kernel_timers: KernelTimers,
     session: Arc<Session>,
 }
 

@@ -1,68 +1,99 @@
 //! How the kernels of a run's stations keep time: by none where computing takes none, by as
 //! much as virtual time is dilated elsewhere.
 
+mod connecting;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_fabric::{
     Fabric, FabricError, KernelError, Namespace, NetworkSpec, StationTimers, make_self_clocking,
 };
-use timeloom_guest::{ChangeKind, Clock};
+use timeloom_guest::{ChangeKind, Session};
 use timeloom_scenario::{Compute, Plan};
 
 use crate::error::RunError;
 use crate::verdict::Reporter;
 
-/// Settles it, now and with every change of the dilation.
-pub(crate) fn settle(
-    plan: &Plan,
-    spec: &NetworkSpec,
-    fabric: &Fabric,
-    clock: &Clock,
-    reporter: &Reporter,
-) -> Result<(), RunError> {
-    let stations = spec.stations.iter();
-    let mut stations = stations.filter_map(|station| fabric.station(&station.name));
-    if plan.time.compute == Compute::None {
-        let settled = stations.try_for_each(make_self_clocking);
-        return Ok(settled.map_err(FabricError::from)?);
-    }
-    let session = plan.time.dilation;
-    let mut all = BTreeMap::new();
-    for station in stations {
-        let own = OwnTime {
-            station: station.try_clone().map_err(|error| {
-                RunError::Start(format!("namespace of {}: {error}", station.name()))
-            })?,
-            timers: None,
-            dilation: 1.0,
+use connecting::FirstTimeouts;
+
+/// They are settled as long as this is there.
+pub(crate) struct KernelTimers {
+    all: Arc<Mutex<AllTimers>>,
+}
+
+impl KernelTimers {
+    /// Settles them, now and with every change of the dilation.
+    pub(crate) fn settle(
+        plan: &Plan,
+        spec: &NetworkSpec,
+        fabric: &Fabric,
+        session: &Arc<Session>,
+        reporter: &Reporter,
+    ) -> Result<Self, RunError> {
+        let stations = spec.stations.iter();
+        let mut stations = stations.filter_map(|station| fabric.station(&station.name));
+        let dilation = plan.time.dilation;
+        let mut all = AllTimers {
+            session: dilation,
+            all: BTreeMap::new(),
+            first: FirstTimeouts::of(session),
         };
-        all.insert(station.name().to_owned(), own);
+        if plan.time.compute == Compute::None {
+            let settled = stations.try_for_each(make_self_clocking);
+            settled.map_err(FabricError::from)?;
+            all.first.outlast_computing();
+            let all = Arc::new(Mutex::new(all));
+            return Ok(Self { all });
+        }
+        for station in stations {
+            let own = OwnTime {
+                station: station.try_clone().map_err(|error| {
+                    RunError::Start(format!("namespace of {}: {error}", station.name()))
+                })?,
+                timers: None,
+                dilation: 1.0,
+                runs_programs: plan.system.hosts.contains_key(station.name()),
+            };
+            all.all.insert(station.name().to_owned(), own);
+        }
+        if dilation != 1.0 {
+            all.dilate().map_err(FabricError::from)?;
+        }
+        let all = Arc::new(Mutex::new(all));
+        follow(session, &all, reporter);
+        Ok(Self { all })
     }
-    let mut all = AllTimers { session, all };
-    if session != 1.0 {
-        all.dilate().map_err(FabricError::from)?;
+
+    /// In a sentence, what this machine's kernel did not let it settle.
+    pub(crate) fn lacks(&self) -> Option<String> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.first.lacks()
     }
-    let (all, reporter) = (Arc::new(Mutex::new(all)), reporter.clone());
+}
+
+/// With every change of the dilation, of the session or of a host.
+fn follow(session: &Session, all: &Arc<Mutex<AllTimers>>, reporter: &Reporter) {
+    let reporter = reporter.clone();
     let tell = move |changed: Result<(), KernelError>| {
         if let Err(error) = changed {
             reporter.failed("the timers of a host's kernel", error.to_string());
         }
     };
-    let (of_session, tell_session) = (Arc::clone(&all), tell.clone());
-    clock.on_dilation(move |dilation| {
+    let (of_session, tell_session) = (Arc::clone(all), tell.clone());
+    session.clock().on_dilation(move |dilation| {
         let mut all = of_session.lock().unwrap_or_else(PoisonError::into_inner);
         all.session = dilation;
         tell_session(all.dilate());
     });
-    clock.on_host_change(move |change| {
+    let of_hosts = Arc::clone(all);
+    session.clock().on_host_change(move |change| {
         if change.kind == ChangeKind::Dilate {
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = of_hosts.lock().unwrap_or_else(PoisonError::into_inner);
             let host = &change.host;
             tell(all.dilate_host(host.host.name(), host.dilation));
         }
     });
-    Ok(())
 }
 
 struct AllTimers {
@@ -70,6 +101,7 @@ struct AllTimers {
     session: f64,
     /// By station.
     all: BTreeMap<String, OwnTime>,
+    first: FirstTimeouts,
 }
 
 struct OwnTime {
@@ -78,12 +110,17 @@ struct OwnTime {
     timers: Option<StationTimers>,
     /// Seconds of the session to one of its own.
     dilation: f64,
+    /// It is a host. A device's sockets are the supervisor's.
+    runs_programs: bool,
 }
 
 impl AllTimers {
     fn dilate(&mut self) -> Result<(), KernelError> {
+        let hosts = self.all.iter().filter(|(_, one)| one.runs_programs);
+        let own = hosts.map(|(name, one)| (name.as_str(), one.dilation));
+        self.first.dilate(self.session, own);
         let mut all = self.all.values_mut();
-        all.try_for_each(|one| one.dilate(self.session))
+        all.try_for_each(|one| one.dilate(self.session, &self.first))
     }
 
     fn dilate_host(&mut self, name: &str, dilation: f64) -> Result<(), KernelError> {
@@ -91,17 +128,25 @@ impl AllTimers {
             return Ok(());
         };
         one.dilation = dilation;
-        one.dilate(self.session)
+        if one.runs_programs {
+            self.first.dilate(self.session, [(name, dilation)]);
+        }
+        one.dilate(self.session, &self.first)
     }
 }
 
 impl OwnTime {
-    fn dilate(&mut self, session: f64) -> Result<(), KernelError> {
+    fn dilate(&mut self, session: f64, first: &FirstTimeouts) -> Result<(), KernelError> {
         let timers = match self.timers.take() {
             Some(timers) => timers,
             None => StationTimers::of(&self.station)?,
         };
         let timers = self.timers.insert(timers);
-        timers.dilate(&self.station, session * self.dilation)
+        let dilation = session * self.dilation;
+        let first = match self.runs_programs {
+            true => first.at(dilation),
+            false => connecting::USUAL,
+        };
+        timers.dilate(&self.station, dilation, first)
     }
 }

@@ -3,14 +3,16 @@
 //! They run in the machine's time. Where a virtual second takes ten of the machine's, a
 //! kernel that asks three times for a neighbour, a second apart, gives up after 0.3 s of
 //! virtual time; an answer that is under way for as long never comes in time. So each timer
-//! that the kernel lets be set is set to as many times its length. What cannot be set (a
-//! delayed acknowledgement, the first timeout of a connection) is made up for where that is
-//! possible: a connection that is being opened is tried more often.
+//! that the kernel lets be set is set to as many times its length. What cannot be set is a
+//! delayed acknowledgement. The first timeout of a connection is no setting of a station's
+//! but of a cgroup's; where it stays as it is, a connection that is being opened is tried
+//! more often instead.
 //!
 //! A runner asks for it where time is dilated. Where computing takes no time, see
 //! [`crate::make_self_clocking`].
 
 use std::fs;
+use std::time::Duration;
 
 use netlink_packet_route::route::RouteMetric;
 
@@ -38,17 +40,23 @@ impl StationTimers {
     }
 
     /// Makes each of `station`, whose they are, `dilation` times as long as it was found,
-    /// as far as the kernel can.
+    /// as far as the kernel can. There connections wait `first` before their first packet is
+    /// sent again.
     ///
     /// # Errors
     /// When a setting cannot be written or a route not changed.
-    pub fn dilate(&self, station: &Namespace, dilation: f64) -> Result<(), KernelError> {
+    pub fn dilate(
+        &self,
+        station: &Namespace,
+        dilation: f64,
+        first: Duration,
+    ) -> Result<(), KernelError> {
         station.run(|| {
             for (timer, found) in &self.found {
-                let value = timer.kind.dilated(*found, dilation).to_string();
+                let value = timer.kind.dilated(*found, dilation, first).to_string();
                 write_setting(&timer.key(), &value, true)?;
             }
-            let least = Kind::Ms.dilated(LEAST_TIMEOUT_MS, dilation);
+            let least = Kind::Ms.dilated(LEAST_TIMEOUT_MS, dilation, first);
             let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
             // A metric counts for this one only where it is locked.
             let metrics = [
@@ -105,7 +113,7 @@ impl Timer {
 }
 
 impl Kind {
-    fn dilated(self, found: u64, dilation: f64) -> u64 {
+    fn dilated(self, found: u64, dilation: f64, first: Duration) -> u64 {
         let times = |most: u64| ((found as f64 * dilation).round() as u64).clamp(1, most);
         match self {
             _ if found == 0 => 0, // it is switched off
@@ -113,21 +121,24 @@ impl Kind {
             Self::Ms => times(1_000_000_000),
             Self::Seconds => times(1_000_000),
             Self::Retries => {
-                let wanted = tried_for_s(found) as f64 * dilation;
-                let enough = |retries: &u64| tried_for_s(*retries) as f64 >= wanted;
+                let wanted_s = tried_for_s(found, USUAL_FIRST) * dilation;
+                let enough = |retries: &u64| tried_for_s(*retries, first) >= wanted_s;
                 (1..MOST_RETRIES).find(enough).unwrap_or(MOST_RETRIES)
             }
         }
     }
 }
 
-/// How long a kernel waits in all that sends again so often: first for a second, then for
+/// How long a kernel waits in all that sends again so often: first for `first`, then for
 /// twice as long each time, but never for more than two minutes.
-fn tried_for_s(retries: u64) -> u64 {
-    let wait = |retry: u64| LONGEST_TIMEOUT_S.min(1 << retry.min(63));
-    (0..=retries).map(wait).sum()
+fn tried_for_s(retries: u64, first: Duration) -> f64 {
+    let (first_s, longest_s) = (first.as_secs_f64(), LONGEST_TIMEOUT_S as f64);
+    let wait_s = |retry: u64| (first_s * 2f64.powi(retry as i32)).min(longest_s);
+    (0..=retries).map(wait_s).sum()
 }
 
+/// TCP_TIMEOUT_INIT of Linux: what a connection waits for first where nobody changes it.
+const USUAL_FIRST: Duration = Duration::from_secs(1);
 /// TCP_RTO_MIN and TCP_RTO_MAX of Linux.
 const LEAST_TIMEOUT_MS: u64 = 200;
 const LONGEST_TIMEOUT_S: u64 = 120;
@@ -153,27 +164,39 @@ const TIMERS: [Timer; 12] = [
 mod tests {
     use super::*;
 
+    const LATER: Duration = Duration::from_secs(10);
+
     #[test]
     fn timers_are_as_long_as_virtual_time_has_them() {
-        assert_eq!(Kind::Ms.dilated(1_000, 10.0), 10_000);
-        assert_eq!(Kind::Seconds.dilated(5, 0.5), 3);
-        assert_eq!(Kind::Seconds.dilated(5, 0.001), 1);
-        assert_eq!(Kind::Seconds.dilated(0, 10.0), 0, "off stays off");
-        assert_eq!(Kind::Seconds.dilated(7_200, 1e6), 1_000_000);
+        let dilated = |kind: Kind, found, dilation| kind.dilated(found, dilation, USUAL_FIRST);
+        assert_eq!(dilated(Kind::Ms, 1_000, 10.0), 10_000);
+        assert_eq!(dilated(Kind::Seconds, 5, 0.5), 3);
+        assert_eq!(dilated(Kind::Seconds, 5, 0.001), 1);
+        assert_eq!(dilated(Kind::Seconds, 0, 10.0), 0, "off stays off");
+        assert_eq!(dilated(Kind::Seconds, 7_200, 1e6), 1_000_000);
     }
 
     #[test]
     fn who_cannot_wait_longer_asks_more_often() {
         // 1 + 2 + 4 + 8 + 16 + 32 + 64 s.
-        assert_eq!(tried_for_s(6), 127);
-        assert_eq!(tried_for_s(8), 127 + 2 * 120);
-        assert_eq!(Kind::Retries.dilated(6, 1.0), 6);
+        let usual_s = |retries| tried_for_s(retries, USUAL_FIRST);
+        assert_eq!(usual_s(6), 127.0);
+        assert_eq!(usual_s(8), 127.0 + 2.0 * 120.0);
+        let retries = |dilation| Kind::Retries.dilated(6, dilation, USUAL_FIRST);
+        assert_eq!(retries(1.0), 6);
         for dilation in [0.1, 2.0, 10.0, 50.0] {
-            let retries = Kind::Retries.dilated(6, dilation);
-            let wanted = 127.0 * dilation;
-            assert!(tried_for_s(retries) as f64 >= wanted, "{dilation}");
-            assert!((tried_for_s(retries - 1) as f64) < wanted, "{dilation}");
+            let wanted_s = 127.0 * dilation;
+            assert!(usual_s(retries(dilation)) >= wanted_s, "{dilation}");
+            assert!(usual_s(retries(dilation) - 1) < wanted_s, "{dilation}");
         }
-        assert_eq!(Kind::Retries.dilated(6, 1e6), MOST_RETRIES);
+        assert_eq!(retries(1e6), MOST_RETRIES);
+    }
+
+    #[test]
+    fn who_waits_longer_asks_as_often_as_before() {
+        // Nothing is capped: 10 × (1 + 2 + 4 + 8) s.
+        assert_eq!(Kind::Retries.dilated(3, 10.0, LATER), 3);
+        // 10 × 127 s: 10, 20, 40 and 80 s, then 120 s ten times.
+        assert_eq!(Kind::Retries.dilated(6, 10.0, LATER), 13);
     }
 }

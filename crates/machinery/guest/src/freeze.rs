@@ -74,6 +74,14 @@ impl Freezer {
         }
     }
 
+    /// That of one host, if there are any.
+    pub(crate) fn host_cgroup(&self, host: usize) -> Result<Option<PathBuf>, GuestError> {
+        match self {
+            Self::Cgroup(freezer, _) => freezer.host_directory(host).map(Some),
+            Self::Signals(_) => Ok(None),
+        }
+    }
+
     /// Takes a process of a host in, which must be stopped at the moment; while
     /// the session is stopped, or the host, it will not go on.
     pub(crate) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {

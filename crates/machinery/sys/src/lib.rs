@@ -15,6 +15,7 @@
 //! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
 //!   is, and what it may do. [`rooted`]: files as a container's programs find them.
 //! - [`signals`]: which of them a thread takes.
+//! - [`cgroup`]: where they are. [`first_timeout`]: how long sockets of one wait first.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows.
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod command;
 pub mod control;
 pub mod epoll;
+pub mod first_timeout;
 pub mod interface;
 pub mod limit;
 pub mod local;

@@ -9,6 +9,7 @@ mod support;
 
 mod causality;
 mod clients;
+mod connecting;
 mod containers;
 mod control;
 mod culprits;

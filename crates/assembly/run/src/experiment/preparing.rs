@@ -13,15 +13,14 @@ use timeloom_time::{Instant, Virtual};
 use super::{Options, Run};
 use crate::containers::Containers;
 use crate::error::RunError;
+use crate::kernel_timers::KernelTimers;
 use crate::outputs::Logs;
 use crate::placed::Together;
 use crate::record::{LOCAL, Scribe};
 use crate::simulated::{Network, Surroundings};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::Verdict;
-use crate::{
-    devices, hosts, inputs, kernel_timers, machines, network, outputs, pause_bus, plants, timelines,
-};
+use crate::{devices, hosts, inputs, machines, network, outputs, pause_bus, plants, timelines};
 
 impl<'a> Run<'a> {
     /// Makes all that a run needs; its clock stands at zero.
@@ -122,7 +121,8 @@ impl<'a> Run<'a> {
         };
         let network = Network::start(plan, &around)?;
         machines::attach(plan, &fabric)?;
-        kernel_timers::settle(plan, &spec, &fabric, clock, &reporter)?;
+        let kernel_timers = KernelTimers::settle(plan, &spec, &fabric, &session, &reporter)?;
+        manifest.degraded_modes.extend(kernel_timers.lacks());
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,
             None => None,
@@ -157,6 +157,7 @@ impl<'a> Run<'a> {
             keepers,
             machines,
             containers,
+            _kernel_timers: kernel_timers,
             session,
         })
     }

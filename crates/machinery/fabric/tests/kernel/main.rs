@@ -4,6 +4,7 @@
 mod world;
 
 mod capture;
+mod first_timeout;
 mod lifetime;
 mod machine;
 mod openflow;

@@ -51,6 +51,10 @@ impl CgroupFreezer {
         &self.whole.directory
     }
 
+    pub(super) fn host_directory(&self, host: usize) -> Result<PathBuf, GuestError> {
+        Ok(self.group(host)?.group.directory.clone())
+    }
+
     pub(super) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {
         let group = self.group(host)?;
         group.group.enter(pid).map_err(GuestError::system(format!(

@@ -1,5 +1,6 @@
 //! Pausing and dilating single hosts of a session while the others go on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Session;
@@ -49,6 +50,19 @@ impl Session {
                 "say on which host; there are: {}",
                 names[1..].join(", ")
             ))),
+        }
+    }
+
+    /// The cgroup that all programs of this session are in, or those of one host: none where
+    /// processes are stopped by signals.
+    ///
+    /// # Errors
+    /// The kernel's, which has no room for that of the host.
+    pub fn cgroup(&self, host: Option<&Host>) -> Result<Option<PathBuf>, GuestError> {
+        let freezer = &self.supervisor.freezer;
+        match host {
+            Some(host) => freezer.host_cgroup(host.index()),
+            None => Ok(freezer.cgroup().map(PathBuf::from)),
         }
     }
 

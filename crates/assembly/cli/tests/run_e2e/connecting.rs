@@ -1,0 +1,114 @@
+//! How long the kernels of hosts wait for an answer before they send the first packets of a
+//! connection once more: by virtual time, and not while programs compute in none.
+
+use crate::support::{Finished, Lab, log_lines};
+
+/// A client that connects over 80 ms, and does what follows once its SYN is under way; a
+/// server that does so once the SYN has come. Each says what its kernel sent again.
+const TWO_HOSTS: &str = r#"
+schema = "timeloom/1"
+name = "connecting"
+[network]
+[system]
+switches = ["core"]
+links = [
+    { between = ["near", "core"], delay = "20 ms" },
+    { between = ["core", "far"], delay = "20 ms" },
+]
+[system.hosts.near]
+address = "10.0.0.1/24"
+[[system.hosts.near.programs]]
+name = "client"
+after = ["server"]
+essential = false
+run = ["python3", "-u", "-c", """
+import select, socket, struct
+from common import busy, sent_again
+# So that the neighbour is known before.
+socket.socket(type=socket.SOCK_DGRAM).sendto(b'', ('10.0.0.2', 9))
+select.select([], [], [], 0.1)
+client = socket.socket()
+client.setblocking(False)
+client.connect_ex(('10.0.0.2', 80))
+busy()
+client.setblocking(True)
+client.send(b'hello')
+assert client.recv(9) == b'hello'
+print('sent again', sent_again(), client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[-4])
+"""]
+[system.hosts.far]
+address = "10.0.0.2/24"
+[[system.hosts.far.programs]]
+name = "server"
+ready = "log:listening"
+essential = false
+run = ["python3", "-u", "-c", """
+import socket
+from common import busy, sent_again
+listening = socket.create_server(('10.0.0.2', 80))
+watching = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+print('listening')
+packet = b''
+while packet[9:10] != b'\\x06':
+    packet = watching.recv(99)
+busy()
+connection, _ = listening.accept()
+connection.send(connection.recv(9))
+connection.recv(9)
+print('sent again', sent_again())
+"""]
+"#;
+
+/// `busy` computes by the ticks (1/100 s) of processor time that the kernel counts: of any
+/// other time there is none.
+const COMMON: &str = "
+COMPUTES_TICKS = {}
+def busy():
+    def ticks():
+        fields = open('/proc/self/stat').read().rsplit(')', 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    end = ticks() + COMPUTES_TICKS
+    while ticks() < end:
+        sum(range(100_000))
+def sent_again():
+    names, values = [line.split() for line in open('/proc/net/snmp') if line.startswith('Tcp:')]
+    return int(values[names.index('RetransSegs')])
+";
+
+fn lab(computes_ticks: u32) -> Lab {
+    let lab = Lab::with_text(TWO_HOSTS);
+    let common = COMMON.replace("{}", &computes_ticks.to_string());
+    std::fs::write(lab.path().join("common.py"), common).expect("it can be written");
+    lab
+}
+
+fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
+    let said = |who| -> Vec<String> {
+        let lines = log_lines(&lab.run_path(), who).into_iter();
+        lines.map(|(_, line)| line).collect()
+    };
+    assert_eq!(said("client"), ["sent again 0 0"], "{}", run.output());
+    assert_eq!(said("server"), ["listening", "sent again 0"]);
+    let degraded = run.manifest().degraded_modes;
+    assert_eq!(degraded, Vec::<String>::new());
+}
+
+/// For 1.2 s: the kernel's own first timeout is a second.
+#[test]
+fn who_computes_in_no_time_has_no_connection_begun_twice() {
+    let lab = lab(120);
+    let set = ["time.duration=1 s", "time.mode=skip", "time.compute=none"];
+    let run = lab.run(&set).succeeded();
+    assert_nothing_was_sent_again(&lab, &run);
+}
+
+/// Each way takes 1.6 s of the machine.
+#[test]
+fn an_answer_that_is_far_away_in_real_time_is_waited_for() {
+    let lab = lab(0);
+    let mut run = lab.start(&["time.duration=60 s", "time.dilation=40"]);
+    run.wait_for_line("client", "sent again");
+    run.wait_for_line("server", "sent again");
+    run.signal(libc::SIGINT);
+    assert_nothing_was_sent_again(&lab, &run.wait());
+}

@@ -1,0 +1,123 @@
+//! How long connections of programs wait before their first packet is sent again: a second
+//! of virtual time, or longer than programs compute where that takes none.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use timeloom_guest::{GuestError, Session};
+use timeloom_sys::first_timeout::FirstTimeout;
+
+/// What Linux waits for by itself (TCP_TIMEOUT_INIT).
+pub(super) const USUAL: Duration = Duration::from_secs(1);
+
+/// As long as a kernel waits at all (TCP_RTO_MAX).
+const BEYOND_COMPUTING: Duration = Duration::from_secs(120);
+
+/// Those of the session's programs, and of hosts whose pace is not the session's.
+pub(super) struct FirstTimeouts {
+    session: Weak<Session>,
+    whole: Option<FirstTimeout>,
+    hosts: BTreeMap<String, FirstTimeout>,
+    /// Why it stays as the kernel has it.
+    refused: Option<String>,
+}
+
+impl FirstTimeouts {
+    /// Changes nothing yet.
+    pub(super) fn of(session: &Arc<Session>) -> Self {
+        Self {
+            session: Arc::downgrade(session),
+            whole: None,
+            hosts: BTreeMap::new(),
+            refused: None,
+        }
+    }
+
+    /// Where computing takes no time.
+    pub(super) fn outlast_computing(&mut self) {
+        let set = self.set_whole(BEYOND_COMPUTING);
+        self.note(set);
+    }
+
+    /// With a dilation of the session, and of some hosts beside that.
+    pub(super) fn dilate<'a>(
+        &mut self,
+        session: f64,
+        hosts: impl IntoIterator<Item = (&'a str, f64)>,
+    ) {
+        let mut set = self.set_whole(dilated(session));
+        for (name, own) in hosts {
+            // Those at the session's pace need none of their own.
+            if own != 1.0 || self.hosts.contains_key(name) {
+                let of_host = self.set_host(name, dilated(session * own));
+                set = set.and(of_host);
+            }
+        }
+        self.note(set);
+    }
+
+    /// What it is on a host that is dilated so, by both.
+    pub(super) fn at(&self, dilation: f64) -> Duration {
+        match self.refused {
+            None => dilated(dilation),
+            Some(_) => USUAL,
+        }
+    }
+
+    /// In a sentence, why programs see the kernel's own.
+    pub(super) fn lacks(&self) -> Option<String> {
+        let why = self.refused.as_ref()?;
+        Some(format!(
+            "A connection's first packet is sent again after a second of the machine's time: \
+             the kernel takes no other ({why})."
+        ))
+    }
+
+    fn set_whole(&mut self, timeout: Duration) -> Result<(), GuestError> {
+        if let Some(there) = &self.whole {
+            return there.change(timeout).map_err(refusing);
+        }
+        let cgroup = self.session()?.cgroup(None)?;
+        self.whole = Some(attach(cgroup, timeout)?);
+        Ok(())
+    }
+
+    fn set_host(&mut self, name: &str, timeout: Duration) -> Result<(), GuestError> {
+        if let Some(there) = self.hosts.get(name) {
+            return there.change(timeout).map_err(refusing);
+        }
+        let session = self.session()?;
+        let hosts = session.hosts_named(&[name.to_owned()])?;
+        let cgroup = session.cgroup(hosts.first().map(|host| &**host))?;
+        let attached = attach(cgroup, timeout)?;
+        self.hosts.insert(name.to_owned(), attached);
+        Ok(())
+    }
+
+    fn session(&self) -> Result<Arc<Session>, GuestError> {
+        let session = self.session.upgrade();
+        session.ok_or_else(|| GuestError::Usage("the session is over".into()))
+    }
+
+    fn note(&mut self, set: Result<(), GuestError>) {
+        if let Err(error) = set {
+            self.refused.get_or_insert(error.to_string());
+        }
+    }
+}
+
+fn attach(cgroup: Option<PathBuf>, timeout: Duration) -> Result<FirstTimeout, GuestError> {
+    let cgroup = cgroup.ok_or_else(|| GuestError::Unsupported("there is no cgroup v2".into()))?;
+    FirstTimeout::attach(&cgroup, timeout).map_err(refusing)
+}
+
+fn refusing(error: io::Error) -> GuestError {
+    GuestError::Unsupported(format!("a program of BPF at the session's cgroup: {error}"))
+}
+
+fn dilated(dilation: f64) -> Duration {
+    USUAL.mul_f64(dilation.clamp(0.0, 1e9))
+}

@@ -1,0 +1,231 @@
+//! How long TCP waits before it sends the first packet of a connection once more.
+//!
+//! That is a second (TCP_TIMEOUT_INIT), and no setting says otherwise. A program of BPF at
+//! a control group is asked for it, for each socket that was made in the group or in one
+//! below: type SOCK_OPS, question BPF_SOCK_OPS_TIMEOUT_INIT. It is asked for a SYN and, of
+//! the listening socket, for a SYN-ACK. This one answers with a number, and leaves all
+//! other questions alone.
+//!
+//! A runner asks for it where the machine's seconds are not those of its programs.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_getres};
+
+/// The answer of one control group. It holds until this is dropped, or its process ends.
+#[derive(Debug)]
+pub struct FirstTimeout {
+    link: OwnedFd,
+}
+
+impl FirstTimeout {
+    /// Makes the sockets of `cgroup` (of version 2), and of those below it that have no
+    /// answer of their own, wait for `timeout`: in whole ticks of the kernel, and for two
+    /// minutes at most. What is being opened already goes on as it was.
+    ///
+    /// # Errors
+    /// The kernel has no BPF, or none at control groups (CONFIG_CGROUP_BPF), or is older
+    /// than Linux 5.7, or this process may not load it (CAP_BPF and CAP_NET_ADMIN).
+    pub fn attach(cgroup: &Path, timeout: Duration) -> io::Result<Self> {
+        let program = load(timeout)?;
+        let cgroup = File::open(cgroup)?;
+        let link = LinkCreate {
+            program: program.as_raw_fd() as u32,
+            target: cgroup.as_raw_fd() as u32,
+            attach_type: BPF_CGROUP_SOCK_OPS,
+            flags: 0,
+        };
+        // SAFETY: the command reads its attributes, and gives a descriptor that is ours.
+        let link = unsafe { OwnedFd::from_raw_fd(bpf(BPF_LINK_CREATE, &link)?) };
+        Ok(Self { link })
+    }
+
+    /// Gives another answer from now on.
+    ///
+    /// # Errors
+    /// The kernel's; the old answer stands then. The group was removed, for one.
+    pub fn change(&self, timeout: Duration) -> io::Result<()> {
+        let program = load(timeout)?;
+        let update = LinkUpdate {
+            link: self.link.as_raw_fd() as u32,
+            program: program.as_raw_fd() as u32,
+            flags: 0,
+            old_program: 0,
+        };
+        // SAFETY: the command reads its attributes.
+        unsafe { bpf(BPF_LINK_UPDATE, &update) }.map(drop)
+    }
+}
+
+/// The program, checked by the kernel.
+fn load(timeout: Duration) -> io::Result<OwnedFd> {
+    let instructions = answering(ticks(timeout));
+    let mut name = [0; 16];
+    name[..NAME.len()].copy_from_slice(NAME);
+    let load = ProgramLoad {
+        kind: BPF_PROG_TYPE_SOCK_OPS,
+        length: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        licence: LICENCE.as_ptr() as u64,
+        log: [0; 4],
+        kernel_version: 0,
+        flags: 0,
+        name,
+    };
+    // SAFETY: the command reads its attributes and what they point at, which outlives it,
+    // and gives a descriptor that is ours.
+    Ok(unsafe { OwnedFd::from_raw_fd(bpf(BPF_PROG_LOAD, &load)?) })
+}
+
+/// Who is asked first (the group of the socket, before those above it) has answered.
+fn answering(ticks: i32) -> [Instruction; 8] {
+    [
+        Instruction::load(QUESTION, CONTEXT, QUESTION_OFFSET),
+        Instruction::skip_unless_equal(QUESTION, BPF_SOCK_OPS_TIMEOUT_INIT, 4),
+        Instruction::load(ANSWER, CONTEXT, ANSWER_OFFSET),
+        Instruction::skip_unless_equal(ANSWER, 0, 2),
+        Instruction::set(ANSWER, ticks),
+        Instruction::store(CONTEXT, ANSWER_OFFSET, ANSWER),
+        Instruction::set(RESULT, 1), // not refused
+        Instruction::exit(),
+    ]
+}
+
+/// Rounded up, and at least one.
+fn ticks(timeout: Duration) -> i32 {
+    let tick = clock_getres(ClockId::RealtimeCoarse);
+    let tick_ns = (tick.tv_sec as u128 * 1_000_000_000 + tick.tv_nsec as u128).max(1);
+    let ticks = timeout.as_nanos().div_ceil(tick_ns).max(1);
+    ticks.try_into().unwrap_or(i32::MAX)
+}
+
+/// Linux, include/uapi/linux/bpf.h: struct bpf_insn.
+#[repr(C)]
+struct Instruction {
+    code: u8,
+    /// The one that is written (or compared) in the lower half, the other in the upper.
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+impl Instruction {
+    /// 32 bits from memory: BPF_LDX | BPF_W | BPF_MEM.
+    const fn load(into: u8, from: u8, offset: i16) -> Self {
+        Self::new(0x61, into | (from << 4), offset, 0)
+    }
+
+    /// 32 bits to memory: BPF_STX | BPF_W | BPF_MEM.
+    const fn store(at: u8, offset: i16, what: u8) -> Self {
+        Self::new(0x63, at | (what << 4), offset, 0)
+    }
+
+    /// Past the next `count`, unless alike: BPF_JMP | BPF_JNE | BPF_K.
+    const fn skip_unless_equal(register: u8, to: i32, count: i16) -> Self {
+        Self::new(0x55, register, count, to)
+    }
+
+    /// BPF_ALU64 | BPF_MOV | BPF_K.
+    const fn set(register: u8, to: i32) -> Self {
+        Self::new(0xb7, register, 0, to)
+    }
+
+    /// BPF_JMP | BPF_EXIT.
+    const fn exit() -> Self {
+        Self::new(0x95, 0, 0, 0)
+    }
+
+    const fn new(code: u8, registers: u8, offset: i16, immediate: i32) -> Self {
+        Self {
+            code,
+            registers,
+            offset,
+            immediate,
+        }
+    }
+}
+
+// What each register is for; a program finds its context in the first.
+const RESULT: u8 = 0;
+const CONTEXT: u8 = 1;
+const QUESTION: u8 = 2;
+const ANSWER: u8 = 3;
+
+// In the context, struct bpf_sock_ops: `op` and `reply`.
+const QUESTION_OFFSET: i16 = 0;
+const ANSWER_OFFSET: i16 = 4;
+
+// Of the same header.
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
+const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
+const BPF_CGROUP_SOCK_OPS: u32 = 3;
+const BPF_SOCK_OPS_TIMEOUT_INIT: i32 = 1;
+
+/// By which `bpftool` shows it.
+const NAME: &[u8] = b"first_timeout";
+/// That it calls nothing that asks for the GPL.
+const LICENCE: &CStr = c"Dual MIT/GPL";
+
+/// union bpf_attr, as the three commands read it; what follows counts as zero.
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    length: u32,
+    instructions: u64,
+    licence: u64,
+    /// None: its level, its size, and where it is (64 bits).
+    log: [u32; 4],
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old_program: u32,
+}
+
+/// # Safety
+/// `attributes` are those of `command`, and what they point at is there.
+unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+    // SAFETY: by the caller.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result as libc::c_int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_never_shorter_than_asked_and_never_none() {
+        let tick = clock_getres(ClockId::RealtimeCoarse);
+        assert_eq!(tick.tv_sec, 0, "no kernel ticks that slowly");
+        let tick = Duration::from_nanos(tick.tv_nsec as u64);
+        assert_eq!(ticks(Duration::ZERO), 1);
+        assert_eq!(ticks(tick), 1);
+        assert_eq!(ticks(tick * 7 + Duration::from_nanos(1)), 8);
+        assert_eq!(ticks(Duration::MAX), i32::MAX);
+    }
+}
