@@ -18,7 +18,7 @@
 //! - [`cgroup`]: where they are. [`first_timeout`]: how long sockets of one wait first.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
-//! - [`trial`]: what this machine allows.
+//! - [`trial`]: what this machine allows. [`vsock`]: between a virtual machine and its host.
 //!
 //! It decides nothing. There is no state here but what the kernel keeps.
 
@@ -43,6 +43,7 @@ pub mod signals;
 pub mod stamps;
 pub mod tap;
 pub mod trial;
+pub mod vsock;
 
 mod option;
 

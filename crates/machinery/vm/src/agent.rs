@@ -18,6 +18,7 @@ use timeloom_timeline_protocol::{
 
 use crate::channel::Channel;
 use crate::frames::{Frames, message};
+use crate::link::Link;
 use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
@@ -31,7 +32,9 @@ pub struct Agent {
 
 #[derive(Debug)]
 struct Shared {
-    channel: Channel,
+    link: Link,
+    /// The one that is open now.
+    channel: Mutex<Arc<Channel>>,
     region: Region,
     /// For programs, read-only.
     region_fd: OwnedFd,
@@ -55,12 +58,13 @@ struct State {
 }
 
 impl Agent {
-    /// Starts with the port and the region that the host has given this machine; programs
-    /// meet it in `directory`.
+    /// Starts with the way to the host and the region that it has given this machine;
+    /// programs meet it in `directory`.
     ///
     /// # Errors
-    /// When the region is refused ([`Refusal`] as an [`io::Error`]), or the system refuses.
-    pub fn start(channel: OwnedFd, region: OwnedFd, directory: Directory) -> io::Result<Self> {
+    /// When the region is refused ([`Refusal`] as an [`io::Error`]), nobody is at the other
+    /// end, or the system refuses.
+    pub fn start(link: Link, region: OwnedFd, directory: Directory) -> io::Result<Self> {
         let refused = |refusal: Refusal| io::Error::other(refusal.to_string());
         let opened = Region::open(&region).map_err(refused)?;
         let names: Result<Vec<TimelineName>, _> = opened
@@ -70,8 +74,10 @@ impl Agent {
             .collect();
         let names = names?;
         directory.make()?;
+        let channel = Arc::new(Channel::new(link.open()?)?);
         let shared = Arc::new(Shared {
-            channel: Channel::new(channel)?,
+            link,
+            channel: Mutex::new(channel),
             relation: RelationWriter::new(opened.incarnation())?,
             region: opened,
             region_fd: region,
@@ -146,7 +152,29 @@ impl Shared {
 
     fn send(&self, message: &FromGuest) {
         // What is lost is asked again, or its program finds out.
-        let _ = self.channel.send(message);
+        let channel = self.channel();
+        let _ = channel.send(message);
+    }
+
+    fn channel(&self) -> Arc<Channel> {
+        let channel = self.channel.lock();
+        channel.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The channel has ended. A port stays, and somebody may come to its other end; any
+    /// other way is opened anew, and nothing of before holds.
+    fn reopen(&self) {
+        if self.link.stays() {
+            return;
+        }
+        let opened = self.link.open().and_then(Channel::new);
+        if let Ok(opened) = opened {
+            let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+            *channel = Arc::new(opened);
+            drop(channel);
+            self.lose_host();
+            self.changed.notify_all();
+        }
     }
 
     /// Says hello until it is answered, then that the guest lives; each beat measures.
@@ -224,7 +252,7 @@ impl Shared {
         let mut frames = Frames::default();
         let mut buffer = vec![0; 16 * 1024];
         while !self.ended.load(Relaxed) {
-            match self.channel.receive(&mut buffer, LOOK) {
+            match self.channel().receive(&mut buffer, LOOK) {
                 Ok(0) => {}
                 Ok(length) => {
                     let came = own();
@@ -238,6 +266,7 @@ impl Shared {
                 Err(_) => {
                     frames.clear();
                     std::thread::sleep(LOOK / 4);
+                    self.reopen();
                 }
             }
         }

@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use timeloom_exit::{Failure, say};
+use timeloom_sys::vsock;
 use timeloom_timeline_protocol::TimelineName;
-use timeloom_vm::{Agent, Relay, RelayError, devices, monitor, qemu};
+use timeloom_vm::{Agent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
 use super::timeline::DirectoryArg;
 
@@ -133,13 +134,21 @@ impl Run {
 ///
 /// The arguments are words for a shell, on one line. QEMU must be started while this runs,
 /// and by a user who may open this process's files.
+///
+/// A guest may also come by vsock. Where the host's kernel has a device for it (vhost-vsock),
+/// --vsock says which machine may. A device in user space (vhost-device-vsock) is told the
+/// path DIRECTORY/vsock: it brings what comes for port 8319 of the host to the socket
+/// DIRECTORY/vsock_8319.
 #[derive(Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     given: Given,
-    /// Directory for the two sockets that QEMU connects to; it is made
+    /// Directory for the sockets that QEMU and a vsock device connect to; it is made
     #[arg(long, value_name = "DIRECTORY")]
     sockets: PathBuf,
+    /// Take the machine of this number (QEMU's guest-cid) by the kernel's vsock, too
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..))]
+    vsock: Option<u32>,
 }
 
 impl Serve {
@@ -157,6 +166,14 @@ impl Serve {
         };
         let (port_path, port) = listen("port").map_err(refused)?;
         let (monitor_path, watched) = listen("monitor").map_err(refused)?;
+        let (vsock_path, brought) = listen(&format!("vsock_{VSOCK_PORT}")).map_err(refused)?;
+        let by_vsock = self.vsock.map(|machine| {
+            let listener = vsock::listen(VSOCK_PORT);
+            let what = format!("listening at port {VSOCK_PORT} of vsock");
+            let listener = listener.map_err(|error| Failure::run(format!("{what}: {error}")));
+            listener.map(|listener| (machine, listener))
+        });
+        let by_vsock = by_vsock.transpose()?;
         let socket = |path: &PathBuf| {
             let path = path.display().to_string().replace(',', ",,");
             format!("socket,path={path}")
@@ -175,19 +192,25 @@ impl Serve {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         say!("{}", words.join(" "));
         let relay = Arc::new(Mutex::new(relay));
-        let (hearing, watching) = (relay.clone(), relay);
-        std::thread::spawn(move || {
-            for channel in port.incoming().flatten() {
-                let _ = lock(&hearing).connect(OwnedFd::from(channel));
-            }
-        });
+        let watching = relay.clone();
+        for listener in [port, brought] {
+            let hearing = relay.clone();
+            std::thread::spawn(move || {
+                for channel in listener.incoming().flatten() {
+                    let _ = lock(&hearing).connect(OwnedFd::from(channel));
+                }
+            });
+        }
+        if let Some((machine, listener)) = by_vsock {
+            std::thread::spawn(move || take_by_vsock(machine, &listener, &relay));
+        }
         std::thread::spawn(move || {
             for stream in watched.incoming().flatten() {
                 watch(stream, &watching);
             }
         });
         signals.forever().next();
-        for path in [port_path, monitor_path] {
+        for path in [port_path, monitor_path, vsock_path] {
             let _ = std::fs::remove_file(path);
         }
         Ok(ExitCode::SUCCESS)
@@ -201,6 +224,9 @@ impl Serve {
 /// PCI devices.
 #[derive(Args)]
 pub(crate) struct Guest {
+    /// Reach the host by vsock, and not by the port of a virtio-serial device
+    #[arg(long)]
+    vsock: bool,
     #[command(flatten)]
     place: DirectoryArg,
 }
@@ -211,9 +237,13 @@ impl Guest {
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
         let missing = |error: std::io::Error| Failure::usage(error);
         let region = devices::region().map_err(missing)?;
-        let port = devices::port().map_err(missing)?;
+        let link = if self.vsock {
+            Link::Vsock
+        } else {
+            Link::Port(devices::port().map_err(missing)?.into())
+        };
         let directory = self.place.directory();
-        let agent = Agent::start(port.into(), region.into(), directory.clone())
+        let agent = Agent::start(link, region.into(), directory.clone())
             .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
         for name in agent.timelines() {
             eprintln!(
@@ -223,6 +253,15 @@ impl Guest {
         }
         signals.forever().next();
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Takes the machine of that number, from a port that only its administrator may have.
+fn take_by_vsock(machine: u32, listener: &OwnedFd, relay: &Mutex<Relay>) {
+    while let Ok((channel, from)) = vsock::accept(listener) {
+        if from.machine == machine && from.port < vsock::FIRST_FREE_PORT {
+            let _ = lock(relay).connect(channel);
+        }
     }
 }
 

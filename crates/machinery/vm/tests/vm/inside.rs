@@ -1,26 +1,39 @@
-//! What runs inside of a virtual machine: the library, and what a hostile guest does.
+//! What runs inside of a virtual machine: the library, what a hostile guest does, and its
+//! clock for whoever asks.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use timeloom_clock::quality::Requirement;
 use timeloom_time::Duration;
 use timeloom_timeline_client::Timeline;
 use timeloom_timeline_protocol::Directory;
-use timeloom_vm::{Agent, devices};
+use timeloom_vm::{Agent, Link, devices};
 
 use crate::common::wait_for;
 
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_guest() {
+    serve(|| Link::Port(devices::port().unwrap().into()));
+}
+
+#[test]
+#[ignore = "runs in a virtual machine that `make test-vm` starts"]
+fn a_guest_by_vsock() {
+    serve(|| Link::Vsock);
+}
+
+/// Reads the host's timeline for whoever asks at the port `test`.
+fn serve(link: impl Fn() -> Link) {
     let directory = Directory::new("/run/timelines");
-    let region = devices::region().unwrap();
-    let agent = Agent::start(
-        devices::port().unwrap().into(),
-        region.into(),
-        directory.clone(),
-    );
-    let agent = agent.unwrap();
+    let region = wait_for("the region", || devices::region().ok());
+    let agent = wait_for("the way to the host", || {
+        let region = region.try_clone().unwrap();
+        Agent::start(link(), region.into(), directory.clone()).ok()
+    });
     let timeline = wait_for("the host", || Timeline::open_in(&directory, "own").ok());
     wait_for("a good reading", || timeline.read().unwrap().interval());
     let need = Requirement::within(Duration::from_ms(900));
@@ -67,4 +80,46 @@ fn a_hostile_guest() {
     loop {
         std::thread::park();
     }
+}
+
+/// In a machine that is a host of a session: `scripts/vm/ask` asks it a line at a time, and
+/// holds the answers against the session's clock.
+#[test]
+#[ignore = "runs in a virtual machine that `make test-vm` starts"]
+fn a_clock() {
+    let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
+    println!("the guest answers");
+    for stream in listener.incoming().flatten() {
+        let mut answers = stream.try_clone().unwrap();
+        for _line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let said: Vec<String> = processors()
+                .iter()
+                .map(|(processor, ns)| format!("{processor} {ns}"))
+                .collect();
+            if answers
+                .write_all(format!("{}\n", said.join(" ")).as_bytes())
+                .is_err()
+            {
+                break;
+            }
+        }
+    }
+}
+
+/// Each processor and its clock, some times around: a thread goes from one to the next, so
+/// no clock may be behind the one before.
+fn processors() -> Vec<(usize, i64)> {
+    let all = sched_getaffinity(None).unwrap();
+    let mine = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number));
+    let around: Vec<usize> = mine.collect();
+    let mut said = Vec::new();
+    for &processor in around.iter().cycle().take(around.len() * 4) {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        sched_setaffinity(None, &one).unwrap();
+        let now = clock_gettime(ClockId::Monotonic);
+        said.push((processor, now.tv_sec * 1_000_000_000 + now.tv_nsec));
+    }
+    sched_setaffinity(None, &all).unwrap();
+    said
 }

@@ -2,18 +2,20 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command};
 use std::time::Duration;
 
 use timeloom_publish::Region;
-use timeloom_vm::{Relay, monitor, qemu};
+use timeloom_vm::{Relay, VSOCK_PORT, monitor, qemu};
 
 use crate::common::{Host, tai_ns, wait_for};
 
 /// A running machine; it is killed when this is dropped.
 struct Machine {
     emulator: Child,
+    /// What carries its vsock, if it has one.
+    vsock: Option<Vsock>,
     relay: Option<Relay>,
     asked: BufReader<UnixStream>,
     monitor: UnixStream,
@@ -26,12 +28,69 @@ impl Drop for Machine {
     }
 }
 
+/// A vsock device in user space (rust-vmm's vhost-device-vsock), for QEMU where the host's
+/// kernel has none. It brings what comes for a port of the host to a socket called after it.
+struct Vsock {
+    device: Child,
+    listener: UnixListener,
+    place: tempfile::TempDir,
+}
+
+impl Drop for Vsock {
+    fn drop(&mut self) {
+        let _ = self.device.kill();
+        let _ = self.device.wait();
+    }
+}
+
+impl Vsock {
+    fn start() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name).display().to_string();
+        let listener = UnixListener::bind(path(&format!("vsock_{VSOCK_PORT}"))).unwrap();
+        let mut command = Command::new(file("TIMELOOM_VM_VSOCK"));
+        command
+            .args(["--guest-cid", "3", "--socket", &path("device")])
+            .args(["--uds-path", &path("vsock")]);
+        timeloom_sys::command::die_with_parent(&mut command);
+        let device = command.spawn().unwrap();
+        wait_for("the vsock device", || {
+            place.path().join("device").exists().then_some(())
+        });
+        Self {
+            device,
+            listener,
+            place,
+        }
+    }
+
+    /// QEMU's arguments for it: the device writes to the machine's memory.
+    fn arguments(&self) -> [String; 8] {
+        let device = self.place.path().join("device");
+        [
+            "-object".into(),
+            "memory-backend-memfd,id=all,size=192M,share=on".into(),
+            "-machine".into(),
+            "memory-backend=all".into(),
+            "-chardev".into(),
+            format!("socket,id=vsock,path={}", device.display()),
+            "-device".into(),
+            "vhost-user-vsock-pci,chardev=vsock".into(),
+        ]
+    }
+}
+
+fn file(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name}: see scripts/test-vm"))
+}
+
 impl Machine {
     /// Starts one that runs the test of this name inside.
     fn start(host: &Host, inside: &str) -> Self {
-        let file = |name: &str| {
-            std::env::var(name).unwrap_or_else(|_| panic!("{name}: see scripts/test-vm"))
-        };
+        Self::start_with(host, inside, None)
+    }
+
+    fn start_with(host: &Host, inside: &str, vsock: Option<Vsock>) -> Self {
         let (relay, port) = host.relay();
         let pair = || UnixStream::pair().unwrap();
         let ((asked, answers), (monitor, told)) = (pair(), pair());
@@ -57,6 +116,9 @@ impl Machine {
                 "virtserialport,bus=timeloom-ports.0,chardev=test,name=test",
             ])
             .stdin(std::process::Stdio::null());
+        if let Some(vsock) = &vsock {
+            command.args(vsock.arguments());
+        }
         let descriptors: [OwnedFd; 4] = [region, port, told.into(), answers.into()];
         for descriptor in descriptors {
             timeloom_sys::command::inherit(&mut command, descriptor);
@@ -68,6 +130,7 @@ impl Machine {
             .unwrap();
         Self {
             emulator,
+            vsock,
             relay: Some(relay),
             asked: BufReader::new(asked),
             monitor,
@@ -125,6 +188,31 @@ impl Machine {
 
     fn tell_monitor(&mut self, words: &str) {
         self.monitor.write_all(words.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn a_guest_reaches_its_host_by_vsock() {
+    let host = Host::new();
+    let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
+    for round in 0..2 {
+        let vsock = guest.vsock.as_ref().unwrap();
+        let (way, _) = vsock.listener.accept().unwrap();
+        let broken = way.try_clone().unwrap();
+        // Until then it is what comes by the other port that counts: nothing does.
+        guest.relay.as_mut().unwrap().connect(way.into()).unwrap();
+        if round == 0 {
+            assert_eq!(guest.line(), "ready");
+            assert_eq!(host.bindings(), 1, "the guest's own");
+        }
+        wait_for("an interval", || guest.read().ok());
+        (0..200).for_each(|_| drop(guest.read()));
+        // It comes again by a way of its own accord.
+        broken.shutdown(std::net::Shutdown::Both).unwrap();
+        wait_for("the end of its bindings", || {
+            (host.bindings() == 0).then_some(())
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use timeloom_clock::quality::{Requirement, Status};
 use timeloom_time::Duration as Length;
 use timeloom_timeline_client::{Change, Timeline};
 use timeloom_timeline_protocol::Directory;
-use timeloom_vm::{Agent, Frames, MOST_FRAME_BYTES, Relay, RelayStats};
+use timeloom_vm::{Agent, Frames, Link, MOST_FRAME_BYTES, Relay, RelayStats};
 
 use crate::common::{Host, read_the_truth, wait_for};
 
@@ -27,7 +27,7 @@ impl Guest {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::new(place.path());
         let region = relay.region().try_clone_to_owned().unwrap();
-        let agent = Agent::start(port, region, directory.clone()).unwrap();
+        let agent = Agent::start(Link::Port(port), region, directory.clone()).unwrap();
         Self {
             relay,
             agent,
@@ -75,6 +75,38 @@ fn a_guest_binds_and_reads_the_truth_and_what_it_had_ends_with_it() {
     wait_for("the end of its channel", || {
         (!relay.is_connected()).then_some(())
     });
+}
+
+#[test]
+fn a_guest_whose_way_to_the_host_breaks_takes_it_anew() {
+    let host = Host::new();
+    let (mut relay, port) = host.relay();
+    drop(port);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("vsock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let region = relay.region().try_clone_to_owned().unwrap();
+    let directory = Directory::new(place.path());
+    let agent = Agent::start(Link::Local(path), region, directory.clone()).unwrap();
+    let mut way = listener.accept().unwrap().0;
+    for _ in 0..3 {
+        relay.connect(way.try_clone().unwrap().into()).unwrap();
+        let timeline = wait_for("the host's welcome", || {
+            Timeline::open_in(&directory, "own").ok()
+        });
+        let need = Requirement::within(Length::from_ms(500));
+        let _binding = wait_for("a binding", || timeline.bind(need).ok());
+        read_the_truth(&timeline, 1_000);
+        assert_eq!(host.bindings(), 1);
+        // As when the device between them is started anew.
+        way.shutdown(std::net::Shutdown::Both).unwrap();
+        wait_for("the end of its bindings", || {
+            (host.bindings() == 0).then_some(())
+        });
+        way = listener.accept().unwrap().0;
+    }
+    drop(way);
+    drop(agent);
 }
 
 #[test]
