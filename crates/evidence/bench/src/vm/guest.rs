@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -10,11 +11,13 @@ use std::time::Duration;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 use timeloom_timeline_client::{Directory, Timeline};
-use timeloom_vm::{Agent, devices};
+use timeloom_vm::{Agent, Link, devices};
 
+use super::hungry::{Hunger, Working};
 use super::machine::PORT;
 use super::mailbox::{MAGIC, Mailbox};
 use super::measure::{Sample, costs};
+use super::settled::settled;
 use super::source::{NAME, daemon_config};
 use crate::shared::Shared;
 
@@ -38,7 +41,8 @@ impl Drop for Keeper {
 ///
 /// | command | answer |
 /// |---|---|
-/// | `ready` | `yes`, once there is an interval |
+/// | `settle` | `yes`, once the timeline is good; `no`, if it does not get so |
+/// | `hungry KIND PORT`, `hungry no` | `yes`, at work for a [`Hunger`], or no more |
 /// | `costs ROUNDS BATCH` | a [`super::measure::Cost`] for each clock, as JSON |
 /// | `sample COUNT` | so many [`Sample`]s, as JSON |
 pub(crate) fn serve_guest() -> io::Result<()> {
@@ -55,6 +59,8 @@ pub(crate) fn serve_guest() -> io::Result<()> {
     let mut answers: File = port.try_clone()?;
     let mut lines = BufReader::new(port);
     let (mut line, mut timeline) = (String::new(), None);
+    // What it is busy with beside.
+    let mut working: Option<Working> = None;
     loop {
         line.clear();
         // Nobody is at the other end yet, or any more.
@@ -62,7 +68,13 @@ pub(crate) fn serve_guest() -> io::Result<()> {
             std::thread::sleep(SOON);
             continue;
         }
-        let answer = obey(line.trim_end(), &directory, &mut timeline, &mailbox);
+        let answer = match line.trim_end().strip_prefix("hungry ") {
+            Some(words) => {
+                drop(working.take());
+                hunger(words, &mut working)
+            }
+            None => obey(line.trim_end(), &directory, &mut timeline, &mailbox),
+        };
         let answer = answer.unwrap_or_else(|| format!("what? {}", line.trim_end()));
         answers.write_all(format!("{answer}\n").as_bytes())?;
     }
@@ -81,7 +93,7 @@ fn obey(
     let json = |error: serde_json::Error| format!("what? {error}");
     let words: Vec<&str> = command.split(' ').collect();
     match words[..] {
-        ["ready"] => Some("yes".to_owned()),
+        ["settle"] => Some(if settled(timeline) { "yes" } else { "no" }.to_owned()),
         ["costs", rounds, batch] => {
             let costs = costs(timeline, rounds.parse().ok()?, batch.parse().ok()?);
             Some(serde_json::to_string(&costs).unwrap_or_else(json))
@@ -95,6 +107,16 @@ fn obey(
         }
         _ => None,
     }
+}
+
+/// Begins to work for what `words` say, or for nothing.
+fn hunger(words: &str, working: &mut Option<Working>) -> Option<String> {
+    if let Some((kind, port)) = words.split_once(' ') {
+        let host = SocketAddr::from((GATEWAY, port.parse().ok()?));
+        let begun = Working::begin(kind.parse::<Hunger>().ok()?, host);
+        *working = Some(begun.ok()?);
+    }
+    Some("yes".to_owned())
 }
 
 /// The timeline as soon as it has an interval.
@@ -116,7 +138,8 @@ pub(super) fn look(directory: &Directory) -> Option<Timeline> {
 
 fn agent(directory: &Directory) -> io::Result<Agent> {
     let region = devices::region()?;
-    Agent::start(devices::port()?.into(), region.into(), directory.clone())
+    let link = Link::Port(devices::port()?.into());
+    Agent::start(link, region.into(), directory.clone())
 }
 
 /// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of
@@ -125,10 +148,10 @@ fn own(directory: &Directory, port: &str) -> io::Result<Keeper> {
     fs::create_dir_all("/run/chrony")?;
     // chronyd looks at who may enter it.
     fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750))?;
-    let gateway = "10.0.2.2";
+    let gateway = GATEWAY.to_string();
     fs::write(
         "/run/chrony/conf",
-        super::source::chronyd_client(gateway, port, "/run/chrony"),
+        super::source::chronyd_client(&gateway, port, "/run/chrony"),
     )?;
     let chronyd = Command::new("chronyd")
         .args(["-x", "-d", "-f", "/run/chrony/conf"])
@@ -176,5 +199,8 @@ fn word<'a>(told: &'a str, key: &str) -> Option<&'a str> {
     told.split_whitespace()
         .find_map(|word| word.strip_prefix(key))
 }
+
+/// The host, in the network that QEMU makes.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 const SOON: Duration = Duration::from_millis(5);

@@ -158,6 +158,16 @@ impl Machine {
         Ok(line)
     }
 
+    /// Sends a command that is answered by `yes`.
+    pub(super) fn ask(&mut self, command: &str) -> Result<(), BenchError> {
+        self.send(command)?;
+        let answer = self.answer()?;
+        if answer.trim_end() == "yes" {
+            return Ok(());
+        }
+        Err(BenchError::Worker(format!("a guest answered {answer}")))
+    }
+
     /// The answer, as JSON.
     pub(super) fn read<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         let answer = self.answer()?;

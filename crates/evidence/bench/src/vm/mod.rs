@@ -1,5 +1,5 @@
 //! `vm`: the quality of time in virtual machines, beside that of the machine itself (QuartzV,
-//! Table I and Figures 8, 9, 11, 12 and 15).
+//! Table I and Figures 8 to 12 and 15).
 //!
 //! One timeline, three readers: this program (*native*), guests that read the host's
 //! timeline from memory (*para-virtual*), and a guest that keeps one of its own by NTP over
@@ -10,10 +10,13 @@
 //! guest's own CLOCK_MONOTONIC only, and never in nanoseconds.
 
 mod guest;
+mod hungry;
 mod image;
 mod machine;
 mod mailbox;
 mod measure;
+mod neighbours;
+mod settled;
 mod sheet;
 mod source;
 
@@ -27,17 +30,19 @@ use timeloom_timeline_client::Timeline;
 use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::scratch::Scratch;
-use crate::stats::median;
+use crate::stats::{median, percentile};
 use crate::{Name, Options, cores};
 
 pub(crate) use guest::serve_guest;
 
 use crate::experiment::Experiment;
 
+use hungry::Feeder;
 use image::Parts;
 use machine::{Machine, Time};
 use mailbox::{Answering, Mailbox};
 use measure::{CLOCKS, Cost, Sample, costs};
+use settled::settled;
 use source::Source;
 
 use crate::shared::Shared;
@@ -83,9 +88,42 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         initrd: &initrd,
         scratch: scratch.path(),
     };
-    bench.para_virtual(&guests, &scale)?;
-    bench.fully_virtual(&guests, &source)?;
+    let feeder = Feeder::start()?;
+    let mut machines = bench.para_virtual(&guests, &scale)?;
+    if let Some((reader, neighbours)) = machines.split_first_mut() {
+        bench.beside_hungry("paravirtual", reader, neighbours, &feeder, &PARA_VIRTUAL)?;
+    }
+    if !fits(1) {
+        (options.remark)("memory is short; the fully virtual guest is left out");
+        return bench.verdict();
+    }
+    let mut own = guests.start("own", &Time::Own(source.port))?;
+    bench.fully_virtual(&mut own)?;
+    // The reader is one more than before.
+    let neighbours = machines.get_mut(1..).unwrap_or_default();
+    bench.beside_hungry(
+        "fully_virtual",
+        &mut own,
+        neighbours,
+        &feeder,
+        &FULLY_VIRTUAL,
+    )?;
     bench.verdict()
+}
+
+impl Bench<'_> {
+    /// Until the timelines in `machines` are good; if they do not get so, it is said.
+    fn await_settled(&self, name: &str, machines: &mut [Machine]) -> Result<(), BenchError> {
+        for machine in machines.iter_mut() {
+            machine.send("settle")?;
+        }
+        for machine in machines.iter_mut() {
+            if machine.answer()?.trim_end() != "yes" {
+                (self.options.remark)(&format!("{name}: {UNSETTLED}"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How guests are made.
@@ -131,6 +169,9 @@ impl<'a> Bench<'a> {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
+        if !settled(&timeline) {
+            (options.remark)(&format!("native: {UNSETTLED}"));
+        }
         Ok(Self {
             options,
             figure,
@@ -158,7 +199,7 @@ impl<'a> Bench<'a> {
         let rounds = self.options.pick(31, 301);
         let costs = self.natively(|timeline, _| costs(timeline, rounds, BATCH));
         for cost in &costs {
-            let figure = relative("native", cost, PAPER_NATIVE_NS)?;
+            let figure = relative("native", cost, &NATIVE)?;
             (self.figure)(figure.with("read_ns", median(&cost.ns)));
         }
         let samples = {
@@ -170,10 +211,15 @@ impl<'a> Bench<'a> {
                     .collect::<Vec<_>>()
             })
         };
-        self.quality("native", &samples, 1, PAPER_NATIVE_ERROR_NS)
+        self.quality("native", &samples, 1, &NATIVE)
     }
 
-    fn para_virtual(&mut self, guests: &Guests<'_>, scale: &CoreScale) -> Result<(), BenchError> {
+    /// Guests that read memory, more and more at once; they are left running.
+    fn para_virtual(
+        &mut self,
+        guests: &Guests<'_>,
+        scale: &CoreScale,
+    ) -> Result<Vec<Machine>, BenchError> {
         let directory = self.source.daemon.directory().clone();
         let mut machines = Vec::new();
         let usual = self.options.pick(&[1, 2][..], &[1, 2, 4, 8]);
@@ -191,39 +237,20 @@ impl<'a> Bench<'a> {
                 let name = format!("guest-{}", machines.len());
                 machines.push(guests.start(&name, &Time::FromHost(&directory, scale))?);
             }
-            for machine in &mut machines {
-                machine.send("ready")?;
-            }
-            for machine in &mut machines {
-                machine.answer()?;
-            }
-            std::thread::sleep(SETTLED);
             let name = match count {
                 1 => "paravirtual".to_owned(),
                 more => format!("paravirtual_of_{more}"),
             };
-            self.guests(
-                &name,
-                &mut machines,
-                PAPER_PARA_VIRTUAL_NS,
-                PAPER_PARA_VIRTUAL_ERROR_NS,
-            )?;
+            self.await_settled(&name, &mut machines)?;
+            self.guests(&name, &mut machines, &PARA_VIRTUAL)?;
         }
-        Ok(())
+        Ok(machines)
     }
 
-    fn fully_virtual(&mut self, guests: &Guests<'_>, source: &Source) -> Result<(), BenchError> {
-        let mut machine = guests.start("own", &Time::Own(source.port))?;
-        machine.send("ready")?;
-        machine.answer()?;
-        std::thread::sleep(SETTLED);
-        let machines = std::slice::from_mut(&mut machine);
-        self.guests(
-            "fully_virtual",
-            machines,
-            PAPER_FULLY_VIRTUAL_NS,
-            PAPER_FULLY_VIRTUAL_ERROR_NS,
-        )
+    fn fully_virtual(&mut self, machine: &mut Machine) -> Result<(), BenchError> {
+        let machines = std::slice::from_mut(machine);
+        self.await_settled("fully_virtual", machines)?;
+        self.guests("fully_virtual", machines, &FULLY_VIRTUAL)
     }
 
     /// What `machines` see, all at once.
@@ -231,8 +258,7 @@ impl<'a> Bench<'a> {
         &mut self,
         name: &str,
         machines: &mut [Machine],
-        paper_ns: [f64; 4],
-        paper_error_ns: f64,
+        paper: &Paper,
     ) -> Result<(), BenchError> {
         let rounds = self.options.pick(31, 101);
         let mut all: Vec<Cost> = Vec::new();
@@ -249,7 +275,7 @@ impl<'a> Bench<'a> {
             }
         }
         for cost in &all {
-            (self.figure)(relative(name, cost, paper_ns)?.with("guests", machines.len()));
+            (self.figure)(relative(name, cost, paper)?.with("guests", machines.len()));
         }
         // Truth is for all; native readings in between, since NTP gets better all the time.
         let mut mailboxes: Vec<_> = machines.iter().map(|it| it.mailbox.clone()).collect();
@@ -276,12 +302,12 @@ impl<'a> Bench<'a> {
             }
             samples.extend(round);
         }
-        self.quality(name, &samples, machines.len(), paper_error_ns)?;
+        self.quality(name, &samples, machines.len(), paper)?;
         if !over.is_empty() {
             let metric = format!("{name}_error_over_native");
             let made = Figure::new(Name::Vm, metric, "ratio", &over)
                 .with("guests", machines.len())
-                .with("paper", paper_error_ns / PAPER_NATIVE_ERROR_NS);
+                .with("paper", paper.error_ns / NATIVE.error_ns);
             (self.figure)(if name == "paravirtual" {
                 made.bar(1.1)
             } else {
@@ -297,7 +323,7 @@ impl<'a> Bench<'a> {
         name: &str,
         samples: &[Sample],
         guests: usize,
-        paper_error_ns: f64,
+        paper: &Paper,
     ) -> Result<(), BenchError> {
         let wrong = samples.iter().filter(|sample| sample.is_wrong()).count();
         let widths: Vec<f64> = samples.iter().filter_map(Sample::width_ns).collect();
@@ -324,7 +350,8 @@ impl<'a> Bench<'a> {
         }
         let made = Figure::new(Name::Vm, format!("{name}_error_ns"), "ns", &errors);
         let made = common(made).with("of_samples", samples.len());
-        (self.figure)(made.with("paper", paper_error_ns));
+        let made = made.with("paper", paper.error_ns);
+        (self.figure)(made.with("percentiles", twentieths(samples)));
         Ok(())
     }
 
@@ -338,21 +365,20 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A clock over CLOCK_MONOTONIC of the same reader. `paper_ns` are the averages of Table I:
-/// counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
-fn relative(name: &str, cost: &Cost, paper_ns: [f64; 4]) -> Result<Figure, BenchError> {
+/// A clock over CLOCK_MONOTONIC of the same reader.
+fn relative(name: &str, cost: &Cost, paper: &Paper) -> Result<Figure, BenchError> {
     let place = CLOCKS.iter().position(|clock| *clock == cost.clock);
-    let paper = match place {
-        Some(2) => paper_ns[3],
-        Some(place) => paper_ns[place],
-        None => paper_ns[2],
+    let said_ns = match place {
+        Some(2) => paper.read_ns[3],
+        Some(place) => paper.read_ns[place],
+        None => paper.read_ns[2],
     };
     if cost.ratios.is_empty() {
         return Err(BenchError::Worker(format!("{name}: nothing was measured")));
     }
     let metric = format!("{name}_{}_over_monotonic", cost.clock);
-    let made =
-        Figure::new(Name::Vm, metric, "ratio", &cost.ratios).with("paper", paper / paper_ns[2]);
+    let made = Figure::new(Name::Vm, metric, "ratio", &cost.ratios)
+        .with("paper", said_ns / paper.read_ns[2]);
     let is_timeline = cost.clock == "timeline";
     Ok(match name {
         "native" | "paravirtual" if is_timeline => made.bar(1.15),
@@ -390,15 +416,43 @@ fn scale() -> Result<CoreScale, String> {
     Err("guests share a counter with their host only on x86-64 so far".to_owned())
 }
 
-/// Averages of the paper's Table I, in nanoseconds.
-const PAPER_NATIVE_NS: [f64; 4] = [7.41, 26.19, 18.41, 32.01];
-const PAPER_PARA_VIRTUAL_NS: [f64; 4] = [8.28, 40.46, 34.79, 60.71];
-const PAPER_FULLY_VIRTUAL_NS: [f64; 4] = [8.19, 2038.02, 2022.13, 2435.64];
+/// The error with its sign, at each twentieth of the readings where truth is known.
+fn twentieths(samples: &[Sample]) -> Vec<f64> {
+    let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
+    let errors: Vec<f64> = known.filter_map(Sample::error_ns).collect();
+    let at = |twentieth: u32| percentile(&errors, 5.0 * f64::from(twentieth)).round();
+    (0..=20).map(at).collect()
+}
 
-/// Means of the paper's Figure 8.
-const PAPER_NATIVE_ERROR_NS: f64 = 24.28e3;
-const PAPER_PARA_VIRTUAL_ERROR_NS: f64 = 26.12e3;
-const PAPER_FULLY_VIRTUAL_ERROR_NS: f64 = 70.23e3;
+/// What the paper has of one way to read the time.
+struct Paper {
+    /// Averages of Table I: counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
+    read_ns: [f64; 4],
+    /// The mean of Figure 8.
+    error_ns: f64,
+    /// The standard deviation of Figure 8.
+    error_spread_ns: f64,
+}
+
+const NATIVE: Paper = Paper {
+    read_ns: [7.41, 26.19, 18.41, 32.01],
+    error_ns: 24.28e3,
+    error_spread_ns: 5.05e3,
+};
+const PARA_VIRTUAL: Paper = Paper {
+    read_ns: [8.28, 40.46, 34.79, 60.71],
+    error_ns: 26.12e3,
+    error_spread_ns: 5.12e3,
+};
+const FULLY_VIRTUAL: Paper = Paper {
+    read_ns: [8.19, 2038.02, 2022.13, 2435.64],
+    error_ns: 70.23e3,
+    error_spread_ns: 128.28e3,
+};
+
+/// Said of figures that were taken all the same.
+const UNSETTLED: &str =
+    "the timeline did not get within ±1 ms in two minutes; its figures are of a wider one";
 
 const BATCH: u32 = 5_000;
 /// Emulated reads take longer.
@@ -408,5 +462,3 @@ const SAMPLES: usize = 100;
 const TRUTH_NS: i64 = 20_000;
 const GUEST_MIB: usize = 400;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A guest has measured how its counter stands to the host's a few times by then.
-const SETTLED: Duration = Duration::from_secs(4);

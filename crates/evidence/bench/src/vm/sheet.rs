@@ -5,39 +5,42 @@
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 
-use super::{
-    PAPER_FULLY_VIRTUAL_ERROR_NS, PAPER_FULLY_VIRTUAL_NS, PAPER_NATIVE_ERROR_NS, PAPER_NATIVE_NS,
-    PAPER_PARA_VIRTUAL_ERROR_NS, PAPER_PARA_VIRTUAL_NS,
-};
+use super::hungry::Hunger;
+use super::{FULLY_VIRTUAL, NATIVE, PARA_VIRTUAL, Paper};
 use crate::figure::Figure;
 
 /// Who reads, by the beginning of a figure's name, and what the paper has.
 struct Reader {
     label: &'static str,
     prefix: &'static str,
-    /// Table I: CLOCK_MONOTONIC and the timeline.
-    paper_ns: [f64; 4],
-    paper_error_ns: f64,
+    paper: Paper,
+    /// What the paper's text says of its error beside neighbours that are hungry for the
+    /// processor, receive and send, over the error without (its section V-D).
+    beside: [&'static str; 3],
 }
 
 const READERS: [Reader; 3] = [
     Reader {
         label: "native",
         prefix: "native",
-        paper_ns: PAPER_NATIVE_NS,
-        paper_error_ns: PAPER_NATIVE_ERROR_NS,
+        paper: NATIVE,
+        beside: ["–"; 3],
     },
     Reader {
         label: "para-virtual",
         prefix: "paravirtual",
-        paper_ns: PAPER_PARA_VIRTUAL_NS,
-        paper_error_ns: PAPER_PARA_VIRTUAL_ERROR_NS,
+        paper: PARA_VIRTUAL,
+        beside: ["no significant change", "some 1.2", "some 1.2"],
     },
     Reader {
         label: "fully virtual",
         prefix: "fully_virtual",
-        paper_ns: PAPER_FULLY_VIRTUAL_NS,
-        paper_error_ns: PAPER_FULLY_VIRTUAL_ERROR_NS,
+        paper: FULLY_VIRTUAL,
+        beside: [
+            "above 5 in overload",
+            "some 1.8 to 4",
+            "ten times that of receiving",
+        ],
     },
 ];
 
@@ -59,7 +62,7 @@ const QUANTITIES: [Quantity; 3] = [
         heading: "Error",
         unit: "error (µs)",
         per: 1e3,
-        paper: |reader| Some(reader.paper_error_ns / 1e3),
+        paper: |reader| Some(reader.paper.error_ns / 1e3),
     },
     Quantity {
         name: "vm-read",
@@ -67,7 +70,7 @@ const QUANTITIES: [Quantity; 3] = [
         heading: "Cost of a reading",
         unit: "timeline ÷ CLOCK_MONOTONIC",
         per: 1.0,
-        paper: |reader| Some(reader.paper_ns[3] / reader.paper_ns[2]),
+        paper: |reader| Some(reader.paper.read_ns[3] / reader.paper.read_ns[2]),
     },
     Quantity {
         name: "vm-interval",
@@ -125,10 +128,31 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
                 lead: "Error, cost and interval by the number of guests at once.".to_owned(),
                 caption: "Medians, with the 5th and 95th percentile. Dots of the paper are its \
                           means (QuartzV, Figure 8 and Table I), which are of one guest on \
-                          processors of its own; its Figures 9 to 15 have no numbers in the text. \
-                          A native reading has no guests."
+                          processors of its own; the plots of its Figures 9 to 15 have no numbers \
+                          in the text. A native reading has no guests."
                     .to_owned(),
             },
+            Part::Figure {
+                charts: READERS
+                    .iter()
+                    .filter_map(|it| spread(figures, it))
+                    .collect(),
+                lead: "How errors are spread (the paper's Figures 8 to 10).".to_owned(),
+                caption: "So much of the readings has an error of no more than that; the dashed \
+                          lines are half the median interval before and after. The paper's curve \
+                          is a normal one of the mean and the deviation that it states."
+                    .to_owned(),
+            },
+            Part::Figure {
+                charts: crowds(figures),
+                lead: "Beside hungry neighbours (the paper's Figures 11 and 12).".to_owned(),
+                caption: "One guest reads, and so many others compute, receive or send by TCP \
+                          without an end, on the one processor that all guests share: it is \
+                          over-committed from the first one on. Zero neighbours is the guest \
+                          beside others that are idle or not there."
+                    .to_owned(),
+            },
+            beside(figures),
         ],
     }
 }
@@ -157,9 +181,9 @@ fn table(figures: &[Figure]) -> Part {
                     guests.to_string()
                 },
                 format!("{:.2}", read.value),
-                format!("{:.2}", reader.paper_ns[3] / reader.paper_ns[2]),
+                format!("{:.2}", reader.paper.read_ns[3] / reader.paper.read_ns[2]),
                 beside(&QUANTITIES[0]),
-                format!("{:.1}", reader.paper_error_ns / 1e3),
+                format!("{:.1}", reader.paper.error_ns / 1e3),
                 beside(&over),
                 beside(&QUANTITIES[2]),
             ]);
@@ -218,6 +242,177 @@ fn chart(figures: &[Figure], quantity: &Quantity) -> Chart {
     }
 }
 
+/// The errors' distribution, with the interval's ends beside it.
+fn spread(figures: &[Figure], reader: &Reader) -> Option<Chart> {
+    let error = named(figures, &format!("{}_error_ns", reader.prefix))?;
+    let errors: Vec<f64> = error
+        .context
+        .get("percentiles")?
+        .as_array()?
+        .iter()
+        .filter_map(|it| it.as_f64())
+        .collect();
+    let share = |place: usize| place as f64 / errors.len().saturating_sub(1).max(1) as f64;
+    let mut curves = vec![Curve {
+        label: reader.label.to_owned(),
+        points: errors
+            .iter()
+            .enumerate()
+            .map(|(at, ns)| (ns / 1e3, share(at)))
+            .collect(),
+    }];
+    if let Some(interval) = named(figures, &format!("{}_interval_ns", reader.prefix)) {
+        let half_us = interval.value / 2e3;
+        for (label, end_us) in [("earliest", -half_us), ("latest", half_us)] {
+            curves.push(Curve {
+                label: label.to_owned(),
+                points: vec![(end_us, 0.0), (end_us, 1.0)],
+            });
+        }
+    }
+    curves.push(Curve {
+        label: "paper".to_owned(),
+        points: NORMAL
+            .map(|(deviations, share)| {
+                let ns = reader.paper.error_ns + deviations * reader.paper.error_spread_ns;
+                (ns / 1e3, share)
+            })
+            .to_vec(),
+    });
+    Some(Chart {
+        name: format!("vm-spread-{}", reader.prefix.replace('_', "-")),
+        title: format!("Errors, {}", reader.label),
+        x_label: "error (µs)".to_owned(),
+        y_label: "share of readings".to_owned(),
+        curves,
+        bands: Vec::new(),
+    })
+}
+
+/// The normal distribution: deviations from the mean, and the share below.
+const NORMAL: [(f64, f64); 9] = [
+    (-2.0, 0.023),
+    (-1.5, 0.067),
+    (-1.0, 0.159),
+    (-0.5, 0.309),
+    (0.0, 0.5),
+    (0.5, 0.691),
+    (1.0, 0.841),
+    (1.5, 0.933),
+    (2.0, 0.977),
+];
+
+/// Error and interval by the number of hungry neighbours, for who reads in a guest.
+fn crowds(figures: &[Figure]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for reader in &READERS[1..] {
+        for quantity in [&QUANTITIES[0], &QUANTITIES[2]] {
+            let curves: Vec<Curve> = Hunger::ALL
+                .into_iter()
+                .filter_map(|hunger| {
+                    let points: Vec<_> = crowd(figures, reader, quantity, hunger)
+                        .map(|(number, it)| (f64::from(number), it.value / quantity.per))
+                        .collect();
+                    (points.len() > 1).then(|| Curve {
+                        label: hunger.to_string(),
+                        points,
+                    })
+                })
+                .collect();
+            if !curves.is_empty() {
+                charts.push(Chart {
+                    name: format!(
+                        "{}-beside-{}",
+                        quantity.name,
+                        reader.prefix.replace('_', "-")
+                    ),
+                    title: format!("{}, {}", quantity.heading, reader.label),
+                    x_label: "hungry neighbours".to_owned(),
+                    y_label: quantity.unit.to_owned(),
+                    curves,
+                    bands: Vec::new(),
+                });
+            }
+        }
+    }
+    charts
+}
+
+/// A figure of a reader by its number of neighbours of that kind, from none on.
+fn crowd<'a>(
+    figures: &'a [Figure],
+    reader: &Reader,
+    quantity: &Quantity,
+    hunger: Hunger,
+) -> impl Iterator<Item = (u32, &'a Figure)> {
+    let (prefix, suffix) = (reader.prefix, quantity.suffix);
+    figures.iter().filter_map(move |figure| {
+        let between = figure.metric.strip_prefix(prefix)?.strip_suffix(suffix)?;
+        if between.is_empty() {
+            return Some((0, figure));
+        }
+        let (number, kind) = between.strip_prefix("_beside_")?.split_once('_')?;
+        (kind == hunger.to_string()).then_some((number.parse().ok()?, figure))
+    })
+}
+
+fn named<'a>(figures: &'a [Figure], metric: &str) -> Option<&'a Figure> {
+    figures.iter().find(|figure| figure.metric == metric)
+}
+
+/// What hungry neighbours change.
+fn beside(figures: &[Figure]) -> Part {
+    let mut rows = Vec::new();
+    for reader in &READERS[1..] {
+        for (hunger, paper) in Hunger::ALL.into_iter().zip(reader.beside) {
+            let of = |quantity| crowd(figures, reader, quantity, hunger);
+            let alone = |quantity| of(quantity).find(|(number, _)| *number == 0);
+            for (number, error) in of(&QUANTITIES[0]).filter(|(number, _)| *number > 0) {
+                let over = |quantity, figure: &Figure| {
+                    let alone = alone(quantity).map(|(_, it)| figure.value / it.value);
+                    alone.map_or("–".to_owned(), |ratio| format!("{ratio:.1}"))
+                };
+                let interval = of(&QUANTITIES[2]).find(|(other, _)| *other == number);
+                let traffic = format!(
+                    "{}_beside_{number}_{hunger}_traffic_mbit_per_s",
+                    reader.prefix
+                );
+                let traffic = named(figures, &traffic);
+                rows.push(vec![
+                    reader.label.to_owned(),
+                    hunger.to_string(),
+                    number.to_string(),
+                    traffic.map_or("–".to_owned(), |it| format!("{:.0}", it.value)),
+                    format!("{:.1}", error.value / 1e3),
+                    over(&QUANTITIES[0], error),
+                    paper.to_owned(),
+                    interval.map_or("–".to_owned(), |(_, it)| format!("{:.1}", it.value / 1e3)),
+                    interval.map_or("–".to_owned(), |(_, it)| over(&QUANTITIES[2], it)),
+                ]);
+            }
+        }
+    }
+    let columns = [
+        "reader",
+        "neighbours hungry for",
+        "how many",
+        "Mbit/s",
+        "error (µs)",
+        "÷ without",
+        "paper, ÷ without",
+        "interval (µs)",
+        "÷ without",
+    ];
+    Part::Table {
+        heading: "Beside hungry neighbours".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        note: "Medians. The paper's are what its text says, of up to 8 machines on as many \
+               processors (computing) and of up to 5 on a network of 100 Mbit/s."
+            .to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,5 +446,33 @@ mod tests {
         let page = sheet(&figures).render();
         assert!(page.contains("Of 7 readings 0 were wrong"), "{page}");
         assert!(page.contains("<td>para-virtual</td>"), "{page}");
+    }
+
+    #[test]
+    fn neighbours_are_drawn_by_their_number_from_none_on() {
+        let figures = [
+            figure("paravirtual_error_ns", 3_000.0).with("percentiles", vec![-9e3, 1e3, 9e3]),
+            figure("paravirtual_interval_ns", 100_000.0),
+            figure("paravirtual_beside_1_send_error_ns", 6_000.0),
+            figure("paravirtual_beside_3_send_error_ns", 9_000.0),
+            figure("paravirtual_beside_3_send_traffic_mbit_per_s", 80.0),
+            figure("paravirtual_of_2_error_ns", 1.0),
+        ];
+        let [error] = &crowds(&figures)[..] else {
+            panic!("one chart: nothing else was measured");
+        };
+        assert_eq!(error.curves.len(), 1);
+        assert_eq!(error.curves[0].points, [(0.0, 3.0), (1.0, 6.0), (3.0, 9.0)]);
+        let drawn = spread(&figures, &READERS[1]).unwrap();
+        assert_eq!(
+            drawn.curves[0].points,
+            [(-9.0, 0.0), (1.0, 0.5), (9.0, 1.0)]
+        );
+        assert_eq!(drawn.curves[1].points, [(-50.0, 0.0), (-50.0, 1.0)]);
+        let Part::Table { rows, .. } = beside(&figures) else {
+            unreachable!()
+        };
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1][1..6], ["send", "3", "80", "9.0", "3.0"]);
     }
 }
