@@ -10,21 +10,21 @@
 static char cleaned[8];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int64_t limit_ns;
+static volatile int ready;
 
 static void clean(void *letter) { strcat(cleaned, letter); }
 static void unlock(void *held) { pthread_mutex_unlock(held); strcat(cleaned, "u"); }
-static struct timespec limit_at(clockid_t clock) { return spec(clock_ns(clock) + limit_ns); }
+static struct timespec limit_at(clockid_t clock) { return spec(clock_ns(clock) + FAR_NS); }
 
-static void in_nanosleep(void) { struct timespec wait = spec(limit_ns); nanosleep(&wait, NULL); }
-static void in_poll(void) { poll(NULL, 0, (int)(limit_ns / MS)); }
+static void in_nanosleep(void) { struct timespec wait = spec(FAR_NS); nanosleep(&wait, NULL); }
+static void in_poll(void) { poll(NULL, 0, FAR_MS); }
 static void in_select(void) {
-    struct timespec wait = spec(limit_ns);
+    struct timespec wait = spec(FAR_NS);
     pselect(0, NULL, NULL, NULL, &wait, NULL);
 }
 static void in_epoll(void) {
     struct epoll_event got;
-    epoll_wait(epoll_create1(0), &got, 1, (int)(limit_ns / MS));
+    epoll_wait(epoll_create1(0), &got, 1, FAR_MS);
 }
 static void in_epoll_endless(void) {
     struct epoll_event got;
@@ -47,6 +47,7 @@ static void in_condition(void) {
 static void *thread(void *wait) {
     pthread_cleanup_push(clean, "a");
     pthread_cleanup_push(clean, "b");
+    ready = 1;
     ((void (*)(void))wait)();
     pthread_cleanup_pop(0);
     pthread_cleanup_pop(0);
@@ -55,9 +56,9 @@ static void *thread(void *wait) {
 static long cancelled(struct outcome *out, void (*wait)(void)) {
     pthread_t id;
     void *result;
-    limit_ns = out->want_ns * 4;
     pthread_create(&id, NULL, thread, (void *)wait);
     rest_ns(out->want_ns);
+    while (!ready) rest_ns(MS);
     long ret = pthread_cancel(id);
     pthread_join(id, &result);
     note(out, "cancelled=%d,cleaned=%s,locked=%d", result == PTHREAD_CANCELED, cleaned,
@@ -69,7 +70,6 @@ static long cancelled(struct outcome *out, void (*wait)(void)) {
 CANCELLED(nanosleep) CANCELLED(poll) CANCELLED(select) CANCELLED(epoll) CANCELLED(epoll_endless)
 CANCELLED(semaphore) CANCELLED(condition)
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(nanosleep), CASE(poll), CASE(select), CASE(epoll), CASE(epoll_endless), CASE(semaphore), CASE(condition),
 };

@@ -136,7 +136,6 @@ static long run_processor_time(struct outcome *out) {
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID) <= 0;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(monotonic), CASE(monotonic_raw), CASE(monotonic_coarse), CASE(monotonic_trapped), CASE(realtime),
     CASE(realtime_coarse), CASE(boottime), CASE(tai), CASE(calls_agree), CASE(real_and_mono),

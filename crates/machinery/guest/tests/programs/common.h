@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -60,6 +62,10 @@ struct test_case {
     const char *name;
     long (*run)(struct outcome *);
 };
+#define CASE(name) { #name, run_##name }
+
+// What a call returns, and its errno in the outcome.
+#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
 
 static inline void note(struct outcome *out, const char *format, ...) {
     va_list args;
@@ -82,6 +88,38 @@ static inline void say(const char *format, ...) {
 static inline void rest_ns(int64_t ns) {
     struct timespec until = spec(mono_ns() + ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {}
+}
+
+// A limit for waits that something else ends: so far ahead that this comes before it on
+// however busy a machine.
+enum { FAR_MS = 100 * 1000 };
+#define FAR_NS (FAR_MS * MS)
+
+// Forks a helper that does something at an instant of CLOCK_MONOTONIC, or as soon after
+// it as a busy machine lets it; mostly when the case has gone on for WAIT.
+#define AT(instant_ns, ...) \
+    do { \
+        int64_t then_ = (instant_ns); \
+        if (fork() == 0) { \
+            rest_ns(then_ - mono_ns()); \
+            __VA_ARGS__; \
+            _exit(0); \
+        } \
+    } while (0)
+#define AFTER(out, ...) AT((out)->begun_ns + (out)->want_ns, __VA_ARGS__)
+
+// Sends this process a signal at an instant, and every 20 seconds from then on while it
+// lives: one that came before its wait had begun would end none. Returns where the
+// helper counts what it has sent.
+static inline const volatile int *signal_at(int64_t instant_ns, int signal) {
+    volatile int *sent = mmap(NULL, sizeof *sent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t me = getpid();
+    AT(instant_ns, prctl(PR_SET_PDEATHSIG, SIGKILL); while (getppid() == me) {
+        ++*sent;
+        kill(me, signal);
+        rest_ns(20 * S);
+    });
+    return sent;
 }
 
 static inline void run_case(const struct test_case *one, int64_t wait_ns) {

@@ -79,6 +79,7 @@ static long run_agree(struct outcome *out) {
 }
 // What an ended child has used.
 static long run_of_child(struct outcome *out) {
+    int64_t wall = mono_ns();
     pid_t pid = fork();
     if (pid == 0) {
         while (process() < out->want_ns / 8) {}
@@ -86,7 +87,6 @@ static long run_of_child(struct outcome *out) {
     }
     struct rusage usage;
     int status;
-    int64_t wall = mono_ns();
     long ret = wait4(pid, &status, 0, &usage) == pid;
     int64_t lasted = mono_ns() - wall;
     int64_t used = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * S + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
@@ -96,6 +96,7 @@ static long run_of_child(struct outcome *out) {
     return ret;
 }
 static long run_of_child_by_waitid(struct outcome *out) {
+    int64_t wall = mono_ns();
     pid_t pid = fork();
     if (pid == 0) {
         while (process() < out->want_ns / 8) {}
@@ -103,7 +104,6 @@ static long run_of_child_by_waitid(struct outcome *out) {
     }
     struct rusage usage;
     siginfo_t information;
-    int64_t wall = mono_ns();
     long ret = syscall(SYS_waitid, P_PID, pid, &information, WEXITED, &usage);
     int64_t lasted = mono_ns() - wall;
     int64_t used = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * S + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
@@ -158,7 +158,6 @@ static long run_errors(struct outcome *out) {
     return 0;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(process), CASE(thread), CASE(raw_process), CASE(by_number), CASE(by_thread_number), CASE(c_clock),
     CASE(usage_self), CASE(usage_thread), CASE(by_times), CASE(agree), CASE(of_child), CASE(of_child_by_waitid), CASE(timer_prof),

@@ -197,7 +197,6 @@ static long run_posix_errors(struct outcome *out) {
     return 0;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(posix_process), CASE(posix_process_at), CASE(posix_thread), CASE(posix_thread_at), CASE(posix_by_number),
     CASE(posix_of_child), CASE(posix_periodic), CASE(slept), CASE(slept_until), CASE(slept_by_number), CASE(slept_interrupted),

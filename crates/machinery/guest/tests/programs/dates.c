@@ -129,7 +129,6 @@ static long run_vsyscall(struct outcome *out) {
 }
 #endif
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(shared_memory), CASE(semaphores), CASE(messages), CASE(errors),
     CASE(stamp), CASE(stampns), CASE(stamp_new), CASE(stampns_new),

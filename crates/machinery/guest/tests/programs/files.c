@@ -83,7 +83,6 @@ static long run_errors(struct outcome *out) {
     return 0;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(utime), CASE(utimes), CASE(futimes), CASE(utimensat),
 #ifdef SYS_utime

@@ -114,7 +114,6 @@ static long run_ten_threads(struct outcome *out) {
     return sum;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(cond_timedwait), CASE(cond_timedwait_mono), CASE(cond_clockwait), CASE(sem_timedwait),
     CASE(sem_clockwait), CASE(mutex_timedlock), CASE(mutex_clocklock), CASE(mutex_pi_timedlock),

@@ -3,8 +3,6 @@
 #include <pthread.h>
 #include <sys/time.h>
 
-#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
-
 static volatile sig_atomic_t handled;
 static volatile int last_code, last_value;
 static void count(int signal, siginfo_t *information, void *context) {
@@ -32,21 +30,23 @@ static struct timeval day(int64_t ns) { return (struct timeval){ ns / S, ns % S 
 
 static long run_itimer(struct outcome *out) {
     install(SIGALRM);
-    struct itimerval setting = { .it_value = day(out->want_ns) }, left;
-    setitimer(ITIMER_REAL, &setting, NULL);
+    struct itimerval far = { .it_value = day(FAR_NS) }, setting = { .it_value = day(out->want_ns) }, left;
+    setitimer(ITIMER_REAL, &far, NULL);
     getitimer(ITIMER_REAL, &left);
     int64_t left_ns = left.it_value.tv_sec * S + left.it_value.tv_usec * 1000;
+    setitimer(ITIMER_REAL, &setting, NULL);
     until_handled(1);
-    note(out, "left_ok=%d", left_ns > 0 && left_ns <= out->want_ns + 1000);
+    note(out, "left_ok=%d", left_ns > 0 && left_ns <= FAR_NS + 1000);
     return handled;
 }
 static long run_itimer_interrupts(struct outcome *out) { // a wait that the timer's signal ends
     install(SIGALRM);
-    struct itimerval setting = { .it_value = day(out->want_ns) };
+    // Again where it came before the wait had begun.
+    struct itimerval setting = { .it_value = day(out->want_ns), .it_interval = day(20 * S) };
     setitimer(ITIMER_REAL, &setting, NULL);
-    struct timespec wait = spec(10 * out->want_ns);
+    struct timespec wait = spec(FAR_NS);
     long ret = FAILS(nanosleep(&wait, NULL));
-    note(out, "handled=%d", handled);
+    note(out, "handled=%d", handled > 0);
     return ret;
 }
 static long run_itimer_periodic(struct outcome *out) {
@@ -60,15 +60,19 @@ static long run_alarm(struct outcome *out) {
     install(SIGALRM);
     unsigned before = alarm(100), replaced = alarm(1);
     until_handled(1);
-    note(out, "before=%u,replaced=%d", before, replaced == 100 || replaced == 99);
+    note(out, "before=%u,replaced=%d", before, replaced > 1 && replaced <= 100);
     out->want_ns = S;
     return handled;
 }
 static long run_alarm_cancelled(struct outcome *out) {
     install(SIGALRM);
-    struct itimerval setting = { .it_value = day(out->want_ns / 2) }, none = { 0 };
-    setitimer(ITIMER_REAL, &setting, NULL);
-    setitimer(ITIMER_REAL, &none, NULL);
+    struct itimerval setting = { .it_value = day(out->want_ns / 2) }, none = { 0 }, old;
+    // Before it expires, be the machine however busy.
+    do {
+        handled = 0;
+        setitimer(ITIMER_REAL, &setting, NULL);
+        setitimer(ITIMER_REAL, &none, &old);
+    } while (old.it_value.tv_usec == 0);
     struct timespec wait = spec(out->want_ns);
     long ret = FAILS(nanosleep(&wait, NULL));
     note(out, "handled=%d", handled);
@@ -79,13 +83,15 @@ static long timer(struct outcome *out, clockid_t clock, int flags) {
     timer_t id;
     struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 4711 };
     if (timer_create(clock, &event, &id) != 0) return FAILS(-1);
-    int64_t value = out->want_ns + (flags & TIMER_ABSTIME ? clock_ns(clock) : 0);
-    struct itimerspec setting = { .it_value = spec(value) }, left;
-    if (timer_settime(id, flags, &setting, NULL) != 0) return FAILS(-1);
+    int64_t now_ns = flags & TIMER_ABSTIME ? clock_ns(clock) : 0;
+    struct itimerspec far = { .it_value = spec(now_ns + FAR_NS) }, left;
+    struct itimerspec setting = { .it_value = spec(now_ns + out->want_ns) };
+    if (timer_settime(id, flags, &far, NULL) != 0) return FAILS(-1);
     timer_gettime(id, &left);
     int64_t left_ns = left.it_value.tv_sec * S + left.it_value.tv_nsec;
+    if (timer_settime(id, flags, &setting, NULL) != 0) return FAILS(-1);
     until_handled(1);
-    note(out, "left_ok=%d,code=%d,value=%d,overrun=%d", left_ns > 0 && left_ns <= out->want_ns, last_code, last_value,
+    note(out, "left_ok=%d,code=%d,value=%d,overrun=%d", left_ns > 0 && left_ns <= FAR_NS, last_code, last_value,
         timer_getoverrun(id));
     return timer_delete(id);
 }
@@ -148,6 +154,9 @@ static long overruns_of(struct outcome *out, int64_t interval_ns) {
     if (timer_settime(id, 0, &setting, NULL) != 0) return FAILS(-1);
     int64_t latest = mono_ns() + out->want_ns / 2;
     rest_ns(out->want_ns);
+    // Its first expiration, which a busy machine notices late.
+    sigset_t pending;
+    do { rest_ns(MS); sigpending(&pending); } while (!sigismember(&pending, SIGCONT));
     int none = timer_getoverrun(id);
     int64_t before = mono_ns();
     sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -203,7 +212,6 @@ static long run_two_of_one_signal(struct outcome *out) {
     return came[0] + came[1] == 4 ? 4 : came[0] + came[1] > 4;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(itimer), CASE(itimer_interrupts), CASE(itimer_periodic), CASE(alarm), CASE(alarm_cancelled),
     CASE(timer_mono), CASE(timer_real_abs), CASE(timer_mono_abs), CASE(timer_thread), CASE(timer_ignored),

@@ -9,8 +9,6 @@
 #include <sys/prctl.h>
 #include <ucontext.h>
 
-#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
-
 static volatile sig_atomic_t handled, number, told, code, value, blocked_inside, on_stack, by_self;
 static char *stack_memory;
 enum { STACK = 65536 };
@@ -203,7 +201,7 @@ static long ends_by_other(struct outcome *out, int what) {
         int fds[2];
         char byte;
         if (pipe(fds) != 0) _exit(98);
-        if (what == 0) rest_ns(100 * S);
+        if (what == 0) rest_ns(FAR_NS);
         if (what == 1) for (;;) {}
         if (what == 2) _exit(read(fds[0], &byte, 1) < 0);
         _exit(9);
@@ -272,13 +270,7 @@ static long run_waited_for(struct outcome *out) {
     siginfo_t first, second;
     sigqueue(getpid(), SIGSYS, (union sigval){ .sival_int = 12 });
     int one = sigwaitinfo(&set, &first);
-    pid_t me = getpid();
-    int64_t then = out->begun_ns + out->want_ns;
-    if (fork() == 0) {
-        rest_ns(then - mono_ns());
-        kill(me, SIGSYS);
-        _exit(0);
-    }
+    signal_at(out->begun_ns + out->want_ns, SIGSYS);
     int two = sigwaitinfo(&set, &second);
     note(out, "%d,%d,%d,%d,%d,%d,%d", one, first.si_signo, first.si_code, first.si_value.sival_int, two, second.si_signo, second.si_code);
     return is_pending(SIGSYS);
@@ -287,19 +279,13 @@ static long run_waited_for(struct outcome *out) {
 static long let_in_by_mask(struct outcome *out, int which, int later) {
     install(0);
     block(SIG_BLOCK, SIGSYS);
-    pid_t me = getpid();
     if (later) {
-        int64_t then = out->begun_ns + out->want_ns;
-        if (fork() == 0) {
-            rest_ns(then - mono_ns());
-            kill(me, SIGSYS);
-            _exit(0);
-        }
+        signal_at(out->begun_ns + out->want_ns, SIGSYS);
     } else {
         out->want_ns = 0;
-        kill(me, SIGSYS);
+        kill(getpid(), SIGSYS);
     }
-    struct timespec wait = spec(100 * S);
+    struct timespec wait = spec(FAR_NS);
     sigset_t none;
     sigemptyset(&none);
     long ret = which ? FAILS(ppoll(NULL, 0, &wait, &none)) : FAILS(sigsuspend(&none));
@@ -312,20 +298,12 @@ static long run_later_sigsuspend(struct outcome *out) { return let_in_by_mask(ou
 static long run_later_ppoll(struct outcome *out) { return let_in_by_mask(out, 1, 1); }
 
 // Sent in the middle of a wait, which it ends long before its time, or does not.
-static void signal_me_later(struct outcome *out) {
-    pid_t me = getpid();
-    int64_t then = out->begun_ns + out->want_ns / 2;
-    if (fork() == 0) {
-        rest_ns(then - mono_ns());
-        kill(me, SIGSYS);
-        _exit(0);
-    }
-}
 static long sleeps(struct outcome *out, int is_ended) {
-    signal_me_later(out);
-    struct timespec wait = spec(is_ended ? 100 * S : out->want_ns), left = { 0, 0 };
+    const volatile int *sent = signal_at(out->begun_ns + out->want_ns / 2, SIGSYS);
+    struct timespec wait = spec(is_ended ? FAR_NS : out->want_ns), left = { 0, 0 };
     long ret = FAILS(nanosleep(&wait, &left));
-    note(out, "handled=%d,left=%d", handled, left.tv_sec > 0 || left.tv_nsec > 0);
+    while (!*sent) rest_ns(MS); // it comes late, where the machine is busy
+    note(out, "handled=%d,left=%d", handled == (is_ended ? *sent : 0), left.tv_sec > 0 || left.tv_nsec > 0);
     if (is_ended) out->want_ns /= 2;
     return ret;
 }
@@ -338,15 +316,11 @@ static long reads(struct outcome *out, int is_ended) {
     char byte;
     if (pipe(fds) != 0) _exit(98);
     pid_t me = getpid();
-    int64_t then = out->begun_ns + out->want_ns;
-    if (fork() == 0) {
-        rest_ns(then - mono_ns());
-        kill(me, SIGSYS);
-        if (!is_ended && write(fds[1], "x", 1) != 1) _exit(97);
-        _exit(0);
-    }
+    const volatile int *sent = NULL;
+    if (is_ended) sent = signal_at(out->begun_ns + out->want_ns, SIGSYS);
+    else AFTER(out, kill(me, SIGSYS); if (write(fds[1], "x", 1) != 1) _exit(97));
     long ret = FAILS(read(fds[0], &byte, 1));
-    note(out, "handled=%d", handled);
+    note(out, "handled=%d", sent ? handled == *sent : handled);
     return ret;
 }
 static long run_read_ended(struct outcome *out) { install(0); return reads(out, 1); }
@@ -479,7 +453,6 @@ static long run_own_filter_ends(struct outcome *out) {
     return 0;
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(raised), CASE(killed), CASE(queued), CASE(not_deferred), CASE(on_stack), CASE(plain_handler), CASE(to_a_thread),
     CASE(to_whom_it_is_let_in), CASE(actions), CASE(ends), CASE(ends_asleep), CASE(ends_at_work), CASE(ends_reading),

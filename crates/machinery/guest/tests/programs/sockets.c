@@ -7,8 +7,6 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-#define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
-
 static char self[4096];
 
 static void set(int fd, int option, int64_t ns) {
@@ -34,15 +32,7 @@ static int udp(int64_t ns) {
     set(fd, SO_RCVTIMEO, ns);
     return fd;
 }
-static void after(int64_t then, void (*act)(int), int argument) {
-    if (fork() == 0) {
-        rest_ns(then - mono_ns());
-        act(argument);
-        _exit(0);
-    }
-}
 static void send_abc(int fd) { if (send(fd, "abc", 3, 0) != 3) _exit(94); }
-static void send_usr1(int pid) { kill(pid, SIGUSR1); }
 static char plenty[1 << 20];
 static void drain(int fd) { // as much as is sent
     for (size_t got = 0; got < sizeof plenty;) {
@@ -200,16 +190,16 @@ static long run_send_part(struct outcome *out) {
 }
 static long run_send_all(struct outcome *out) { // a reader comes in time
     int ends[2];
-    pair(SOCK_STREAM, SO_SNDTIMEO, 10 * out->want_ns, ends);
-    after(out->begun_ns + out->want_ns, drain, ends[1]);
+    pair(SOCK_STREAM, SO_SNDTIMEO, FAR_NS, ends);
+    AFTER(out, drain(ends[1]));
     return FAILS(send(ends[0], plenty, sizeof plenty, 0));
 }
 static long run_writev_all(struct outcome *out) {
     int ends[2];
     struct iovec parts[4];
     for (int i = 0; i < 4; i++) parts[i] = (struct iovec){ plenty + i * (sizeof plenty / 4), sizeof plenty / 4 };
-    pair(SOCK_STREAM, SO_SNDTIMEO, 10 * out->want_ns, ends);
-    after(out->begun_ns + out->want_ns, drain, ends[1]);
+    pair(SOCK_STREAM, SO_SNDTIMEO, FAR_NS, ends);
+    AFTER(out, drain(ends[1]));
     return FAILS(writev(ends[0], parts, 4));
 }
 static long run_waitall(struct outcome *out) {
@@ -220,9 +210,9 @@ static long run_waitall(struct outcome *out) {
 }
 static long run_waitall_filled(struct outcome *out) {
     int ends[2]; char bytes[6] = "";
-    pair(SOCK_STREAM, SO_RCVTIMEO, 10 * out->want_ns, ends);
+    pair(SOCK_STREAM, SO_RCVTIMEO, FAR_NS, ends);
     send_abc(ends[1]);
-    after(out->begun_ns + out->want_ns, send_abc, ends[1]);
+    AFTER(out, send_abc(ends[1]));
     long ret = FAILS(recv(ends[0], bytes, sizeof bytes, MSG_WAITALL));
     note(out, "%.6s", bytes);
     return ret;
@@ -231,14 +221,14 @@ static long run_waitall_filled(struct outcome *out) {
 // Ended by something that comes.
 static long run_recv_data(struct outcome *out) {
     int ends[2]; char bytes[8];
-    pair(SOCK_STREAM, SO_RCVTIMEO, 10 * out->want_ns, ends);
-    after(out->begun_ns + out->want_ns, send_abc, ends[1]);
+    pair(SOCK_STREAM, SO_RCVTIMEO, FAR_NS, ends);
+    AFTER(out, send_abc(ends[1]));
     return FAILS(recv(ends[0], bytes, sizeof bytes, 0));
 }
 static long run_recv_without_limit(struct outcome *out) { // only the other direction has one
     int ends[2]; char bytes[8];
     pair(SOCK_STREAM, SO_SNDTIMEO, out->want_ns / 4, ends);
-    after(out->begun_ns + out->want_ns, send_abc, ends[1]);
+    AFTER(out, send_abc(ends[1]));
     return FAILS(recv(ends[0], bytes, sizeof bytes, 0));
 }
 static long run_peer_gone(struct outcome *out) {
@@ -260,8 +250,8 @@ static long run_interrupted(struct outcome *out) { // EINTR in spite of SA_RESTA
     int ends[2]; char bytes[8];
     struct sigaction action = { .sa_handler = nothing, .sa_flags = SA_RESTART };
     sigaction(SIGUSR1, &action, NULL);
-    pair(SOCK_STREAM, SO_RCVTIMEO, 10 * out->want_ns, ends);
-    after(out->begun_ns + out->want_ns, send_usr1, getpid());
+    pair(SOCK_STREAM, SO_RCVTIMEO, FAR_NS, ends);
+    signal_at(out->begun_ns + out->want_ns, SIGUSR1);
     return FAILS(recv(ends[0], bytes, sizeof bytes, 0));
 }
 
@@ -368,7 +358,6 @@ static long run_many_times(struct outcome *out) { // the filter is added once, n
     return FAILS(recv(ends[0], bytes, sizeof bytes, 0));
 }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = {
     CASE(recv), CASE(recv_udp), CASE(read), CASE(readv), CASE(recvmsg), CASE(recvmmsg), CASE(accept), CASE(accept4),
     CASE(connect), CASE(connect_unix), CASE(connect_refused), CASE(connect_accepted), CASE(send_full), CASE(write_full),

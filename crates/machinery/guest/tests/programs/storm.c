@@ -53,6 +53,5 @@ static long run_pselect(struct outcome *out) { return storm(out, PSELECT); }
 static long run_epoll_pwait(struct outcome *out) { return storm(out, EPOLL_PWAIT); }
 static long run_epoll_pwait_endless(struct outcome *out) { return storm(out, EPOLL_PWAIT_ENDLESS); }
 
-#define CASE(name) { #name, run_##name }
 static const struct test_case cases[] = { CASE(ppoll), CASE(pselect), CASE(epoll_pwait), CASE(epoll_pwait_endless) };
 MAIN(cases)

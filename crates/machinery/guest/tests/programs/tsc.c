@@ -288,7 +288,7 @@ static long taken_by_another(struct outcome *out) {
     pthread_create(&other, NULL, other_thread, NULL);
     while (!other_tid) rest_ns(MS);
     kill(getpid(), SIGSEGV);
-    for (int i = 0; i < 1000 && seen.count == 0; i++) rest_ns(MS);
+    while (seen.count == 0) rest_ns(MS);
     stop_now = 1;
     pthread_join(other, NULL);
     return report(out);

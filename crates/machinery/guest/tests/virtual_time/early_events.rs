@@ -11,6 +11,6 @@ fn data_wake_ups_and_posts_end_a_wait_at_once() {
     let programs = [c_program("early"), c_program_static("early")];
     Differential::of(programs, 200).run(&world, |world| {
         world.run_for(Duration::from_millis(100));
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
 }

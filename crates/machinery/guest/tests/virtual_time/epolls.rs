@@ -13,7 +13,7 @@ fn one_event_wakes_as_many_as_natively() {
         let programs = [c_program("epolls"), c_program_static("epolls")];
         Differential::of(programs, 600).run(&world, |world| {
             world.run_for(Duration::from_millis(200));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }

@@ -64,7 +64,7 @@ fn waits_exclude_a_pause_of_their_host() {
         world.run_for(StdDuration::from_millis(200));
         pause(world, &host);
         assert!(!world.session.clock().is_paused(), "the session goes on");
-        std::thread::sleep(StdDuration::from_secs(1));
+        std::thread::sleep(world.long());
         resume(world, &host);
     });
     let behind = time_of(&world, &host).behind;
@@ -168,6 +168,7 @@ fn waits_go_on_from_step_to_step_of_their_host() {
     let (world, host) = World::with_host("host-steps");
     all_waits().run(&world, |world| {
         let session = Arc::downgrade(&world.session);
+        pause(world, &host);
         for turn in 0..60 {
             let lived = time_of(world, &host).lived;
             let span = Duration::from_us(3_000 + 500 * turn);

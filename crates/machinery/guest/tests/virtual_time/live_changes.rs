@@ -40,7 +40,7 @@ fn no_blocking_call_tells_that_it_was_stopped() {
             world.pause_for(Duration::from_millis(1 + turn % 5));
             world.run_for(Duration::from_micros(2_000));
         }
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
 }
 
@@ -52,7 +52,7 @@ fn blocking_calls_exclude_a_pause_and_follow_a_change_of_rate() {
         Differential::of(programs, 600).run(&world, |world| {
             world.run_for(Duration::from_millis(300));
             world.session.dilate(second).expect("a possible factor");
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }

@@ -11,7 +11,7 @@ fn a_programs_own_sigsys_is_as_natively() {
         let programs = [c_program("sigsys"), c_program_static("sigsys")];
         Differential::of(programs, 400).run(&world, |world| {
             world.run_for(Duration::from_millis(100));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }

@@ -48,7 +48,7 @@ fn programs_of_musl_are_as_natively() {
         let world = World::new("musl", 1.0);
         Differential::of(programs, 500).run(&world, |world| {
             world.run_for(Duration::from_millis(250));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }
@@ -80,7 +80,7 @@ fn a_rust_program_is_as_natively() {
         let world = World::new("rust", dilation);
         Differential::of([program.clone()], 500).run(&world, |world| {
             world.run_for(Duration::from_millis(250));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }

@@ -11,7 +11,7 @@ fn process_trees_are_as_natively_and_share_the_clock() {
     let programs = [c_program("processes"), c_program_static("processes")];
     Differential::of(programs, 400).run(&world, |world| {
         world.run_for(Duration::from_millis(200));
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
     assert_eq!(
         world

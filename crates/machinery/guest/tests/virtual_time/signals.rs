@@ -15,7 +15,7 @@ fn as_natively(program: &'static str) {
     ];
     Differential::of(programs, 200).run(&world, |world| {
         world.run_for(Duration::from_millis(100));
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
 }
 

@@ -21,7 +21,7 @@ fn timeouts_and_stamps_exclude_a_pause() {
         let world = World::new("sockets", dilation);
         Differential::of(programs(), 500).run(&world, |world| {
             world.run_for(Duration::from_millis(250));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
         let warnings = world.warnings.lock().expect("no panic while held");
         assert_eq!(warnings.as_slice(), [""; 0]);

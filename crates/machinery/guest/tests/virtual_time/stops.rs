@@ -76,6 +76,7 @@ fn waits_go_on_from_step_to_step() {
     )
     .run(&world, |world| {
         let session = Arc::downgrade(&world.session);
+        world.session.pause().expect("pausing");
         for turn in 0..60 {
             let span = Duration::from_us(3_000 + 500 * turn);
             let target = world.session.clock().now() + span;

@@ -24,7 +24,7 @@ fn the_counter_and_faults_are_as_natively() {
         let programs = [c_program("tsc"), c_program_static("tsc")];
         Differential::of(programs, 400).run(&world, |world| {
             world.run_for(Duration::from_millis(200));
-            world.pause_for(Duration::from_secs(1));
+            world.pause_for(world.long());
         });
     }
 }
@@ -87,7 +87,7 @@ fn scripts_do_not_notice() {
 pub(crate) fn as_natively(theme: &str, runs: &Differential) {
     runs.run(&emulating(theme, 1.0), |world| {
         world.run_for(Duration::from_millis(100));
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
 }
 

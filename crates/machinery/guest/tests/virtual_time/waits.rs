@@ -15,7 +15,7 @@ fn paused_in_the_middle(theme: &str, dilation: f64, runs: &Differential) {
     runs.run(&world, |world| {
         began.set(Some(Instant::now()));
         world.run_for(Duration::from_millis(u64::from(WAIT_MS) / 2));
-        world.pause_for(Duration::from_secs(1));
+        world.pause_for(world.long());
     });
     // By the outer clock: the virtual wait, stretched, and the pause.
     let wall = began.get().expect("it ran").elapsed().as_secs_f64();

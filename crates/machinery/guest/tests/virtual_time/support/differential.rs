@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::world::{Gate, Program};
@@ -38,11 +39,18 @@ impl Differential {
     /// `meanwhile` acts on it; then compares.
     ///
     /// Nothing may differ, and nothing end early. What ended late may be the machine's
-    /// doing, which is busy with something else; so that is run again. A fault of ours,
-    /// such as a wait that counts a pause, is there every time.
+    /// doing, which is busy with something else; so that is run again, with pauses twice
+    /// as long. A wait that counts a pause is late by the whole of it every time; what a
+    /// busy machine adds does not grow with it.
     pub(crate) fn run(&self, world: &World, meanwhile: impl Fn(&World)) {
         let rates = world.rates();
         for attempt in 1.. {
+            let longer = if self.fault == PAUSE {
+                1 << (attempt - 1)
+            } else {
+                1
+            };
+            world.longer.store(longer, Ordering::Relaxed);
             let differences = self.once(world, &meanwhile);
             let is_only_late = differences.iter().all(Difference::is_lateness);
             if differences.is_empty() {
@@ -59,10 +67,11 @@ impl Differential {
         let native = self.start(|argv| Program::native(&argv), &Gate::new("native"));
         let guests = self.start(|argv| world.start(argv), &Gate::new("guests"));
         meanwhile(world);
+        let fault = self.fault * world.longer.load(Ordering::Relaxed);
         let mut all = Vec::new();
         for (native, guest) in native.into_iter().zip(guests) {
             let (native, guest) = (lines_of(native), lines_of(guest));
-            all.extend(differences(&native, &guest, world.dilation(), self.fault));
+            all.extend(differences(&native, &guest, world.dilation(), fault));
         }
         all
     }

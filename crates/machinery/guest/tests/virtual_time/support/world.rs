@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,13 +15,15 @@ use timeloom_guest::{
     ClockOptions, CommandSpec, Guest, Host, HostOptions, Output, Session, SessionOptions,
 };
 
-use super::{PATIENCE, Scratch, unique};
+use super::{PATIENCE, PAUSE, Scratch, unique};
 
 /// A session, what it warned of, and the gate at which its programs wait.
 pub(crate) struct World {
     pub(crate) session: Arc<Session>,
     pub(crate) warnings: Arc<Mutex<Vec<String>>>,
     pub(crate) gate: Gate,
+    /// How many times as long the long pauses are.
+    pub(crate) longer: AtomicU32,
     /// On which its programs are, if not on the session's own.
     host: Option<Arc<Host>>,
 }
@@ -49,6 +52,7 @@ impl World {
             session,
             warnings,
             gate: Gate::new(theme),
+            longer: AtomicU32::new(1),
             host: None,
         }
     }
@@ -139,6 +143,11 @@ impl World {
         self.session.pause().expect("pausing");
         std::thread::sleep(wall);
         self.session.resume().expect("resuming");
+    }
+
+    /// A pause so long that a wait which counts it is told from a busy machine.
+    pub(crate) fn long(&self) -> Duration {
+        PAUSE * self.longer.load(Ordering::Relaxed)
     }
 
     /// The processes' identifiers.
