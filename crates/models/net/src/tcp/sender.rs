@@ -1,4 +1,6 @@
-//! The sending end: what to send, when, and what was lost.
+//! The sending end: what to send, and when. What was lost is found in `recovery`.
+
+mod recovery;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -8,6 +10,7 @@ use super::congestion::{Congestion, Progress};
 use super::rtt::RoundTrip;
 use super::{Ack, Control, TcpConfig};
 use crate::packet::Packet;
+use recovery::{Reduction, THRESHOLD};
 
 /// What a sender wants sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,40 +86,6 @@ pub(crate) struct Sender {
     pub(crate) slowed_by_marks: u64,
     pub(crate) finished_at: Option<Instant<Virtual>>,
 }
-
-/// Proportional rate reduction, RFC 9937: during recovery, packets go out in
-/// proportion to those that arrive, instead of in one burst that would lose
-/// the very retransmissions.
-#[derive(Clone, Debug, Default)]
-struct Reduction {
-    /// RecoverFS: segments outstanding when recovery began.
-    flight: u32,
-    delivered: u32,
-    out: u32,
-}
-
-impl Reduction {
-    /// How many segments may go out now that `delivered` more have arrived.
-    fn allows(&mut self, delivered: u32, advances: bool, pipe: u32, threshold: f64) -> u32 {
-        self.delivered += delivered;
-        let threshold_segments = threshold as u32;
-        if pipe > threshold_segments {
-            let share = f64::from(self.delivered) * threshold / f64::from(self.flight.max(1));
-            return (share.ceil() as u32).saturating_sub(self.out);
-        }
-        let owed = self.delivered.saturating_sub(self.out);
-        // A cumulative step forward shows that retransmissions get through.
-        let limit = if advances {
-            owed.max(delivered) + 1
-        } else {
-            owed
-        };
-        limit.min(threshold_segments - pipe)
-    }
-}
-
-/// RFC 6675's DupThresh.
-const THRESHOLD: u32 = 3;
 
 impl Sender {
     pub(crate) fn new(config: &TcpConfig) -> Self {
@@ -404,81 +373,6 @@ impl Sender {
         if self.una == self.end && self.finished_at.is_none() {
             self.finished_at = Some(now);
         }
-    }
-
-    fn recount_lost(&mut self) {
-        self.lost_edge = self.lost_edge.max(self.resend);
-        let marked = self.board.count(self.resend, self.lost_edge);
-        self.lost = (self.lost_edge - self.resend) as u32 - marked;
-    }
-
-    /// Marks that `from..to` arrived.
-    fn mark(&mut self, from: u64, to: u64) {
-        let (first, last) = self.block;
-        // The receiver names its newest block whole each time, and mostly it is
-        // the block before and one segment more: thousands after a large loss.
-        let continues = (first..=last).contains(&from);
-        let new = if continues { last } else { from };
-        if new >= to {
-            return;
-        }
-        self.block = (if continues { first } else { from }, to);
-        // Some had been thought lost, and not been sent again.
-        let found = self
-            .board
-            .fill(new.max(self.resend), to.min(self.lost_edge));
-        self.lost -= found;
-        self.sacked += found + self.board.fill(new, to);
-    }
-
-    /// Marks what arrived and finds what is lost: a segment with
-    /// [`THRESHOLD`] marked ones above it (RFC 6675, `IsLost`).
-    #[cold]
-    fn look_for_loss(&mut self, ack: Ack) {
-        let (from, to) = (ack.sack_from.max(self.una), ack.sack_to.min(self.nxt));
-        self.mark(from, to);
-        self.highest_sacked = self.highest_sacked.max(to);
-        let mut edge = self.una;
-        if self.sacked >= THRESHOLD {
-            let mut found = 0;
-            edge = self.highest_sacked;
-            while found < THRESHOLD {
-                edge -= 1;
-                found += u32::from(self.board.get(edge));
-            }
-        } else if self.duplicates >= THRESHOLD {
-            edge = self.una + 1;
-        }
-        if edge > self.lost_edge {
-            let from = self.lost_edge.max(self.resend);
-            if edge > from {
-                self.lost += (edge - from) as u32 - self.board.count(from, edge);
-            }
-            self.lost_edge = edge;
-        }
-        // Segments first sent after the retransmission have arrived before it:
-        // it will not come. RFC 6675 would wait for the timer.
-        self.again = self.state == State::Recovery
-            && self.resend > self.una
-            && self.highest_sacked >= self.head_nxt + u64::from(THRESHOLD);
-        if self.state == State::Steady && self.lost > 0 {
-            self.state = State::Recovery;
-            self.recover = self.nxt;
-            let flight = (self.nxt - self.una) as u32;
-            self.congestion.shrink(flight);
-            self.reduction = Reduction {
-                flight,
-                ..Reduction::default()
-            };
-            self.force = true;
-            self.answered_marks();
-        }
-    }
-
-    /// A loss slows down, too, and so answers marks of the same window.
-    fn answered_marks(&mut self) {
-        self.marks_from = self.nxt;
-        self.tell_slowed = self.ecn;
     }
 
     /// The retransmission timer expired (RFC 6298, section 5; RFC 6675,
