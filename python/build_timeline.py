@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCES = [HERE / "timeloom" / name for name in ("_timeline.c", "_degradation.c", "_messages.c")]
+SOURCES = [HERE / "timeloom" / name for name in ("_timeline.c", "_stamp.c", "_degradation.c", "_messages.c")]
 OWN_HEADER = HERE / "timeloom" / "_timeline.h"
 HEADER = HERE.parent / "crates" / "assembly" / "capi" / "include" / "timeloom.h"
 MADE = HERE / "timeloom" / "_timeline.abi3.so"

@@ -1,8 +1,6 @@
 /* Graceful degradation for Python, over libtimeloom: a part of the module of
  * _timeline.c, which gives what is declared here.
  */
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
 #include "_timeline.h"
 
 typedef struct {

@@ -1,21 +1,7 @@
 /* Messages for Python, over libtimeloom: a part of the module of _timeline.c, which gives what
  * is declared in _timeline.h.
  */
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
 #include "_timeline.h"
-
-static void free_object(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
-}
-
-static PyObject *new_object(PyTypeObject *type)
-{
-    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-}
 
 /* A number that may be None; -1 with an exception. */
 static int number(PyObject *object, int64_t *value)
@@ -53,7 +39,7 @@ static PyObject *seal_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, timeloom_last_error());
         return NULL;
     }
-    Seal *self = (Seal *)new_object(type);
+    Seal *self = (Seal *)timeline_new_object(type);
     if (!self) {
         timeloom_seal_free(made);
         return NULL;
@@ -65,7 +51,7 @@ static PyObject *seal_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static void seal_free(PyObject *self)
 {
     timeloom_seal_free(((Seal *)self)->seal);
-    free_object(self);
+    timeline_free_object(self);
 }
 
 static PyType_Slot seal_slots[] = {{Py_tp_doc, "Seals what one party sends, and opens what others send with the same key."},
@@ -183,7 +169,7 @@ static PyObject *channel_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     place.key = key;
     place.key_bytes = (size_t)key_bytes;
     PyObject *kept = Py_BuildValue("[O]", timeline);
-    Channel *self = kept ? (Channel *)new_object(type) : NULL;
+    Channel *self = kept ? (Channel *)timeline_new_object(type) : NULL;
     const char **named = self ? PyMem_Calloc(place.peer_count + 1, sizeof *named) : NULL;
     int code = TIMELOOM_SYSTEM;
     if (self)
@@ -222,7 +208,7 @@ static PyObject *channel_close(PyObject *object, PyObject *unused)
 static void channel_free(PyObject *self)
 {
     Py_XDECREF(channel_close(self, NULL));
-    free_object(self);
+    timeline_free_object(self);
 }
 
 /* (key, payload, act_at_ns or None) -> Stamp */

@@ -7,13 +7,11 @@
  * Limited API of Python 3.11: one build serves later versions. Built by
  * build_timeline.py against libtimeloom.a, so that nothing is looked up at run time.
  */
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
 #include "_timeline.h"
 
-static PyObject *error_type, *stamp_type, *binding_type, *timer_type, *timeline_type;
+static PyObject *error_type, *binding_type, *timer_type, *timeline_type;
 
-static PyObject *fail(int code)
+PyObject *timeline_fail(int code)
 {
     PyObject *value = Py_BuildValue("(is)", code, timeloom_last_error());
     if (value) {
@@ -23,169 +21,17 @@ static PyObject *fail(int code)
     return NULL;
 }
 
-PyObject *timeline_fail(int code)
+void *timeline_new_object(PyTypeObject *type)
 {
-    return fail(code);
+    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
 }
 
-static void *new_object(PyObject *type)
-{
-    allocfunc alloc = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
-    return alloc((PyTypeObject *)type, 0);
-}
-
-static void free_object(PyObject *self)
+void timeline_free_object(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
-
-/* ---- Stamp ------------------------------------------------------------------------- */
-
-typedef struct {
-    PyObject_HEAD
-    timeloom_stamp stamp;
-} Stamp;
-
-PyObject *timeline_stamp_of(const timeloom_stamp *stamp)
-{
-    Stamp *made = PyObject_New(Stamp, (PyTypeObject *)stamp_type);
-    if (made)
-        made->stamp = *stamp;
-    return (PyObject *)made;
-}
-
-static PyObject *stamp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"timeline_high", "timeline_low", "status", "earliest_ns", "estimate_ns", "latest_ns", NULL};
-    timeloom_stamp stamp = {0, 0, 0, 0, 0, 0, 0};
-    long long earliest, estimate, latest;
-    unsigned long long high, low;
-    unsigned int status;
-    PyObject *ends[3] = {Py_None, Py_None, Py_None};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKI|OOO:Stamp", names, &high, &low, &status,
-                                     &ends[0], &ends[1], &ends[2]))
-        return NULL;
-    stamp.timeline_high = high;
-    stamp.timeline_low = low;
-    stamp.status = status;
-    if (ends[0] != Py_None) {
-        earliest = PyLong_AsLongLong(ends[0]);
-        estimate = PyErr_Occurred() ? 0 : PyLong_AsLongLong(ends[1]);
-        latest = PyErr_Occurred() ? 0 : PyLong_AsLongLong(ends[2]);
-        if (PyErr_Occurred())
-            return NULL;
-        if (earliest > estimate || estimate > latest) {
-            PyErr_SetString(PyExc_ValueError, "an interval is earliest <= estimate <= latest");
-            return NULL;
-        }
-        stamp.earliest_ns = earliest;
-        stamp.estimate_ns = estimate;
-        stamp.latest_ns = latest;
-        stamp.bounded = 1;
-    }
-    Stamp *made = new_object((PyObject *)type);
-    if (made)
-        made->stamp = stamp;
-    return (PyObject *)made;
-}
-
-/* Without an interval there is no number, rather than a wrong one. */
-#define NUMBER(field)                                                                      \
-    static PyObject *stamp_##field(PyObject *self, void *unused)                           \
-    {                                                                                      \
-        (void)unused;                                                                      \
-        const timeloom_stamp *stamp = &((Stamp *)self)->stamp;                             \
-        if (!stamp->bounded)                                                               \
-            Py_RETURN_NONE;                                                                \
-        return PyLong_FromLongLong(stamp->field);                                          \
-    }
-NUMBER(earliest_ns)
-NUMBER(estimate_ns)
-NUMBER(latest_ns)
-
-static PyObject *stamp_status(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyLong_FromUnsignedLong(((Stamp *)self)->stamp.status);
-}
-
-static PyObject *stamp_high(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyLong_FromUnsignedLongLong(((Stamp *)self)->stamp.timeline_high);
-}
-
-static PyObject *stamp_low(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyLong_FromUnsignedLongLong(((Stamp *)self)->stamp.timeline_low);
-}
-
-static int is_stamp(PyObject *object)
-{
-    if (PyObject_TypeCheck(object, (PyTypeObject *)stamp_type))
-        return 1;
-    PyErr_SetString(PyExc_TypeError, "a Stamp is wanted");
-    return 0;
-}
-
-const timeloom_stamp *timeline_stamp(PyObject *object)
-{
-    return is_stamp(object) ? &((Stamp *)object)->stamp : NULL;
-}
-
-static PyObject *stamp_compare(PyObject *self, PyObject *other)
-{
-    int order;
-    if (!is_stamp(other))
-        return NULL;
-    int code = timeloom_compare(&((Stamp *)self)->stamp, &((Stamp *)other)->stamp, &order);
-    return code == TIMELOOM_DONE ? PyLong_FromLong(order) : fail(code);
-}
-
-static PyObject *stamp_older(PyObject *self, PyObject *args)
-{
-    long long length;
-    PyObject *now;
-    int older;
-    if (!PyArg_ParseTuple(args, "LO:certainly_older_than", &length, &now) || !is_stamp(now))
-        return NULL;
-    int code = timeloom_certainly_older(&((Stamp *)self)->stamp, length, &((Stamp *)now)->stamp, &older);
-    return code == TIMELOOM_DONE ? PyBool_FromLong(older) : fail(code);
-}
-
-static PyObject *stamp_repr(PyObject *self)
-{
-    const timeloom_stamp *stamp = &((Stamp *)self)->stamp;
-    const char *status = timeloom_status_text(stamp->status);
-    if (!stamp->bounded)
-        return PyUnicode_FromFormat("<no interval: %s>", status);
-    return PyUnicode_FromFormat("<%lld ns -%lld +%lld, %s>", (long long)stamp->estimate_ns,
-                                (long long)(stamp->estimate_ns - stamp->earliest_ns),
-                                (long long)(stamp->latest_ns - stamp->estimate_ns), status);
-}
-
-static PyGetSetDef stamp_fields[] = {
-    {"earliest_ns", stamp_earliest_ns, NULL, "True time is not before this; None without an interval.", NULL},
-    {"estimate_ns", stamp_estimate_ns, NULL, "The best single value; None without an interval.", NULL},
-    {"latest_ns", stamp_latest_ns, NULL, "True time is not after this; None without an interval.", NULL},
-    {"status", stamp_status, NULL, "A number of timeloom.timeline.Status.", NULL},
-    {"timeline_high", stamp_high, NULL, "Upper half of the timeline's id.", NULL},
-    {"timeline_low", stamp_low, NULL, "Lower half of the timeline's id.", NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
-
-static PyMethodDef stamp_methods[] = {
-    {"compare", stamp_compare, METH_O, "-1 when certainly before the other, 1 when after, 0 when uncertain."},
-    {"certainly_older_than", stamp_older, METH_VARARGS, "Whether certainly more than length_ns lies between this and now."},
-    {NULL, NULL, 0, NULL}};
-
-static PyType_Slot stamp_slots[] = {
-    {Py_tp_doc, "A reading of a timeline."}, {Py_tp_new, stamp_new},         {Py_tp_dealloc, free_object},
-    {Py_tp_getset, stamp_fields},            {Py_tp_methods, stamp_methods}, {Py_tp_repr, stamp_repr},
-    {0, NULL}};
-static PyType_Spec stamp_spec = {"timeloom._timeline.Stamp", sizeof(Stamp), 0, Py_TPFLAGS_DEFAULT, stamp_slots};
 
 /* ---- Callbacks --------------------------------------------------------------------- */
 
@@ -264,13 +110,13 @@ static void end_timer(Timer *self)
 static void binding_free(PyObject *self)
 {
     end_binding((Binding *)self);
-    free_object(self);
+    timeline_free_object(self);
 }
 
 static void timer_free(PyObject *self)
 {
     end_timer((Timer *)self);
-    free_object(self);
+    timeline_free_object(self);
 }
 
 static PyObject *binding_unbind(PyObject *self, PyObject *unused)
@@ -296,7 +142,7 @@ static PyObject *binding_get(PyObject *self, PyObject *unused)
     code = timeloom_get_requirement(((Binding *)self)->binding, &need);
     Py_END_ALLOW_THREADS
     if (code != TIMELOOM_DONE)
-        return fail(code);
+        return timeline_fail(code);
     return Py_BuildValue("(LLL)", (long long)need.below_ns, (long long)need.above_ns, (long long)need.resolution_ns);
 }
 
@@ -311,7 +157,7 @@ static PyObject *binding_set(PyObject *self, PyObject *args)
     code = timeloom_set_requirement(((Binding *)self)->binding, &need);
     Py_END_ALLOW_THREADS
     if (code != TIMELOOM_DONE)
-        return fail(code);
+        return timeline_fail(code);
     Py_RETURN_NONE;
 }
 
@@ -328,7 +174,7 @@ static PyObject *binding_subscribe(PyObject *self, PyObject *told)
     /* Only now has the last call of the one before ended. */
     Py_XDECREF(before);
     if (code != TIMELOOM_DONE)
-        return fail(code);
+        return timeline_fail(code);
     Py_RETURN_NONE;
 }
 
@@ -381,8 +227,8 @@ static PyObject *timeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         code = timeloom_open(name, directory, &opened);
     Py_END_ALLOW_THREADS
     if (code != TIMELOOM_DONE)
-        return fail(code);
-    Timeline *made = new_object((PyObject *)type);
+        return timeline_fail(code);
+    Timeline *made = timeline_new_object(type);
     if (!made) {
         timeloom_close(opened);
         return NULL;
@@ -394,7 +240,7 @@ static PyObject *timeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static void timeline_free(PyObject *self)
 {
     timeloom_close(((Timeline *)self)->timeline);
-    free_object(self);
+    timeline_free_object(self);
 }
 
 static PyObject *timeline_read(PyObject *self, PyObject *unused)
@@ -402,7 +248,7 @@ static PyObject *timeline_read(PyObject *self, PyObject *unused)
     (void)unused;
     timeloom_stamp stamp;
     int code = timeloom_read(((Timeline *)self)->timeline, &stamp);
-    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : timeline_fail(code);
 }
 
 static PyObject *timeline_read_strict(PyObject *self, PyObject *unused)
@@ -410,7 +256,7 @@ static PyObject *timeline_read_strict(PyObject *self, PyObject *unused)
     (void)unused;
     timeloom_stamp stamp;
     int code = timeloom_read_strict(((Timeline *)self)->timeline, &stamp);
-    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : timeline_fail(code);
 }
 
 static PyObject *timeline_event(PyObject *self, PyObject *unused)
@@ -420,7 +266,7 @@ static PyObject *timeline_event(PyObject *self, PyObject *unused)
     uint64_t ticks;
     int code = timeloom_event(((Timeline *)self)->timeline, &ticks, &stamp);
     if (code != TIMELOOM_DONE)
-        return fail(code);
+        return timeline_fail(code);
     return Py_BuildValue("(KN)", (unsigned long long)ticks, timeline_stamp_of(&stamp));
 }
 
@@ -434,7 +280,7 @@ static PyObject *timeline_convert(PyObject *self, PyObject *ticks)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_convert(((Timeline *)self)->timeline, count, &stamp);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : fail(code);
+    return code == TIMELOOM_DONE ? timeline_stamp_of(&stamp) : timeline_fail(code);
 }
 
 static PyObject *timeline_tai_offset(PyObject *self, void *unused)
@@ -456,7 +302,7 @@ static PyObject *timeline_wait_until(PyObject *self, PyObject *target)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_wait_until(((Timeline *)self)->timeline, target_ns, &woken);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? woken_of(&woken) : fail(code);
+    return code == TIMELOOM_DONE ? woken_of(&woken) : timeline_fail(code);
 }
 
 static PyObject *timeline_sleep(PyObject *self, PyObject *length)
@@ -469,19 +315,20 @@ static PyObject *timeline_sleep(PyObject *self, PyObject *length)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_sleep(((Timeline *)self)->timeline, length_ns, &woken);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? woken_of(&woken) : fail(code);
+    return code == TIMELOOM_DONE ? woken_of(&woken) : timeline_fail(code);
 }
 
 static PyObject *timeline_commit_wait(PyObject *self, PyObject *stamp)
 {
     timeloom_woken woken;
     int code;
-    if (!is_stamp(stamp))
+    const timeloom_stamp *held = timeline_stamp(stamp);
+    if (!held)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    code = timeloom_commit_wait(((Timeline *)self)->timeline, &((Stamp *)stamp)->stamp, &woken);
+    code = timeloom_commit_wait(((Timeline *)self)->timeline, held, &woken);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? woken_of(&woken) : fail(code);
+    return code == TIMELOOM_DONE ? woken_of(&woken) : timeline_fail(code);
 }
 
 static PyObject *timeline_next_period(PyObject *self, PyObject *args)
@@ -498,7 +345,7 @@ static PyObject *timeline_next_period(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_wait_until_next_period(((Timeline *)self)->timeline, &schedule, &woken);
     Py_END_ALLOW_THREADS
-    return code == TIMELOOM_DONE ? woken_of(&woken) : fail(code);
+    return code == TIMELOOM_DONE ? woken_of(&woken) : timeline_fail(code);
 }
 
 /* (type of the binding, below_ns, above_ns, resolution_ns); what is possible goes
@@ -520,8 +367,8 @@ static PyObject *timeline_bind(PyObject *self, PyObject *args)
     code = timeloom_bind(((Timeline *)self)->timeline, &need, &bound, &possible);
     Py_END_ALLOW_THREADS
     if (code != TIMELOOM_DONE)
-        return fail(code);
-    Binding *made = new_object(type);
+        return timeline_fail(code);
+    Binding *made = timeline_new_object((PyTypeObject *)type);
     if (!made) {
         timeloom_unbind(bound);
         return NULL;
@@ -538,7 +385,7 @@ static PyObject *timeline_timer(PyObject *self, PyObject *args)
     PyObject *fire;
     if (!PyArg_ParseTuple(args, "LLO", &first, &period, &fire))
         return NULL;
-    Timer *made = new_object(timer_type);
+    Timer *made = timeline_new_object((PyTypeObject *)timer_type);
     if (!made)
         return NULL;
     Py_INCREF(self);
@@ -548,7 +395,7 @@ static PyObject *timeline_timer(PyObject *self, PyObject *args)
     int code = timeloom_timer_start(((Timeline *)self)->timeline, first, period, on_timer, fire, &made->timer);
     if (code != TIMELOOM_DONE) {
         Py_DECREF(made);
-        return fail(code);
+        return timeline_fail(code);
     }
     return (PyObject *)made;
 }
