@@ -9,9 +9,6 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-# As cargo wants it in names of variables.
-HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
-
 .PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
@@ -29,8 +26,7 @@ demo: packages-demo build .venv/ready ## The voltage case with and without the a
 test: packages-test .venv/ready ## Every test that this machine can run; says at the end which it cannot
 	$(CARGO) build --locked --workspace --all-targets
 	.venv/bin/python python/build_timeline.py target/debug
-	CARGO_TARGET_$(HOST_TRIPLE)_RUNNER=$(CURDIR)/scripts/test-runner $(CARGO) test --locked --workspace --no-fail-fast -- $$(scripts/exclusions --skip)
-	.venv/bin/python -m pytest -q python
+	CARGO="$(CARGO)" scripts/run-tests
 	@scripts/exclusions
 
 test-faults: packages-test .venv/ready ## The table of faults (docs/faults.md): each with the test that shows what holds
