@@ -79,7 +79,7 @@ def test_what_the_meter_shows_becomes_set_points_and_a_restart_is_survived(tmp_p
 
 def test_a_silent_connection_is_given_up(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as mute, device(lambda: METER) as meter:
-        mute.settimeout(8.0)
+        mute.settimeout(120.0)
         with running("sensor", tmp_path / "log", "--meter", meter.address, "--silence-s", "0.4",
                      "--controller", "127.0.0.1:%d" % mute.getsockname()[1]):
             first, _ = mute.accept()

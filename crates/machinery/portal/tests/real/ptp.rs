@@ -142,7 +142,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     });
     let mut found = Vec::new();
     let mut log = String::new();
-    let end = StdInstant::now() + StdDuration::from_secs(60);
+    let end = StdInstant::now() + StdDuration::from_secs(120);
     while found.len() < 12 && StdInstant::now() < end {
         let Ok(line) = coming.recv_timeout(StdDuration::from_secs(1)) else {
             continue;

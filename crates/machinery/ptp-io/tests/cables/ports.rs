@@ -69,7 +69,7 @@ fn one_grandmaster_two_slaves_three_ports() {
     start("left", &others[1], Role::Slave, &["eth0"]);
     start("right", &others[2], Role::Slave, &["eth0"]);
     let (mut left, mut right, mut egresses) = (Vec::new(), Vec::new(), Vec::new());
-    let end = Instant::now() + Duration::from_secs(40);
+    let end = Instant::now() + Duration::from_secs(120);
     while (left.len() < 8 || right.len() < 8) && Instant::now() < end {
         match lines.recv_timeout(Duration::from_millis(200)) {
             Ok(Line::Sync(sync)) => {

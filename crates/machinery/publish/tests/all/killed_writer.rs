@@ -37,7 +37,7 @@ fn spawn(path: &std::path::Path) -> Child {
 }
 
 fn wait_for_page(path: &std::path::Path) -> PageReader {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         match PageReader::open_path(path) {
             Ok(reader) if reader.read_with(|| NOW).is_ok_and(|r| r.bounded) => return reader,
