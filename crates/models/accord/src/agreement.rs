@@ -16,6 +16,8 @@
 //! it is; from the moment a host counts another as silent it is deaf to it, so a
 //! record of a silent host counts for all or for none.
 
+#[cfg(test)]
+mod canonical;
 mod steps;
 
 use std::collections::{BTreeMap, VecDeque};

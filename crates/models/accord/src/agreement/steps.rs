@@ -209,7 +209,7 @@ impl Agreement {
         self.flaw == Some(flaw)
     }
 
-    fn keeps_old_votes(&self) -> bool {
+    pub(super) fn keeps_old_votes(&self) -> bool {
         self.is_flawed(crate::explore::Flaw::OldVotes)
     }
 }

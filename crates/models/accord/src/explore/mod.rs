@@ -5,6 +5,7 @@
 //! that can be reached, each state once. A record may be delivered as long as no
 //! newer one was, so that any number of losses, late and doubled ones are tried too.
 
+mod canonical;
 mod search;
 mod world;
 
@@ -39,16 +40,54 @@ const SMALL: Scope = Scope {
     on_silence: OnSilence::Stop,
     depth: usize::MAX,
     flaw: None,
+    merges: true,
 };
 
 /// A scope that holds, and how many states it has: more than nothing, or it was not tried.
 fn holds(scope: Scope) -> usize {
     match search(scope) {
         Ok(states) => {
-            eprintln!("{scope:?}: {states} states");
-            states
+            eprintln!("{scope:?}: {} states", states.len());
+            states.len()
         }
         Err(broken) => panic!("{broken}"),
+    }
+}
+
+/// Merging misses nothing: every order of a small scope, without it, comes to just the states
+/// that stand for those of the search with it.
+#[test]
+fn states_that_are_merged_go_on_alike() {
+    let one = Scope {
+        requests: ONE,
+        ..SMALL
+    };
+    let scopes = [
+        Scope {
+            crashes: 1,
+            on_silence: OnSilence::Release,
+            ..one
+        },
+        Scope { slow: true, ..one },
+        Scope {
+            requests: [2, 0, 0],
+            ..SMALL
+        },
+        Scope {
+            under_way: 3,
+            ..one
+        },
+    ];
+    for scope in scopes {
+        let merged = search(scope).expect("it holds");
+        let each = search(Scope {
+            merges: false,
+            ..scope
+        });
+        let each = each.expect("it holds");
+        let missed = each.difference(&merged).count();
+        let more = merged.difference(&each).count();
+        assert_eq!((missed, more), (0, 0), "{scope:?}: {} states", merged.len());
     }
 }
 
@@ -57,7 +96,7 @@ const ONE: [usize; 3] = [1, 0, 0];
 /// Two hosts ask, a third looks on; what one says is lost at random.
 #[test]
 fn two_requests_of_three_hosts_in_every_order() {
-    assert!(holds(SMALL) > 100_000);
+    assert!(holds(SMALL) > 30_000);
 }
 
 /// Clocks take their time to come to a ceiling, and each shows something else.
@@ -68,7 +107,7 @@ fn slow_clocks_in_every_order() {
         slow: true,
         ..SMALL
     };
-    assert!(holds(scope) > 100_000);
+    assert!(holds(scope) > 30_000);
 }
 
 /// All that was ever said may come yet, in order, with any gaps.
@@ -79,7 +118,7 @@ fn late_records_in_every_order() {
         under_way: usize::MAX,
         ..SMALL
     };
-    assert!(holds(scope) > 50_000);
+    assert!(holds(scope) > 20_000);
 }
 
 #[test]
@@ -89,7 +128,7 @@ fn a_crash_anywhere_stops_the_others() {
         crashes: 1,
         ..SMALL
     };
-    assert!(holds(scope) > 10_000);
+    assert!(holds(scope) > 5_000);
 }
 
 #[test]
@@ -100,7 +139,7 @@ fn a_crash_anywhere_releases_what_was_held() {
         on_silence: OnSilence::Release,
         ..SMALL
     };
-    assert!(holds(scope) > 100_000);
+    assert!(holds(scope) > 10_000);
 }
 
 /// The third host comes to two that run, or stand.
@@ -109,6 +148,7 @@ fn a_late_joiner_in_every_order() {
     let scope = Scope {
         requests: [1, 0, 1],
         joins: true,
+        merges: false,
         ..SMALL
     };
     assert!(holds(scope) > 10_000);
@@ -153,42 +193,75 @@ fn mistakes_are_found() {
 
 /// Two requests of one host, one of another.
 #[test]
-#[ignore = "takes long: make search-accord"]
 fn three_requests_of_two_of_three_hosts() {
-    holds(Scope {
-        requests: [2, 1, 0],
-        ..SMALL
-    });
+    assert!(
+        holds(Scope {
+            requests: [2, 1, 0],
+            ..SMALL
+        }) > 100_000
+    );
 }
 
 /// One request of each of two hosts, and a crash.
 #[test]
-#[ignore = "takes long: make search-accord"]
 fn two_requests_with_a_crash() {
-    holds(Scope {
-        requests: [1, 1, 0],
-        crashes: 1,
-        on_silence: OnSilence::Release,
-        ..SMALL
-    });
+    assert!(
+        holds(Scope {
+            requests: [1, 1, 0],
+            crashes: 1,
+            on_silence: OnSilence::Release,
+            ..SMALL
+        }) > 100_000
+    );
 }
 
 /// Each host asks once.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn one_request_of_each_of_three_hosts() {
-    holds(Scope {
-        requests: [1, 1, 1],
-        ..SMALL
-    });
+    assert!(
+        holds(Scope {
+            requests: [1, 1, 1],
+            ..SMALL
+        }) > 300_000
+    );
 }
 
-/// Two requests of each host: hours.
+/// Two requests of each host.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_of_three_hosts() {
-    holds(Scope {
-        requests: [2, 2, 2],
-        ..SMALL
-    });
+    assert!(
+        holds(Scope {
+            requests: [2, 2, 2],
+            ..SMALL
+        }) > 1_000_000
+    );
+}
+
+/// Two requests of each host, and a crash anywhere, after which the others go on.
+#[test]
+#[ignore = "takes long: make search-accord"]
+fn two_requests_of_each_and_a_crash_that_releases() {
+    assert!(
+        holds(Scope {
+            requests: [2, 2, 2],
+            crashes: 1,
+            on_silence: OnSilence::Release,
+            ..SMALL
+        }) > 1_000_000
+    );
+}
+
+/// Two requests of each host, and a crash anywhere, after which all stop.
+#[test]
+#[ignore = "takes long: make search-accord"]
+fn two_requests_of_each_and_a_crash_that_stops() {
+    assert!(
+        holds(Scope {
+            requests: [2, 2, 2],
+            crashes: 1,
+            ..SMALL
+        }) > 1_000_000
+    );
 }

@@ -26,13 +26,26 @@ pub(super) struct Scope {
     /// How many events there are in a row at most.
     pub(super) depth: usize,
     pub(super) flaw: Option<Flaw>,
+    /// Whether states that go on alike are visited once ([`super::canonical`]). Not where
+    /// somebody comes late: what a joiner asks of others' records is more.
+    pub(super) merges: bool,
 }
 
-/// Tries every order. Returns how many states there are, or what is wrong and how it
-/// came to that.
-pub(super) fn search(scope: Scope) -> Result<usize, String> {
-    let start = World::new(&scope);
-    let mut seen = HashSet::with_hasher(BuildHasherDefault::<Already>::default());
+/// The fingerprints of states.
+pub(super) type Prints = HashSet<u128, BuildHasherDefault<Already>>;
+
+/// Tries every order. Returns the states that there are, each as the one that stands for all
+/// that go on like it; or what is wrong and how it came to that.
+pub(super) fn search(scope: Scope) -> Result<Prints, String> {
+    assert!(!(scope.merges && scope.joins), "joiners are not merged");
+    let mut start = World::new(&scope);
+    let mut seen = Prints::default();
+    // Where states are not merged: what would stand for them.
+    let mut stands_for = Prints::default();
+    match scope.merges {
+        true => start.make_canonical(),
+        false => _ = stands_for.insert(canonical_print(&start)),
+    }
     seen.insert(fingerprint(&start));
     // A state, what may happen next, and how many of that have been tried.
     let mut path = vec![visit(start, &scope, &[])?];
@@ -46,6 +59,9 @@ pub(super) fn search(scope: Scope) -> Result<usize, String> {
         if let Err(wrong) = next.happen(event) {
             return Err(story(&wrong, &path));
         }
+        if scope.merges {
+            next.make_canonical();
+        }
         if seen.len() > MOST {
             return Err(story(&format!("more than {MOST} states"), &path));
         }
@@ -53,11 +69,23 @@ pub(super) fn search(scope: Scope) -> Result<usize, String> {
             if seen.len().is_multiple_of(SAID_EVERY) {
                 eprintln!("{} states, {} deep", seen.len(), path.len());
             }
+            if !scope.merges {
+                stands_for.insert(canonical_print(&next));
+            }
             let visited = visit(next, &scope, &path)?;
             path.push(visited);
         }
     }
-    Ok(seen.len())
+    Ok(match scope.merges {
+        true => seen,
+        false => stands_for,
+    })
+}
+
+fn canonical_print(world: &World) -> u128 {
+    let mut world = world.clone();
+    world.make_canonical();
+    fingerprint(&world)
 }
 
 type Visit = (World, Vec<Event>, usize);
@@ -117,7 +145,7 @@ impl Hasher for Mixer {
 
 /// A fingerprint is its own hash.
 #[derive(Default)]
-struct Already(u64);
+pub(super) struct Already(u64);
 
 impl Hasher for Already {
     fn finish(&self) -> u64 {

@@ -34,23 +34,35 @@ pub(super) enum Event {
 pub(super) struct Host {
     pub(super) agreement: Agreement,
     /// What it was told to do and has not done yet.
-    orders: VecDeque<Order>,
+    pub(super) orders: VecDeque<Order>,
     /// What it said that somebody has not heard, the newest last.
-    said: VecDeque<Record>,
+    pub(super) said: VecDeque<Record>,
     /// How many of these are news to each other host.
-    news: Vec<usize>,
+    pub(super) news: Vec<usize>,
     requests: usize,
     asks: bool,
     holds: bool,
     runs: bool,
-    shows: Instant<Virtual>,
-    crashed: bool,
+    pub(super) shows: Instant<Virtual>,
+    pub(super) crashed: bool,
 }
 
 impl Host {
     /// Whether it has come and does not take part yet.
     fn waits(&self) -> bool {
         matches!(self.agreement.record().stage, Stage::Joining)
+    }
+
+    /// Whether anything can happen at it.
+    pub(super) fn acts(&self) -> bool {
+        !self.crashed && !self.agreement.is_stopped()
+    }
+
+    /// Forgets what it was, but for what it said and that it asked.
+    pub(super) fn bury(&mut self) {
+        self.agreement = self.agreement.anew();
+        self.orders.clear();
+        (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);
     }
 }
 
@@ -63,12 +75,12 @@ pub(super) struct World {
     under_way: usize,
     /// Where all stand, by pause, and how it ended, as the first one had it. Kept for
     /// as long as somebody is still in it.
-    stands: Told<Instant<Virtual>>,
-    ends: Told<Resumed>,
+    pub(super) stands: Told<Instant<Virtual>>,
+    pub(super) ends: Told<Resumed>,
 }
 
 /// What was agreed, by pause, and whether each host says so.
-type Told<T> = VecDeque<(u64, T, Hosts)>;
+pub(super) type Told<T> = VecDeque<(u64, T, Hosts)>;
 
 /// This host says that this was agreed.
 fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
@@ -306,8 +318,7 @@ impl World {
             match self.hosts[index].orders.front() {
                 Some(Order::Close { .. }) => {
                     // Everybody's clock shows something else.
-                    let pause = self.hosts[index].agreement.record().pause as i64;
-                    self.close(index, (pause + index as i64) % 3 * 2)?;
+                    self.close(index, (index as i64 + 1) % 3 * 2)?;
                 }
                 _ => self.act(index)?,
             }
@@ -348,7 +359,7 @@ impl World {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         for index in 0..self.hosts.len() {
             let unheard = self.hosts[index].news.iter().copied().max().unwrap_or(0);
             let host = &mut self.hosts[index];
@@ -403,6 +414,6 @@ impl World {
     }
 }
 
-fn id(index: usize) -> HostId {
+pub(super) fn id(index: usize) -> HostId {
     HostId::new(index as u8).expect("a few hosts")
 }
