@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use crate::placed::{Secret, Serve, WhichTimeline};
+pub use crate::placed::{Described, Description, Secret, Serve, WhichTimeline, describe};
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
     Alone, Bound, Bus, CommonTimeline, GpioPins, Key, LineSettings, MachineTimeline, MachineWire,
     Peer, PinNames, SystemTimeline, Udp, Wired, prove,
 };
+use timeloom_clock::Timeline;
 use timeloom_guest::{Controlled, HoldError, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
@@ -26,8 +27,11 @@ pub struct AgreedPause {
     /// How far that was ahead of what the clock showed when it got its ceiling.
     pub ahead: Option<Duration>,
     /// How far the clock was off the agreed line just before, and by how much that
-    /// comparison may be wrong.
+    /// comparison may be wrong. The line is one of the common timeline, as this machine reads
+    /// it then.
     pub deviation: Option<(Duration, Duration)>,
+    /// By how much that reading may be wrong, in either direction.
+    pub timeline_error: Option<Duration>,
     /// From when on all stood here.
     pub stood: Option<Instant<Wall>>,
     /// When all went on.
@@ -63,6 +67,7 @@ pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
             "ahead_ns": pause.ahead.map(Duration::as_ns),
             "deviation_ns": pause.deviation.map(|(deviation, _)| deviation.as_ns()),
             "deviation_error_ns": pause.deviation.map(|(_, error)| error.as_ns()),
+            "timeline_error_ns": pause.timeline_error.map(Duration::as_ns),
             "stood_for_ns": pause.stood.map(|stood| (pause.resumed - stood).as_ns()),
             "resumed_wall_ns": pause.resumed.as_ns(),
             "late_ns": pause.late.as_ns(),
@@ -86,15 +91,27 @@ pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
 /// The session as the agreement sees it; keeps what its pauses were like.
 pub struct AgreedSession {
     session: Arc<Session>,
+    /// What the machines share; none where there is only a wire.
+    timeline: Option<Arc<dyn CommonTimeline>>,
     state: Mutex<State>,
 }
 
 struct State {
     hear: Option<HearPause>,
     pauses: u64,
-    /// The line that all clocks have followed since all went on.
-    line: Option<ClockMap<Wall, Virtual>>,
+    /// Where all clocks went on last.
+    began: Option<Began>,
     pause: Pause,
+}
+
+/// Since when all clocks have gone on, and from where.
+#[derive(Clone, Copy, Debug)]
+struct Began {
+    /// By the common timeline. This machine's clock may be steered after it meanwhile, so that
+    /// it was at another instant of that one than was thought.
+    at: Option<Instant<Timeline>>,
+    wall: Instant<Wall>,
+    from: Instant<Virtual>,
 }
 
 /// One pause, as far as it has come.
@@ -106,19 +123,25 @@ struct Pause {
     closed: Option<Instant<Virtual>>,
     /// How far that was off the line, and how wrong the comparison may be.
     deviation: Option<(Duration, Duration)>,
+    timeline_error: Option<Duration>,
     at: Option<Instant<Virtual>>,
     stood: Option<Instant<Wall>>,
 }
 
 impl AgreedSession {
-    /// Tells `hear` of each pause, when it ends.
-    pub fn new(session: Arc<Session>, hear: Option<HearPause>) -> Self {
+    /// Tells `hear` of each pause, when it ends. `timeline` is what the machines share.
+    pub fn new(
+        session: Arc<Session>,
+        timeline: Option<Arc<dyn CommonTimeline>>,
+        hear: Option<HearPause>,
+    ) -> Self {
         Self {
             session,
+            timeline,
             state: Mutex::new(State {
                 hear,
                 pauses: 0,
-                line: None,
+                began: None,
                 pause: Pause::default(),
             }),
         }
@@ -129,7 +152,12 @@ impl AgreedSession {
     }
 
     /// What the clock shows, beside what all clocks should.
-    fn deviation(&self, line: &ClockMap<Wall, Virtual>) -> (Duration, Duration) {
+    fn deviation(&self, began: Began) -> (Duration, Duration) {
+        let wall = match (&self.timeline, began.at) {
+            (Some(timeline), Some(at)) => timeline.wall_at(at),
+            _ => began.wall,
+        };
+        let line = ClockMap::new(wall, began.from, Rate::ONE);
         let before = wall_now();
         let shown = self.session.clock().now();
         let width = wall_now() - before;
@@ -151,6 +179,7 @@ impl State {
             asked: pause.asked,
             ahead: pause.closed.map(|closed| at - closed),
             deviation: pause.deviation,
+            timeline_error: pause.timeline_error,
             stood: pause.stood,
             resumed,
             late,
@@ -173,13 +202,16 @@ impl AgreedTestbed for AgreedSession {
         lead: Duration,
         at_least: Option<Instant<Virtual>>,
     ) -> Result<Instant<Virtual>, TestbedError> {
-        let line = self.with(|state| state.line);
-        let deviation = line.map(|line| self.deviation(&line));
+        let began = self.with(|state| state.began);
+        let deviation = began.map(|began| self.deviation(began));
+        let timeline = self.timeline.as_ref();
+        let timeline_error = timeline.map(|timeline| timeline.read().uncertainty);
         let closed = self.session.clock().now();
         let bound = self.session.clock().bound_at(lead, at_least);
         self.with(|state| {
             state.pause.closed = Some(closed);
             state.pause.deviation = deviation;
+            state.pause.timeline_error = timeline_error;
         });
         Ok(bound)
     }
@@ -194,9 +226,14 @@ impl AgreedTestbed for AgreedSession {
     }
 
     fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
+        let began = self.timeline.as_ref().map(|its| its.timeline_at(at));
         let late = self.session.resume_as_of(from, at).map_err(refused)?;
         self.with(|state| {
-            state.line = Some(ClockMap::new(at, from, Rate::ONE));
+            state.began = Some(Began {
+                at: began,
+                wall: at,
+                from,
+            });
             state.tell(at, late);
         });
         Ok(())

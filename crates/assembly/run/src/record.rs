@@ -220,7 +220,12 @@ impl Scribe {
         }
         let ahead = pause.ahead.filter(|_| pause.asked);
         let deviation = pause.deviation.map(|(deviation, _)| deviation);
-        for (name, length) in [("pause.ahead", ahead), ("pause.deviation", deviation)] {
+        let signals = [
+            ("pause.ahead", ahead),
+            ("pause.deviation", deviation),
+            ("pause.timeline_error", pause.timeline_error),
+        ];
+        for (name, length) in signals {
             if let Some(length) = length {
                 self.host_sample(&self.machine, pause.at, name, length.as_s_f64(), "s");
             }

@@ -220,7 +220,7 @@ impl Watched {
             let _ = end.send(*pause);
         };
         Self {
-            session: AgreedSession::new(Arc::clone(session), Some(Box::new(hear))),
+            session: AgreedSession::new(Arc::clone(session), None, Some(Box::new(hear))),
             state: Mutex::default(),
             tell,
             ended: Mutex::new(ended),

@@ -13,27 +13,29 @@ pub trait CommonTimeline: Send + Sync {
 
     /// When this machine's clock shows it, or has.
     fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall>;
+
+    /// What it shows, or has, when this machine's clock shows that.
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline>;
 }
 
 /// The CLOCK_MONOTONIC that hosts on one kernel share: namespaces of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTimeline;
 
-impl MachineTimeline {
-    const MAP: ClockMap<Timeline, Wall> = ClockMap::ahead_by(Duration::ZERO);
-}
-
 impl CommonTimeline for MachineTimeline {
     fn read(&self) -> Moment {
-        let back: ClockMap<Wall, Timeline> = ClockMap::ahead_by(Duration::ZERO);
         Moment {
-            now: back.at(wall_now()),
+            now: self.timeline_at(wall_now()),
             uncertainty: Duration::ZERO,
         }
     }
 
     fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
-        Self::MAP.at(at)
+        ClockMap::ahead_by(Duration::ZERO).at(at)
+    }
+
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+        ClockMap::ahead_by(Duration::ZERO).at(at)
     }
 }
 
@@ -53,6 +55,10 @@ impl CommonTimeline for SystemTimeline {
 
     fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
         ClockMap::ahead_by(-CivilOffset::measure().offset).at(at)
+    }
+
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+        ClockMap::ahead_by(CivilOffset::measure().offset).at(at)
     }
 }
 

@@ -137,6 +137,11 @@ impl Bound {
         Ok(self)
     }
 
+    /// What it shares with the others.
+    pub fn timeline(&self) -> Arc<dyn CommonTimeline> {
+        Arc::clone(&self.timeline)
+    }
+
     /// The address on which it listens.
     ///
     /// # Errors
