@@ -247,7 +247,11 @@ impl Agent {
             None => Anchor::OwnEdge,
         };
         let hear = self.log()?.map(|log| json_lines(log, anchor));
-        Ok(Arc::new(AgreedSession::new(Arc::clone(session), hear)))
+        Ok(Arc::new(AgreedSession::new(
+            Arc::clone(session),
+            self.listen.map(|_| self.timeline()),
+            hear,
+        )))
     }
 
     /// Runs what comes.

@@ -4,14 +4,16 @@
 //! containers, security modules and virtual machines take away parts of it.
 //! So everything is really done once, in ways that vanish again.
 
+mod agents;
 mod clock;
 mod network;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use timeloom_exit::{Failure, say};
 
 /// Say what this machine can do, by trying it
@@ -20,16 +22,21 @@ use timeloom_exit::{Failure, say};
 /// missing, with what follows from it and what to do. Nothing is changed.
 ///
 /// Exit code: 0 when `timeloom exec` works; 3 when something that it needs is
-/// missing. What only `timeloom run` or the examples need does not count.
+/// missing. What only `timeloom run` or the examples need does not count. With --agents:
+/// 0 when all answer, can run their shares and have clocks that fit each other; else 3.
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Print one JSON object per finding and line, then one for each of exec and run
     #[arg(long)]
     json: bool,
+    /// Ask the agents of a scenario's [placement] instead: what each can do, how well its
+    /// clock is known, and whether it is busy
+    #[arg(long, value_name = "SCENARIO")]
+    agents: Option<PathBuf>,
 }
 
 /// How well a need is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
@@ -38,7 +45,7 @@ enum State {
 }
 
 /// Who needs it. `timeloom run` needs what `exec` needs, and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Need {
     Exec,
@@ -47,7 +54,7 @@ enum Need {
 }
 
 /// One need and how well this machine meets it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Finding {
     feature: String,
     state: State,
@@ -55,10 +62,10 @@ struct Finding {
     /// What was seen.
     detail: String,
     /// What follows, unless all is well.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     consequence: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     fix: String,
 }
 
@@ -99,6 +106,9 @@ struct Verdict {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(scenario) = &self.agents {
+            return agents::run(scenario, self.json);
+        }
         let mut findings = clock::examine();
         findings.extend(network::examine());
         findings.extend(tools::examine());
@@ -116,10 +126,14 @@ impl Doctor {
         } else {
             print(&findings, &verdicts);
         }
-        Ok(match verdicts[0].state {
-            State::Missing => ExitCode::from(CANNOT),
-            _ => ExitCode::SUCCESS,
-        })
+        Ok(code(verdicts[0].state))
+    }
+}
+
+fn code(state: State) -> ExitCode {
+    match state {
+        State::Missing => ExitCode::from(CANNOT),
+        _ => ExitCode::SUCCESS,
     }
 }
 

@@ -323,6 +323,66 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
     assert!(log.is_ok(), "{log:?}");
 }
 
+/// Agents say what they can do, also while one is at work; who is not there is named. What is
+/// new in a run can go to all at once.
+#[test]
+fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
+    let machines = Machines::new("asked", 2);
+    let mut agents = machines.serving(2);
+    let scenario = machines.scenario("");
+    let ask = || {
+        let output = machines
+            .within(1, env!("CARGO_BIN_EXE_timeloom"))
+            .args(["doctor", "--json", "--agents"])
+            .arg(&scenario)
+            .output()
+            .expect("timeloom doctor");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = said.lines().map(serde_json::from_str);
+        let reports: Result<Vec<serde_json::Value>, _> = lines.collect();
+        (output.status.code(), reports.expect("an object to a line"))
+    };
+    let run = machines.start(&scenario, &["--set", "placement.group=239.9.0.1:5502"]);
+    eventually("both are at work", || {
+        let (code, reports) = ask();
+        assert_eq!((code, reports.len()), (Some(0), 2), "{reports:?}");
+        let busy = |report: &serde_json::Value| report["busy"] == true;
+        reports.iter().all(busy).then_some(())
+    });
+    let output = run.wait_with_output().expect("it ends");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(output.status.code(), Some(0), "{json}");
+    drop(agents.pop());
+    let (code, reports) = ask();
+    assert_eq!(code, Some(3), "{reports:?}");
+    assert_ne!(reports[0]["state"], "missing", "{reports:?}");
+    let findings = reports[0]["findings"].as_array().expect("findings");
+    let has = |feature: &str| findings.iter().any(|it| it["feature"] == feature);
+    assert!(has("pause and resume") && has("clock shared with the others"));
+    assert_eq!(reports[1]["agent"], "b");
+    assert_eq!(reports[1]["state"], "missing");
+}
+
+/// Pins that are not there are said before anything runs.
+#[test]
+fn an_agent_without_its_pins_says_so() {
+    let machines = Machines::new("pins", 2);
+    let agents = machines.serving(2);
+    let scenario = machines.scenario("");
+    let pins = "placement.agents.b.gpio=nochip:1,2,3";
+    let output = machines
+        .start(&scenario, &["--set", pins])
+        .wait_with_output();
+    let output = output.expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("agent b (10.9.0.2:5500): the pins nochip:1,2,3"),
+        "{said}"
+    );
+    drop(agents);
+}
+
 /// Somebody without the key gets nothing, and nothing is written.
 #[test]
 fn who_has_another_key_is_turned_away() {

@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use timeloom_results::Failure;
 
+use super::describe::Description;
 use super::serve::WhichTimeline;
 
 /// To an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToAgent {
+    /// What are you, and what can you do? Nothing follows.
+    Describe,
     /// The run, and the files that follow.
     Prepare(Box<Prepare>),
     /// All agents are prepared: this is where they are.
@@ -57,6 +60,8 @@ pub(super) struct Whereabouts {
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromAgent {
+    /// What it is and can do.
+    Described(Box<Description>),
     /// It has everything that it needs, and listens at these ports.
     Prepared {
         bus: u16,

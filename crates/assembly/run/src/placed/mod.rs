@@ -12,6 +12,7 @@
 
 mod channel;
 mod conduct;
+mod describe;
 pub mod fuzzing;
 mod merge;
 mod message;
@@ -22,6 +23,7 @@ mod serve;
 mod together;
 
 pub(crate) use conduct::conduct;
+pub use describe::{Described, Description, describe};
 pub use secret::Secret;
 pub use serve::{Serve, WhichTimeline};
 pub(crate) use together::{Together, tell};

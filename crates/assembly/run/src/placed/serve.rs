@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use serde::{Deserialize, Serialize};
-use timeloom_bus::{Bound, CommonTimeline, MachineTimeline, Peer, SystemTimeline};
+use timeloom_bus::{
+    Bound, CommonTimeline, GpioPins, MachineTimeline, Peer, PinNames, SystemTimeline, prove,
+};
 use timeloom_portal::TunnelKey;
 use timeloom_scenario::Plan;
 
@@ -36,7 +38,7 @@ pub enum WhichTimeline {
 }
 
 impl WhichTimeline {
-    fn open(self) -> Arc<dyn CommonTimeline> {
+    pub(super) fn open(self) -> Arc<dyn CommonTimeline> {
         match self {
             Self::Machine => Arc::new(MachineTimeline),
             Self::System => Arc::new(SystemTimeline),
@@ -172,6 +174,7 @@ pub(super) struct Ready {
 /// Where the other agents reach this one.
 struct Sockets {
     bound: Bound,
+    pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
 }
@@ -181,8 +184,14 @@ impl Agent {
         stream.set_nonblocking(false)?;
         let (mut sender, mut receiver) = greet(stream, Side::Agent, &self.serve.secret, PATIENCE)?;
         receiver.patience(Some(PATIENCE))?;
-        let ToAgent::Prepare(prepare) = receiver.hear()? else {
-            return Err(io::Error::other("a run begins by saying what it is"));
+        let prepare = match receiver.hear()? {
+            ToAgent::Prepare(prepare) => prepare,
+            ToAgent::Describe => {
+                let busy = self.busy.try_lock().is_err();
+                let said = self.serve.describe(busy);
+                return sender.say(&FromAgent::Described(Box::new(said)));
+            }
+            _ => return Err(io::Error::other("a run begins by saying what it is")),
         };
         let Some(_busy) = self.take_turn() else {
             let why = "it is at work for another run".to_owned();
@@ -214,6 +223,7 @@ impl Agent {
         };
         let Sockets {
             bound,
+            pins,
             tunnels,
             key,
         } = sockets;
@@ -235,6 +245,7 @@ impl Agent {
         };
         *lock(&ready.together.ways) = Some(Ways {
             bound,
+            pins,
             peers: others().map(peer).collect(),
             socket: tunnels,
             key,
@@ -269,10 +280,18 @@ impl Agent {
         let settings = Together::settings(&plan);
         let bound = Bound::listen(any, key, self.serve.timeline.open(), settings);
         let bound = bound.map_err(|error| error.to_string())?;
+        let bound = match &plan.placement.group {
+            None => bound,
+            Some(group) => {
+                let group = group.parse().map_err(|error| format!("{group}: {error}"))?;
+                bound.join(group).map_err(|error| error.to_string())?
+            }
+        };
         let tunnels =
             UdpSocket::bind(any).map_err(|error| format!("listening on {any}: {error}"))?;
         Ok(Sockets {
             bound,
+            pins: pins(&plan, &prepare.agent)?,
             tunnels,
             key: tunnel_key,
         })
@@ -364,6 +383,20 @@ impl Agent {
             }),
         }
     }
+}
+
+/// An agent's pins on the wire between the machines, which move together.
+fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, String> {
+    let place = plan.placement.agents.get(agent);
+    let Some(names) = place.and_then(|place| place.gpio.as_ref()) else {
+        return Ok(None);
+    };
+    let failed = |error: &dyn std::fmt::Display| format!("the pins {names}: {error}");
+    let parsed: PinNames = names.parse().map_err(|error: String| failed(&error))?;
+    let pins = GpioPins::open(&parsed).map_err(|error| failed(&error))?;
+    // That it is high, because another tries out its own, proves nothing.
+    prove(&pins, plan.placement.gpio_stuck).map_err(|error| failed(&error))?;
+    Ok(Some(pins))
 }
 
 /// The share of an agent, of which all files are below `files`.

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
-use timeloom_bus::{Bound, Cause, MachineWire, Peer, TestbedError, Udp, Wire};
+use timeloom_bus::{
+    Bound, Cause, GpioPins, LineSettings, MachineWire, Peer, TestbedError, Wire, Wired,
+};
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
 use timeloom_portal::{
@@ -39,6 +41,8 @@ pub(crate) struct Together {
 /// The ways to the other agents.
 pub(crate) struct Ways {
     pub(crate) bound: Bound,
+    /// Its pins on the wire between the machines.
+    pub(crate) pins: Option<GpioPins>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) socket: UdpSocket,
     pub(crate) key: TunnelKey,
@@ -48,7 +52,7 @@ pub(crate) struct Ways {
 
 /// The pause bus of an agent's run, which is there once all agents are.
 #[derive(Default)]
-pub(crate) struct Line(OnceLock<Udp>);
+pub(crate) struct Line(OnceLock<Arc<dyn MachineWire>>);
 
 impl Line {
     /// Why the run has stopped for good, in words, if it has.
@@ -58,8 +62,8 @@ impl Line {
 
     /// Takes part no more.
     pub(crate) fn end(&self) {
-        if let Some(udp) = self.0.get() {
-            udp.end();
+        if let Some(wire) = self.0.get() {
+            wire.end();
         }
     }
 }
@@ -67,7 +71,7 @@ impl Line {
 impl Wire for Line {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         match self.0.get() {
-            Some(udp) => udp.raise(cause),
+            Some(wire) => wire.raise(cause),
             None => Err(TestbedError::new(
                 "the agents are not together yet".to_owned(),
             )),
@@ -76,7 +80,7 @@ impl Wire for Line {
 
     fn lower(&self, cause: Cause<'_>, at: Instant<Virtual>) -> Result<(), TestbedError> {
         match self.0.get() {
-            Some(udp) => udp.lower(cause, at),
+            Some(wire) => wire.lower(cause, at),
             None => Ok(()),
         }
     }
@@ -163,12 +167,34 @@ impl Together {
         let ways = ways.take().ok_or("it has begun already")?;
         let told = scribe.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));
-        let testbed = Arc::new(AgreedSession::new(Arc::clone(session), Some(told)));
-        let udp = ways.bound.start(&self.name, false, &ways.peers, testbed);
+        let timeline = Some(ways.bound.timeline());
+        let testbed = AgreedSession::new(Arc::clone(session), timeline, Some(told));
+        let udp = ways
+            .bound
+            .start(&self.name, false, &ways.peers, Arc::new(testbed));
         let udp = udp.map_err(|error| error.to_string())?;
+        let wire: Arc<dyn MachineWire> = match ways.pins {
+            None => Arc::new(udp),
+            Some(pins) => {
+                let (scribe, name) = (scribe.clone(), self.name.clone());
+                let warn = Box::new(move |text: &str| {
+                    scribe.event("local", &name, "wire", text);
+                });
+                let wired = Wired::start(udp, Arc::new(pins), self.line_settings(), warn);
+                Arc::new(wired.map_err(|error| format!("the wire: {error}"))?)
+            }
+        };
         // It is set once.
-        let _ = self.line.0.set(udp.handle());
-        udp.wait_for_start()
+        let _ = self.line.0.set(Arc::clone(&wire));
+        wire.wait_for_start()
+    }
+
+    fn line_settings(&self) -> LineSettings {
+        let placement = &self.whole.placement;
+        LineSettings {
+            debounce: placement.gpio_debounce,
+            stuck: placement.gpio_stuck,
+        }
     }
 }
 

@@ -45,6 +45,18 @@ pub struct Placement {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub look_ahead: Option<Duration>,
+    /// Agents say what is new to all at once, at this group of IPv4; one by one without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// For how long, in wall time, the wire of agents with `gpio` may be other than they drive
+    /// it, before it counts as stuck and the run is stopped.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default = "gpio_stuck", with = "words::DurationText")]
+    pub gpio_stuck: Duration,
+    /// Edges of that wire that follow another within this span are bounce.
+    #[serde(serialize_with = "words::as_text")]
+    #[schemars(default = "gpio_debounce", with = "words::DurationText")]
+    pub gpio_debounce: Duration,
     /// For how long, in wall time, an agent may say nothing before the run is stopped.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "patience", with = "words::DurationText")]
@@ -57,6 +69,11 @@ pub struct Placement {
 pub struct AgentPlace {
     /// Where it listens: an IP address and a port, as in `10.0.0.1:5500`.
     pub address: String,
+    /// Its pins on the wire that the machines share: chip, output, input for rising and input
+    /// for falling edges, as in `gpiochip0:17,27,22`. The wire carries the level, the network
+    /// the instants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpio: Option<String>,
 }
 
 fn local() -> String {
@@ -65,6 +82,14 @@ fn local() -> String {
 
 fn patience() -> Duration {
     Duration::from_ms(800)
+}
+
+fn gpio_stuck() -> Duration {
+    Duration::from_s(1)
+}
+
+fn gpio_debounce() -> Duration {
+    Duration::from_us(20)
 }
 
 impl Placement {
@@ -97,6 +122,9 @@ impl Default for Placement {
             plants: BTreeMap::new(),
             files: Vec::new(),
             look_ahead: None,
+            group: None,
+            gpio_stuck: gpio_stuck(),
+            gpio_debounce: gpio_debounce(),
             patience: patience(),
         }
     }
@@ -114,6 +142,9 @@ impl Read for Placement {
             plants: fields.or_default("plants"),
             files: fields.paths("files"),
             look_ahead: fields.optional("look_ahead"),
+            group: fields.optional("group"),
+            gpio_stuck: fields.or("gpio_stuck", gpio_stuck()),
+            gpio_debounce: fields.or("gpio_debounce", gpio_debounce()),
             patience: fields.or("patience", patience()),
         }
     }
@@ -125,6 +156,7 @@ impl Read for AgentPlace {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             address: fields.required("address"),
+            gpio: fields.optional("gpio"),
         }
     }
 }

@@ -18,7 +18,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
     for (name, agent) in &placement.agents {
         address(rules, name, &agent.address);
+        if let Some(pins) = &agent.gpio {
+            gpio(rules, name, pins);
+        }
     }
+    group(rules);
     if placement.key_file.is_none() {
         let help = "add `key_file = \"agents.key\"`, made by `openssl rand -hex 32`, which \
                     the agents were given too";
@@ -70,6 +74,49 @@ fn address(rules: &mut Rules<'_>, name: &str, address: &str) {
         let message = format!("`{address}` is not where an agent can be reached");
         let help = "write an IP address and a port, as in `10.0.0.1:5500`";
         rules.broken(&at(&here, ["address"]), message, help);
+    }
+}
+
+/// Pins are a chip and three lines of it.
+fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
+    let lines = |lines: &str| -> Option<[u32; 3]> {
+        let lines: Result<Vec<u32>, _> = lines.split(',').map(str::parse).collect();
+        lines.ok()?.try_into().ok()
+    };
+    let parsed = pins.rsplit_once(':').and_then(|(chip, text)| {
+        let [output, rising, falling] = lines(text)?;
+        let differ = output != rising && rising != falling && output != falling;
+        (!chip.is_empty() && differ).then_some(())
+    });
+    if parsed.is_none() {
+        let message = format!("`{pins}` does not name a chip and three lines of it");
+        let help = "write the output, the input for rising and that for falling edges, as in \
+                    `gpiochip0:17,27,22`";
+        rules.broken(&path(&["agents", name, "gpio"]), message, help);
+    }
+}
+
+/// A group of IPv4, and agents that speak it.
+fn group(rules: &mut Rules<'_>) {
+    let placement = &rules.plan.placement;
+    let Some(group) = &placement.group else {
+        return;
+    };
+    let here = path(&["group"]);
+    match group.parse::<SocketAddr>() {
+        Ok(SocketAddr::V4(address)) if address.ip().is_multicast() && address.port() > 0 => {}
+        _ => {
+            let message = format!("`{group}` is no group of IPv4 and a port");
+            return rules.broken(&here, message, "write it as in `239.1.2.3:5501`");
+        }
+    }
+    let other = placement.agents.iter().find(|(_, agent)| {
+        let address = agent.address.parse::<SocketAddr>();
+        address.is_ok_and(|address| address.is_ipv6())
+    });
+    if let Some((name, _)) = other {
+        let message = format!("the agent `{name}` has no address of IPv4");
+        rules.broken(&here, message, "leave `group` out, or give it one");
     }
 }
 

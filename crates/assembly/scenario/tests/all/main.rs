@@ -8,4 +8,5 @@ mod fuzz;
 mod good;
 mod sets;
 mod simulated;
+mod spread;
 mod topologies;

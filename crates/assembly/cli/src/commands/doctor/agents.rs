@@ -1,0 +1,142 @@
+//! What the agents of a scenario can do, and how well their clocks are known.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use timeloom_exit::{Failure, say};
+use timeloom_run::agent::{Described, Description, WhichTimeline, describe};
+use timeloom_time::{Duration, Instant};
+
+use super::{Finding, Need, State, code, print, verdict};
+
+/// One agent, as it is printed.
+#[derive(Serialize)]
+struct Report {
+    agent: String,
+    address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    busy: Option<bool>,
+    /// By how much its clock may be wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_error_ns: Option<i64>,
+    state: State,
+    findings: Vec<Finding>,
+}
+
+pub(super) fn run(scenario: &Path, as_json: bool) -> Result<ExitCode, Failure> {
+    let plan = timeloom_scenario::load(scenario, &[])
+        .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
+    let agents =
+        describe(&plan).map_err(|why| Failure::usage(format!("{}: {why}", scenario.display())))?;
+    let reports: Vec<Report> = agents.into_iter().map(report).collect();
+    for report in &reports {
+        match as_json {
+            true => say!("{}", super::json(report)),
+            false => tell(report),
+        }
+    }
+    let worst = reports.iter().map(|report| report.state).max();
+    Ok(code(worst.unwrap_or(State::Missing)))
+}
+
+fn report(agent: Described) -> Report {
+    let Described {
+        name,
+        address,
+        answer,
+    } = agent;
+    let unknown = Report {
+        agent: name,
+        address,
+        version: None,
+        busy: None,
+        clock_error_ns: None,
+        state: State::Missing,
+        findings: Vec::new(),
+    };
+    match answer {
+        Err(why) => {
+            let gone = Finding::bad(State::Missing, Need::Run, "agent", why).so(
+                "a run that needs this agent does not begin",
+                "start it there: `timeloom agent --serve`, with the key and at the address that \
+                 the scenario names",
+            );
+            Report {
+                findings: vec![gone],
+                ..unknown
+            }
+        }
+        Ok((said, within)) => {
+            let mut findings = vec![clock(&said, within)];
+            let lines = said.findings.lines();
+            // What it says at the end of the commands is said here anew.
+            findings.extend(lines.filter_map(|line| serde_json::from_str::<Finding>(line).ok()));
+            if findings.len() == 1 {
+                findings.push(Finding::bad(
+                    State::Missing,
+                    Need::Run,
+                    "doctor",
+                    "its own `timeloom doctor` said nothing",
+                ));
+            }
+            Report {
+                version: Some(said.version),
+                busy: Some(said.busy),
+                clock_error_ns: Some(said.error_ns),
+                state: verdict("run", &findings, Need::Run).state,
+                findings,
+                ..unknown
+            }
+        }
+    }
+}
+
+/// How well the clock is known that it shares with the others.
+fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
+    const NAME: &str = "clock shared with the others";
+    if said.timeline == WhichTimeline::Machine {
+        let detail = "its kernel's CLOCK_MONOTONIC: right if all agents are on one machine";
+        return Finding::good(Need::Run, NAME, detail);
+    }
+    let error = Duration::from_ns(said.error_ns);
+    let off = said.off_at_least(within);
+    let detail = format!("civil time, wrong by at most {error} as its kernel says");
+    if off > Duration::ZERO {
+        let detail = format!("{detail}; but it is {off} or more off this machine's");
+        return Finding::bad(State::Degraded, Need::Run, NAME, detail).so(
+            "one of the two machines is wrong about the time: clocks of a run may be so far apart",
+            "run chrony or PTP on both, from one source",
+        );
+    }
+    match error >= COARSE {
+        true => Finding::bad(State::Degraded, Need::Run, NAME, detail).so(
+            "each pause lies that much after its request, and ends so much later",
+            "run chrony or PTP there",
+        ),
+        false => Finding::good(Need::Run, NAME, detail),
+    }
+}
+
+fn tell(report: &Report) {
+    let Report { agent, address, .. } = report;
+    let about = match (&report.version, report.busy) {
+        (Some(version), Some(busy)) => format!(
+            ", timeloom {version}, {}",
+            if busy { "at work" } else { "free" }
+        ),
+        _ => String::new(),
+    };
+    say!("agent {agent} ({address}){about}");
+    print(
+        &report.findings,
+        &[verdict("run", &report.findings, Need::Run)],
+    );
+    say!();
+}
+
+/// From here on what a machine does not know of its clock is longer than most pauses.
+const COARSE: Duration = Duration::from_ms(100);
