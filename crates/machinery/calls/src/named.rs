@@ -47,6 +47,8 @@ pub const IOCTLS: &[Ioctl] = &[
     ioctl("ioctl(VIDIOC_STREAMON)", 0x4004_5612),
     ioctl("ioctl(EVIOCSCLOCKID)", 0x4004_45a0),
     ioctl("ioctl(KVM_CREATE_VM)", 0xae01),
+    ioctl("ioctl(NTSYNC_IOC_WAIT_ANY)", 0xc028_4e82),
+    ioctl("ioctl(NTSYNC_IOC_WAIT_ALL)", 0xc028_4e83),
     terminal(0x5402),
     terminal(0x5403),
     terminal(0x5404),

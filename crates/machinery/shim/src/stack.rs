@@ -4,7 +4,7 @@
 //! On x86-64 the kernel looks whether its frame fits, and nobody but we whether ours does.
 //! On 64-bit ARM the kernel puts its frame of 4704 bytes below the stack without looking,
 //! onto whatever lies there. When it could, that has happened before our first instruction.
-//! What is left in both is to end the program, and to say why.
+//! What is left in both is to write nothing more, to end the program, and to say why.
 
 use timeloom_calls::Handler;
 
@@ -27,13 +27,11 @@ pub(crate) fn check(handler: Option<Handler>, context: &Context, frame: usize) {
     }
 }
 
-/// What is made sure of on x86-64 by the assembly in front of the handlers, before anything
-/// is written: enough for signals that are no calls, and for this module.
-#[cfg(target_arch = "x86_64")]
+/// What is made sure of by the assembly in front of the handlers, before anything is written:
+/// enough for signals that are no calls, and for this module.
 pub(crate) const LEAST_ROOM: usize = 320;
 
 /// Where that assembly goes if there is less.
-#[cfg(target_arch = "x86_64")]
 #[cold]
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_end_for_want_of_stack() -> ! {

@@ -19,8 +19,7 @@ use crate::{
 ///
 /// # Safety
 /// Called by the kernel only.
-#[cfg_attr(target_arch = "x86_64", unsafe(no_mangle))]
-#[cfg_attr(target_arch = "aarch64", unsafe(export_name = "timeloom_handler"))]
+#[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_trapped(_: i32, info: *const SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
     let (info, context) = unsafe { (&*info, &mut *context) };

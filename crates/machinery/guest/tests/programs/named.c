@@ -61,6 +61,10 @@ int main(int argc, char **argv) {
     errno = 0;
     int set = ioctl(null, named ? RTC_SET_TIME : RTC_WIE_ON, &time), error = errno;
     ioctl(null, named ? RTC_RD_TIME : RTC_WIE_OFF, &time);
+    // NTSYNC_IOC_WAIT_ANY and _ALL; NTSYNC_IOC_EVENT_SET and _RESET.
+    char wait[40] = "";
+    ioctl(null, named ? 0xc0284e82 : 0x80044e88, wait);
+    ioctl(null, named ? 0xc0284e83 : 0x80044e89, wait);
     say("set=%d errno=%d\n", set, error);
     return 0;
 }

@@ -1,7 +1,8 @@
 // A handler that sleeps, on an alternate stack: small_stack SIZE DEPTH. DEPTH signals
 // are handled within each other. Below the stack lies what must not be overwritten
-// unnoticed. small_stack sizes: a call that traps in a handler, on stacks of all sizes
-// about two frames and what the image takes, each in a process of its own.
+// unnoticed. small_stack sizes [FRAMES BYTES MORE]: a call that traps in a handler, on stacks
+// of all sizes about FRAMES frames of so many BYTES and what the image takes, from MORE on,
+// each in a process of its own.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -76,6 +77,14 @@ static void sends(int signal) {
     while (writev(ends[0], &part, 1) > 0) {}
 }
 
+// Handles its signal within itself, and then by this one.
+static void (*inner)(int);
+static void nests(int signal) {
+    if (--depth > 0) syscall(SYS_tgkill, getpid(), gettid(), signal);
+    else inner(signal);
+}
+
+static int frames = 2;
 static void try(const char *name, void (*handler)(int), size_t size) {
     int told[2], status;
     memset(memory->below, 0, sizeof memory->below);
@@ -86,7 +95,9 @@ static void try(const char *name, void (*handler)(int), size_t size) {
         dup2(told[1], 2);
         // One call first, for what is bound then.
         handler(0);
-        _exit(handle(size, handler));
+        inner = handler;
+        depth = frames - 1;
+        _exit(handle(size, nests));
     }
     close(told[1]);
     waitpid(child, &status, 0);
@@ -101,14 +112,14 @@ static void try(const char *name, void (*handler)(int), size_t size) {
     printf("%s on %zu: %s\n", name, size, outcome);
 }
 
-static int sizes(void) {
+static int sizes(size_t frame, ssize_t more) {
     struct timeval soon = { 0, 20000 };
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 2;
     int least = 4096;
     setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
     setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
-    size_t frame = getauxval(AT_MINSIGSTKSZ);
-    for (size_t size = 2 * frame - 1024; size < 2 * frame + 1280; size += 32) {
+    size_t from = frames * frame + more;
+    for (size_t size = from; size < from + 2304; size += 32) {
         try("a clock", reads_a_clock, size);
         try("a sleep", sleeps, size);
         try("a select", selects, size);
@@ -121,7 +132,11 @@ static int sizes(void) {
 int main(int argc, char **argv) {
     memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 2;
-    if (argc == 2 && strcmp(argv[1], "sizes") == 0) return sizes();
+    if (argc == 2 && strcmp(argv[1], "sizes") == 0) return sizes(getauxval(AT_MINSIGSTKSZ), -1024);
+    if (argc == 5 && strcmp(argv[1], "sizes") == 0) {
+        frames = atoi(argv[2]);
+        return sizes(atol(argv[3]), atol(argv[4]));
+    }
     if (argc != 3) return 2;
     depth = atoi(argv[2]);
     int result = handle(atol(argv[1]), rest);

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+#[cfg(target_arch = "x86_64")]
+use crate::support::Differential;
+use crate::support::World;
 use crate::support::languages::{Programs, go, java, node};
-use crate::support::{Differential, World};
 use crate::waits::language_waits;
 
 /// At the speed of the machine, slower and faster.

@@ -1,8 +1,6 @@
 //! Strictly increasing readings of the real counter: between threads on two
 //! cores, and between processes.
 
-#![cfg(target_arch = "x86_64")]
-
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicI64;
@@ -10,14 +8,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use timeloom_clock::Core;
 use timeloom_clock::counter::SharedStrict;
-use timeloom_publish::PageCounter;
-use timeloom_publish::{HostStrict, now_ticks};
+use timeloom_page::ticks_ordered;
+use timeloom_publish::HostStrict;
 use timeloom_time::Instant;
 
-/// A clock of the counter at 1024 ticks per "nanosecond": coarse, so that
-/// readings of two cores collide all the time.
+/// A clock of the processor's counter (TSC or CNTVCT_EL0) at 1024 ticks per "nanosecond":
+/// coarse, so that readings of two cores collide all the time.
 fn coarse() -> Instant<Core> {
-    Instant::from_ns((now_ticks(PageCounter::Tsc) >> 10) as i64)
+    Instant::from_ns((ticks_ordered() >> 10) as i64)
 }
 
 fn pinned_to(core: usize) {

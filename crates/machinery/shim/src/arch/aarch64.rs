@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+mod entry;
 mod fault;
 #[cfg(timeloom_image)]
 mod memory;

@@ -72,6 +72,12 @@ pub(super) const ROWS: &[Interface] = &[
         "emulation without KVM, whose timers are virtual",
     ),
     named(
+        "`/dev/ntsync`: `NTSYNC_IOC_WAIT_ANY`, `_WAIT_ALL`",
+        "deadlines on CLOCK_MONOTONIC or CLOCK_REALTIME",
+        "waits of Wine end by the machine's clocks: too early by what virtual time has fallen behind",
+        "without the kernel's module Wine waits in its own server, by `poll` and `futex`",
+    ),
+    named(
         "terminals: VTIME",
         "how long a read waits, in 1/10 s",
         "reads of a serial line end by real time (termios without ICANON, VTIME above 0)",
@@ -123,8 +129,8 @@ pub(super) const ROWS: &[Interface] = &[
         ],
     ),
     real(
-        "loop, block tracing, device mapper, autofs, FUSE (attribute timeouts)",
-        "stamps of blktrace; seconds until a mount or attribute expires",
+        "loop, NBD, block tracing, device mapper, autofs, FUSE (attribute timeouts)",
+        "stamps of blktrace; seconds until a mount or attribute expires, or a server must answer",
         [
             "kept by the kernel",
             "automounts expire by real time",

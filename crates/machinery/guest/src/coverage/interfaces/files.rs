@@ -68,6 +68,15 @@ pub(super) const ROWS: &[Interface] = &[
         ],
     ),
     real(
+        "`/proc/PID/timers`, `/proc/PID/fdinfo` of timers, `/proc/PID/timens_offsets`",
+        "a process's timers as text",
+        [
+            "the kernel lists its own: those of guests are the supervisor's, and missing",
+            "CRIU, which would not restore them",
+            "ask the timers (`timer_gettime`, `timerfd_gettime`)",
+        ],
+    ),
+    real(
         "`/proc/sysvipc/*`",
         "when something was last done",
         [

@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Interface] = &[
         "`reno`",
     ),
     real(
-        "`TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_SYNCNT`, retransmission, delayed acknowledgements",
+        "`TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_SYNCNT`, `TCP_RTO_MIN_US`, `TCP_RTO_MAX_MS`, `TCP_DELACK_MAX_US`, retransmission, delayed acknowledgements",
         "timers of the kernel's TCP",
         [
             "they run inside the kernel, and most connections set some: naming each would be noise",
@@ -104,8 +104,8 @@ pub(super) const ROWS: &[Interface] = &[
     )
     .by(&["socket", "sendto", "sendmsg"]),
     real(
-        "other protocols of the kernel (SCTP, MPTCP, TIPC, SMC, RxRPC, vsock)",
-        "their timers and timeouts",
+        "other protocols of the kernel (SCTP, MPTCP, TIPC, SMC, RxRPC, vsock, Bluetooth, AX.25, PPP's `PPPIOCGIDLE`)",
+        "their timers and timeouts, and how long they were idle",
         [
             "as TCP's",
             "connections under dilation",

@@ -1,7 +1,12 @@
 //! How much of the stack the image takes, read out of its instructions.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use timeloom_calls::{Handler, calls};
 
@@ -14,10 +19,16 @@ struct Function {
 
 type Functions = BTreeMap<String, Function>;
 
+/// (The image is not where it was built, where tests are run in another machine.)
 fn objdump(arguments: &[&str]) -> String {
+    let copy = memfd_create("image", MemfdFlags::CLOEXEC).expect("there is memory");
+    let mut copy = File::from(copy);
+    copy.write_all(&super::LINKED.0).expect("it takes it");
+    let path = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
     let output = Command::new("objdump")
         .args(arguments)
-        .arg(concat!(env!("OUT_DIR"), "/image.so"))
+        .arg(path)
+        .stderr(Stdio::inherit())
         .output()
         .expect("binutils are there: the linker is of them");
     assert!(output.status.success(), "{arguments:?}");
@@ -39,7 +50,11 @@ fn table() -> BTreeMap<u64, u64> {
 }
 
 fn functions() -> Functions {
-    let text = objdump(&["-d", "--no-show-raw-insn", "-M", "intel"]);
+    let syntax: &[&str] = match cfg!(target_arch = "x86_64") {
+        true => &["-M", "intel"],
+        false => &[],
+    };
+    let text = objdump(&[&["-d", "--no-show-raw-insn"], syntax].concat());
     let header = |line: &str| -> Option<(u64, String)> {
         let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
         Some((hexadecimal(address)?, name.to_owned()))
@@ -56,9 +71,39 @@ fn functions() -> Functions {
         let Some((_, instruction)) = line.split_once(":\t") else {
             continue;
         };
-        let (what, operands) = instruction.trim().split_once(' ').unwrap_or_default();
-        let operands = operands.trim();
+        let instruction = instruction.trim();
+        let (what, operands) = instruction
+            .split_once(|c: char| c.is_whitespace())
+            .unwrap_or_default();
+        let line = Line {
+            at: &at,
+            what,
+            operands: operands.trim(),
+        };
         let function = functions.entry(at.clone()).or_default();
+        match cfg!(target_arch = "x86_64") {
+            true => line.of_x86_64(function, &names, &table),
+            false => line.of_aarch64(function),
+        }
+    }
+    functions
+}
+
+/// An instruction of the function `at`.
+struct Line<'a> {
+    at: &'a str,
+    what: &'a str,
+    operands: &'a str,
+}
+
+impl Line<'_> {
+    fn of_x86_64(
+        &self,
+        function: &mut Function,
+        names: &BTreeMap<u64, String>,
+        table: &BTreeMap<u64, u64>,
+    ) {
+        let Self { at, what, operands } = *self;
         match what {
             "push" => function.bytes += 8,
             "sub" if operands.starts_with("rsp,") => {
@@ -74,14 +119,14 @@ fn functions() -> Functions {
                     // Given to the kernel, which calls it on a frame of its own.
                     Some(name) if ENTRIES.contains(&name.as_str()) => {}
                     Some(name) => function.calls.push(name.clone()),
-                    None => assert!(!matches!(what, "call" | "jmp"), "{at}: {instruction}"),
+                    None => assert!(!matches!(what, "call" | "jmp"), "{at}: {what} {operands}"),
                 }
             }
             "call" if operands.contains('<') => {
                 let name = operands.split_once('<').map_or("", |(_, name)| name);
                 function.calls.push(name.trim_end_matches('>').to_owned());
             }
-            "call" => assert!(!function.calls.is_empty(), "{at}: {instruction}"),
+            "call" => assert!(!function.calls.is_empty(), "{at}: {what} {operands}"),
             "jmp" if operands.contains('<') && !operands.contains('+') => {
                 let (_, name) = operands.split_once('<').expect("it has one");
                 let name = name.trim_end_matches('>');
@@ -92,7 +137,35 @@ fn functions() -> Functions {
             _ => {}
         }
     }
-    functions
+
+    fn of_aarch64(&self, function: &mut Function) {
+        let Self { at, what, operands } = *self;
+        if let Some(bytes) = operands.strip_prefix("sp, sp, #") {
+            let (bytes, shift) = match bytes.split_once(", lsl #12") {
+                Some((bytes, _)) => (bytes, 12),
+                None => (bytes, 0),
+            };
+            if what == "sub" {
+                function.bytes += hexadecimal(bytes).expect("a number") << shift;
+            }
+        } else if let Some((_, bytes)) = operands.split_once("[sp, #-")
+            && let Some(bytes) = bytes.strip_suffix("]!")
+        {
+            function.bytes += bytes.parse::<u64>().expect("a number");
+        } else if matches!(what, "bl" | "b") {
+            let (_, name) = operands.split_once('<').expect("objdump says where");
+            let name = name.trim_end_matches('>');
+            if what == "bl" || (name != at && !name.contains('+')) {
+                function.calls.push(name.to_owned());
+            }
+        } else {
+            // By a register only where calls are told apart, within one function, and to a
+            // handler of the program's, which has this frame for its own.
+            let known = ["timeloom_trapped", "timeloom_intercepted"];
+            let is_known = what != "blr" && known.contains(&at);
+            assert!(!matches!(what, "blr" | "br") || is_known, "{at}: {what}");
+        }
+    }
 }
 
 /// Where the kernel enters.
@@ -104,6 +177,15 @@ const ENTRIES: [&str; 5] = [
     "timeloom_restorer",
 ];
 
+/// What a wait puts below the stack, and where a call's return address lies, if not in a
+/// register.
+const BELOW: u64 = if cfg!(target_arch = "x86_64") {
+    208
+} else {
+    16
+};
+const RETURN: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
+
 /// The most that a function takes with all that it calls.
 fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     assert!(!within.iter().any(|outer| outer == name), "{within:?}");
@@ -111,10 +193,10 @@ fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     let Some(function) = functions.get(name) else {
         panic!("{within:?}");
     };
-    // What is put where a handler's frame would be (`arch/x86_64.rs` of the image).
-    let below = if name == "timeloom_wait" { 208 } else { 0 };
+    // What is put where a handler's frame would be (`arch` of the image).
+    let below = if name == "timeloom_wait" { BELOW } else { 0 };
     let inner = function.calls.iter();
-    let inner = inner.map(|callee| 8 + deepest(functions, callee, within));
+    let inner = inner.map(|callee| RETURN + deepest(functions, callee, within));
     let most = function.bytes + below + inner.max().unwrap_or(0);
     within.pop();
     most
@@ -166,7 +248,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
     let mut seen = 0;
     let mut is_over = false;
     for callee in &outer.calls {
-        let taken = outer.bytes + 8 + deepest(&functions, callee, &mut Vec::new());
+        let taken = outer.bytes + RETURN + deepest(&functions, callee, &mut Vec::new());
         let known = last_name(callee).and_then(|name| by_name.get(name));
         seen += usize::from(known.is_some());
         // Parts of those that have become parts of the dispatch wait.

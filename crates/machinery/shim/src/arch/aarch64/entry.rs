@@ -1,0 +1,45 @@
+//! Where a trapped call arrives: in front of `timeloom_trapped`, before anything is written
+//! to the stack.
+
+use crate::stack::LEAST_ROOM;
+
+// The third argument is the interrupted context, with where the alternate stack begins, how
+// large it is, and where the interrupted code's stack pointer was. Who is not on it is
+// further above its beginning than it is large. The kernel may have put its frame below: so
+// who was on it counts too, and the room that is left may be less than none. Where there is
+// no room, the program is ended, for which the stack's top is as good as any place.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_handler, \"ax\", @progbits",
+    ".globl timeloom_handler, timeloom_no_room",
+    ".hidden timeloom_handler, timeloom_no_room",
+    ".type timeloom_handler, @function",
+    ".balign 4",
+    "timeloom_handler:",
+    ".cfi_startproc",
+    "ldr x10, [x2, #16]",
+    "ldr x11, [x2, #32]",
+    "mov x9, sp",
+    "sub x9, x9, x10",
+    "cmp x9, x11",
+    "b.lo 1f",
+    "ldr x12, [x2, #432]",
+    "sub x12, x12, x10",
+    "sub x12, x12, #1",
+    "cmp x12, x11",
+    "b.hs 2f",
+    "1:",
+    "cmp x9, #{least}",
+    "b.lt timeloom_no_room",
+    "2:",
+    "b timeloom_trapped",
+    "timeloom_no_room:",
+    "add x9, x10, x11",
+    "and x9, x9, #-16",
+    "mov sp, x9",
+    "bl timeloom_end_for_want_of_stack",
+    "brk #0",
+    ".cfi_endproc",
+    ".size timeloom_handler, . - timeloom_handler",
+    ".popsection",
+    least = const LEAST_ROOM,
+);
