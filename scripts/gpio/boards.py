@@ -45,6 +45,7 @@ class Agents:
         self.directory.mkdir(parents=True)
         key = RUN / "key"
         key.write_text("0123456789abcdef" * 4)
+        key.chmod(0o600)
         self.agents = []
         for index, board in enumerate(boards):
             name = NAMES[index]

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use crate::placed::{Described, Description, Secret, Serve, WhichTimeline, describe};
+pub use crate::placed::{
+    Described, Description, Secret, Serve, WhichTimeline, describe, read_key_file,
+};
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{

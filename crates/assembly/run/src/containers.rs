@@ -5,13 +5,15 @@
 //! is `timeloom_guest::Root`'s business.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Bind, Root, RootSpec};
 use timeloom_scenario::{Bundle, Host, Plan, Program};
+use timeloom_sys::rooted;
 
 use crate::error::RunError;
 use crate::timelines::TimelineDaemon;
@@ -121,14 +123,15 @@ impl Containers {
         })
     }
 
-    /// Where on this machine the file of a program is, for its hash.
-    pub(crate) fn file_of(&self, plan: &Plan, host: &str, program: &Program) -> Option<PathBuf> {
-        let container = self.0.get(host)?;
-        let first = Path::new(&program.run[0]);
-        let inside = program.directory.join(first);
-        let within = inside.strip_prefix("/").ok()?;
-        (is_inside(plan, host, &program.name) && program.run[0].contains('/'))
-            .then(|| container.image.root.join(within))
+    /// Where on this machine the file of a program in a container is, for its hash. None for
+    /// what is mounted: an image that leads there leads elsewhere here.
+    pub(crate) fn file_of(&self, host: &str, program: &Program) -> Option<PathBuf> {
+        let root = &self.0.get(host)?.image.root;
+        let top = File::open(root).ok()?;
+        let path = program.env.get("PATH").map_or(rooted::PATH, String::as_str);
+        let inside = rooted::program(&top, program.run[0].as_ref(), &program.directory, path)?;
+        let found = rooted::find(&top, &inside).ok()?;
+        std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()
     }
 }
 

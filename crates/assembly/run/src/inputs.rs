@@ -38,13 +38,15 @@ pub(crate) fn keep(
         // Keys and passwords belong in no results.
         let is_private = metadata.permissions().mode() & 0o004 == 0;
         let fits = bytes <= MOST_BYTES.min(left);
-        let kept = match fs::read(&path) {
-            Ok(content) if fits && !is_private => {
+        // What is not kept is not brought into memory.
+        let content = (fits && !is_private).then(|| fs::read(&path).ok());
+        let kept = match content.flatten() {
+            Some(content) => {
                 left -= bytes;
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 Some(directory.keep_input(&name, &content)?)
             }
-            _ => None,
+            None => None,
         };
         manifest.inputs.push(InputFile {
             path: without_detours(&path).display().to_string(),

@@ -1,7 +1,7 @@
 //! What a program or plant of the plan may do, and who comes in to a host.
 
 use timeloom_guest::HostRights;
-use timeloom_scenario::{CapabilityName, Host, Program, User};
+use timeloom_scenario::{CONTAINER_CAPABILITIES, CapabilityName, Host, Program, User};
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
@@ -55,7 +55,10 @@ pub(crate) fn in_container(
         groups: vec![group],
         known: None,
     };
-    let usual = || USUAL.iter().filter_map(|name| name.parse().ok()).collect();
+    let usual = || {
+        let names = CONTAINER_CAPABILITIES.iter();
+        names.filter_map(|name| name.parse().ok()).collect()
+    };
     let allowed: Vec<Capability> = match capabilities {
         Some(named) => named.iter().map(|of| of.0).collect(),
         None if user == 0 => usual(),
@@ -63,23 +66,6 @@ pub(crate) fn in_container(
     };
     Ok(Rights::new(Some(account), &allowed))
 }
-
-/// What root may do in a container, unless it is said.
-const USUAL: [&str; 13] = [
-    "audit_write",
-    "chown",
-    "dac_override",
-    "fowner",
-    "fsetid",
-    "kill",
-    "net_bind_service",
-    "net_raw",
-    "setfcap",
-    "setgid",
-    "setpcap",
-    "setuid",
-    "sys_chroot",
-];
 
 /// What the programs of a host may do, if that is the same for all.
 ///

@@ -3,15 +3,17 @@
 //! Of the configuration counts what a host of an experiment can do: the process with its
 //! arguments, variables, directory, user and capabilities, the root, and mounts of files and
 //! memory. What would make it another machine's business is refused: namespaces of others,
-//! user namespaces, hooks. Limits, system call filters and masks are named as left out
+//! user namespaces, hooks. So is what lies outside of the bundle's directory: a bundle may be
+//! a stranger's, and only the scenario says what of this machine is seen. Limits, system call
+//! filters, masks and rights by which root leaves any container are named as left out
 //! ([`Bundle::left_out`]). (OCI runtime specification 1.2, config.md and config-linux.md.)
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use timeloom_sys::account::UserName;
+use timeloom_sys::plain;
 
 use crate::plan::ContainerMount;
 use crate::words::CapabilityName;
@@ -30,7 +32,7 @@ pub struct Bundle {
     /// What it runs by itself.
     pub process: Option<BundleProcess>,
     /// What of its configuration does not count here, in words.
-    pub left_out: Vec<&'static str>,
+    pub left_out: Vec<String>,
 }
 
 /// What a bundle runs.
@@ -85,17 +87,24 @@ impl Bundle {
         let file = directory.join("config.json");
         let help = "a bundle is a directory with `config.json` and its root, as `umoci unpack` \
                     and `crun spec` make them";
-        let size = fs::metadata(&file).map(|file| file.len());
-        match size.map_err(|error| format!("{}: {error}", file.display())) {
-            Err(message) => return fault(message, help),
-            Ok(bytes) if bytes > MOST_BYTES => {
-                return fault(format!("{} has {bytes} bytes", file.display()), help);
-            }
-            Ok(_) => {}
+        let bundle = match plain::read(&file, MOST_BYTES) {
+            Ok(bytes) => Self::parse(&bytes, directory)?,
+            Err(error) => return fault(format!("{}: {error}", file.display()), help),
+        };
+        // No link of it leads out, either. What is not there is said by who looks for it.
+        let real = |path: &Path| path.canonicalize().ok();
+        let top = real(directory);
+        let leaves = |path: &Path| match (real(path), &top) {
+            (Some(path), Some(top)) => !path.starts_with(top),
+            _ => false,
+        };
+        if leaves(&bundle.root) {
+            return outside("root", &bundle.root);
         }
-        match fs::read(&file) {
-            Ok(bytes) => Self::parse(&bytes, directory),
-            Err(error) => fault(format!("{}: {error}", file.display()), help),
+        let mut sources = bundle.mounts.iter().map(|mount| &mount.source);
+        match sources.find(|source| leaves(source)) {
+            Some(source) => outside("mount", source),
+            None => Ok(bundle),
         }
     }
 
@@ -136,7 +145,7 @@ impl Bundle {
                 _ => {}
             }
         }
-        let mut bundle = Self::of_root(&directory.join(&config.root.path));
+        let mut bundle = Self::of_root(&within(directory, "root", &config.root.path)?);
         bundle.read_only = config.root.readonly;
         for mount in &config.mounts {
             bundle.mount(mount, directory)?;
@@ -147,16 +156,23 @@ impl Bundle {
             ("rlimits", !config.process.rlimits.is_empty()),
         ];
         let left_out = left_out.into_iter().filter(|(_, there)| *there);
-        bundle.left_out = left_out.map(|(name, _)| name).collect();
-        bundle.process = Some(config.process.read()?);
+        bundle.left_out = left_out.map(|(name, _)| name.to_owned()).collect();
+        let mut process = config.process.read()?;
+        let usual = |name: &CapabilityName| CONTAINER_CAPABILITIES.contains(&&*name.to_string());
+        let (granted, others) = process.capabilities.into_iter().partition(usual);
+        process.capabilities = granted;
+        let others: Vec<CapabilityName> = others;
+        let others = others.iter().map(|name| format!("capability {name}"));
+        bundle.left_out.extend(others);
+        bundle.process = Some(process);
         Ok(bundle)
     }
 
     fn mount(&mut self, mount: &Mount, directory: &Path) -> Result<(), BundleFault> {
         let target = &mount.destination;
-        if !target.is_absolute() {
+        if !is_place_inside(target) {
             let message = format!("the mount `{}` is at no absolute path", target.display());
-            return fault(message, "write one that begins with `/`");
+            return fault(message, "write one that begins with `/`, without `..`");
         }
         let is_bind = |option: &String| option == "bind" || option == "rbind";
         let kind = match mount.options.iter().any(is_bind) {
@@ -165,7 +181,7 @@ impl Bundle {
         };
         match (kind, &mount.source) {
             ("bind", Some(source)) => self.mounts.push(ContainerMount {
-                source: directory.join(source),
+                source: within(directory, "mount", source)?,
                 target: target.clone(),
                 writable: !mount.options.iter().any(|option| option == "ro"),
             }),
@@ -181,6 +197,50 @@ impl Bundle {
         Ok(())
     }
 }
+
+/// Whether something can be mounted at this path of a container.
+pub(crate) fn is_place_inside(target: &Path) -> bool {
+    let mut parts = target.components();
+    let begins = parts.next() == Some(Component::RootDir);
+    let is_name = |part| matches!(part, Component::Normal(_));
+    begins && parts.clone().next().is_some() && parts.all(is_name)
+}
+
+/// Where a path of the configuration is, if that is in the bundle.
+fn within(directory: &Path, what: &str, path: &Path) -> Result<PathBuf, BundleFault> {
+    let whole = directory.join(path);
+    let inside = whole.strip_prefix(directory).ok();
+    let is_inside = |rest: &Path| !rest.components().any(|part| part == Component::ParentDir);
+    match inside.is_some_and(is_inside) {
+        true => Ok(whole),
+        false => outside(what, path),
+    }
+}
+
+fn outside<T>(what: &str, path: &Path) -> Result<T, BundleFault> {
+    let message = format!("the {what} `{}` lies outside of the bundle", path.display());
+    let help = "move it into the bundle's directory; what else of this machine programs are to \
+                see, name by `mounts` in the scenario";
+    fault(message, help)
+}
+
+/// What root may do in a container, unless the scenario says more: what container runtimes
+/// give, without the right to make devices.
+pub const CONTAINER_CAPABILITIES: [&str; 13] = [
+    "audit_write",
+    "chown",
+    "dac_override",
+    "fowner",
+    "fsetid",
+    "kill",
+    "net_bind_service",
+    "net_raw",
+    "setfcap",
+    "setgid",
+    "setpcap",
+    "setuid",
+    "sys_chroot",
+];
 
 #[derive(Deserialize)]
 struct Config {
@@ -303,6 +363,8 @@ const MOST_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     /// What `crun spec` writes, shortened.
@@ -314,7 +376,7 @@ mod tests {
         "args": ["sh", "-c", "true"],
         "env": ["PATH=/bin", "TERM=xterm=1"],
         "cwd": "/srv",
-        "capabilities": { "effective": ["CAP_KILL"], "bounding": ["CAP_KILL", "CAP_CHOWN"] },
+        "capabilities": { "effective": ["CAP_KILL", "CAP_SYS_ADMIN"], "bounding": ["CAP_KILL", "CAP_CHOWN"] },
         "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024 }],
         "noNewPrivileges": true
       },
@@ -326,7 +388,7 @@ mod tests {
         { "destination": "/dev/shm", "type": "tmpfs", "source": "shm" },
         { "destination": "/cache", "type": "tmpfs", "source": "tmpfs" },
         { "destination": "/data", "type": "none", "source": "in", "options": ["rbind", "ro"] },
-        { "destination": "/out", "type": "bind", "source": "/srv/out" }
+        { "destination": "/out", "type": "bind", "source": "/lab/out" }
       ],
       "linux": {
         "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
@@ -352,10 +414,11 @@ mod tests {
             mounts,
             [
                 (Some("/lab/in"), Some("/data"), false),
-                (Some("/srv/out"), Some("/out"), true)
+                (Some("/lab/out"), Some("/out"), true)
             ]
         );
-        assert_eq!(bundle.left_out, ["resources", "rlimits"]);
+        let left_out = ["resources", "rlimits", "capability sys_admin"];
+        assert_eq!(bundle.left_out, left_out);
         let process = bundle.process.expect("it runs something");
         assert_eq!(process.args, ["sh", "-c", "true"]);
         assert_eq!(process.env["TERM"], "xterm=1");
@@ -394,15 +457,17 @@ mod tests {
                 "runs nothing",
             ),
             (r#""cwd": "/srv""#, r#""cwd": "srv""#, "no absolute path"),
-            (
-                "CAP_KILL\"], \"b",
-                "CAP_FLY\"], \"b",
-                "no capability `CAP_FLY`",
-            ),
+            ("CAP_SYS_ADMIN", "CAP_FLY", "no capability `CAP_FLY`"),
             ("TERM=xterm=1", "TERM", "`TERM` is no variable"),
             (r#""type": "none""#, r#""type": "ext4""#, ""),
             (r#""type": "proc""#, r#""type": "ext4""#, "of type `ext4`"),
             (r#""/cache""#, r#""cache""#, "no absolute path"),
+            (r#""/cache""#, r#""/cache/../etc""#, "no absolute path"),
+            (r#""/cache""#, r#""/""#, "no absolute path"),
+            (r#""rootfs""#, r#""/""#, "`/` lies outside"),
+            (r#""rootfs""#, r#""../rootfs""#, "lies outside"),
+            (r#""in""#, r#""/etc""#, "`/etc` lies outside"),
+            (r#""in""#, r#""in/../../etc""#, "lies outside"),
             (r#""root""#, r#""boot""#, "missing field `root`"),
         ] {
             assert!(USUAL.contains(part), "{part}");
@@ -416,5 +481,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_link_of_a_bundle_leads_out_of_it_and_its_configuration_is_a_plain_file() {
+        let place = tempfile::tempdir().expect("there is room");
+        let (bundle, outside) = (place.path().join("bundle"), place.path().join("outside"));
+        for folder in [
+            &bundle,
+            &outside,
+            &bundle.join("in"),
+            &bundle.join("rootfs"),
+        ] {
+            std::fs::create_dir(folder).expect("there is room");
+        }
+        let config = bundle.join("config.json");
+        std::fs::write(&config, USUAL.replace("/lab/out", "in")).expect("there is room");
+        Bundle::read(&bundle).expect("it is one");
+        for name in ["in", "rootfs"] {
+            let folder = bundle.join(name);
+            std::fs::remove_dir(&folder).expect("it is ours");
+            symlink(&outside, &folder).expect("there is room");
+            let fault = Bundle::read(&bundle).expect_err("it leads out");
+            assert!(fault.message.contains("lies outside"), "{fault:?}");
+            std::fs::remove_file(&folder).expect("it is ours");
+            // In it a link may lead anywhere, and nowhere.
+            std::fs::create_dir(&folder).expect("there is room");
+            symlink("/", folder.join("top")).expect("there is room");
+            Bundle::read(&bundle).expect("it is one again");
+        }
+        std::fs::remove_file(&config).expect("it is ours");
+        symlink("/dev/zero", &config).expect("there is room");
+        let fault = Bundle::read(&bundle).expect_err("it never ends");
+        assert!(fault.message.contains("no plain file"), "{fault:?}");
     }
 }

@@ -1,12 +1,11 @@
 //! A core whose cycles are counted, from its table to the model's options.
 
-use std::fs::File;
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use timeloom_clock::counter::{CycleOptions, FrequencySource, FrequencyTrace, Governor, Policy};
 use timeloom_publish::MachineFrequency;
+use timeloom_sys::plain;
 use timeloom_time::Duration;
 
 use crate::plan::{Cycles, GovernorPolicy};
@@ -117,14 +116,7 @@ fn trace(file: &Path, switch: Duration) -> Result<FrequencyTrace, CyclesFault> {
         let message = format!("cannot read {}: {error}", file.display());
         wrong(message, "name a file relative to the scenario file")
     };
-    // One that never ends is read no further than to see that it is too long.
-    let most = FrequencyTrace::MOST_BYTES as u64 + 1;
-    let mut text = String::new();
-    let opened = File::open(file).map_err(cannot)?;
-    opened
-        .take(most)
-        .read_to_string(&mut text)
-        .map_err(cannot)?;
+    let text = plain::read_text(file, FrequencyTrace::MOST_BYTES as u64).map_err(cannot)?;
     let trace: FrequencyTrace =
         text.parse()
             .map_err(|error: timeloom_clock::counter::FrequencyTraceError| {
@@ -208,7 +200,7 @@ mod tests {
                 .options()
                 .expect_err("endless")
                 .message
-                .contains("longer than 16 MiB")
+                .contains("no plain file")
         );
         let missing = Cycles {
             trace: Some(file),

@@ -42,6 +42,9 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// A longer file is refused. Thousands of hosts take some megabytes.
+    pub(crate) const MOST_BYTES: u64 = 64 << 20;
+
     pub(crate) fn file(name: &str, text: &str, directory: Option<PathBuf>) -> Self {
         Self {
             name: name.to_owned(),

@@ -3,6 +3,8 @@
 //! It works on trees, before any value is read, so that what two files say together is
 //! checked as if one had said it, and each mistake is shown in the file that made it.
 
+use timeloom_sys::plain;
+
 use crate::error::{Report, Source};
 use crate::tree::{self, Node, Value, label};
 
@@ -66,7 +68,7 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
         return Err((message.to_owned(), None));
     };
     let path = beside.join(name);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = plain::read_text(&path, Source::MOST_BYTES).map_err(|error| {
         let help = "it is looked for from the directory of the file that extends it";
         (format!("`{name}` cannot be read: {error}"), Some(help))
     })?;

@@ -48,7 +48,7 @@ use std::path::Path;
 
 pub use assertion::{Assertion, Measure, Outcome, Relation, Seen};
 pub use background::Background;
-pub use bundle::{Bundle, BundleFault, BundleProcess};
+pub use bundle::{Bundle, BundleFault, BundleProcess, CONTAINER_CAPABILITIES};
 pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
 pub use plan::{
@@ -72,6 +72,8 @@ pub use words::{
     BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
     SignalName, Size, User,
 };
+
+use timeloom_sys::plain;
 
 use error::{Report, Source};
 use read::Context;
@@ -131,8 +133,9 @@ fn read_file(
     ask: Option<&mut AskPlant<'_>>,
 ) -> Result<Plan, ScenarioErrors> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| ScenarioErrors::unreadable(&name, &error))?;
+    // Its user names it, so that it may be what another program writes.
+    let text = plain::read_any_text(path, Source::MOST_BYTES)
+        .map_err(|error| ScenarioErrors::unreadable(&name, &error))?;
     let directory = std::path::absolute(path)
         .ok()
         .and_then(|file| file.parent().map(Path::to_path_buf));

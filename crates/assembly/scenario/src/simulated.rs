@@ -11,6 +11,7 @@ use timeloom_net::topology::{self, Campus};
 use timeloom_net::{
     BuildError, Impairment, LinkConfig, NetworkBuilder, Node, PortId, QueueConfig, RedConfig, World,
 };
+use timeloom_sys::plain;
 use timeloom_time::Duration;
 
 use crate::background::{self, Background};
@@ -58,6 +59,9 @@ impl Plan {
         Some(Maker::new(self, network).make())
     }
 }
+
+/// A longer file of a graph is refused: a million nodes take less.
+const MOST_GRAPH_BYTES: u64 = 256 << 20;
 
 struct Maker<'a> {
     plan: &'a Plan,
@@ -280,7 +284,7 @@ impl<'a> Maker<'a> {
                 return Err(wrong(message, "name a file that ends in .gml or .graphml"));
             }
         };
-        let text = std::fs::read_to_string(file).map_err(|error| {
+        let text = plain::read_text(file, MOST_GRAPH_BYTES).map_err(|error| {
             let message = format!("cannot read {}: {error}", file.display());
             wrong(message, "name a file relative to the scenario file")
         })?;

@@ -3,7 +3,9 @@
 
 mod messages;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -269,11 +271,13 @@ struct Testbed {
 impl Testbed {
     fn start(directory: &Path) -> Self {
         let name = format!("capi-hold-{}", std::process::id());
-        std::fs::write(directory.join("key"), "0123456789abcdef".repeat(4)).unwrap();
+        let key = directory.join("key");
+        std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         let agent = Command::new(timeloom_testing::built("timeloom"))
             .args(["agent", "--timeline", "machine", "--listen", "127.0.0.1:0"])
             .args(["--host", &name, "--key-file"])
-            .arg(directory.join("key"))
+            .arg(key)
             .args(["--", "sleep", "86400"])
             .spawn()
             .unwrap();

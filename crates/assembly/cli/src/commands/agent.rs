@@ -16,7 +16,7 @@ use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
 use timeloom_run::agent::{
     AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
     MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
-    SystemTimeline, WhichTimeline, json_lines, prove, settings,
+    SystemTimeline, WhichTimeline, json_lines, prove, read_key_file, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -47,7 +47,7 @@ mod wire;
     after_help = "Example: timeloom agent --host a --listen 10.0.0.1:5500 --peer b=10.0.0.2:5500 \
                   --key-file run.key -- ./controller\n         \
                   timeloom agent --serve --listen 10.0.0.1:5500 --key-file run.key\n         \
-                  (a key: `openssl rand -hex 32 > run.key`)"
+                  (a key: `(umask 077; openssl rand -hex 32 > run.key)`)"
 )]
 pub(crate) struct Agent {
     /// Wait for runs, one after the other, until Ctrl-C
@@ -289,9 +289,8 @@ impl Agent {
         let file = self.key_file.as_ref().ok_or_else(|| {
             Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
         })?;
-        let text = std::fs::read_to_string(file);
+        let text = read_key_file(file).map_err(Failure::usage)?;
         let file = file.display();
-        let text = text.map_err(|error| Failure::usage(format!("{file}: {error}")))?;
         read(&text).ok_or_else(|| {
             Failure::usage(format!(
                 "{file}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`"

@@ -270,7 +270,7 @@ fn agents_speak_to_all_at_once() {
 fn what_cannot_join_machines_is_said() {
     let scratch = crate::support::Scratch::new("no-line");
     let key = scratch.text("key");
-    fs::write(&key, "0123456789abcdef".repeat(4)).expect("a key file");
+    scratch.write_key("key", &"0123456789abcdef".repeat(4));
     let network = ["--listen", "127.0.0.1:0", "--key-file", &key];
     for (more, says) in [
         (

@@ -87,7 +87,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     const PAUSES: usize = 12;
     need_root();
     let scratch = Scratch::new("bad-line");
-    std::fs::write(scratch.path("key"), "0123456789abcdef".repeat(4)).expect("a key file");
+    scratch.write_key("key", &"0123456789abcdef".repeat(4));
     let free = || {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.local_addr().expect("its address")

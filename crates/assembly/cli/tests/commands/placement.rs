@@ -390,7 +390,7 @@ fn who_has_another_key_is_turned_away() {
     let agents = machines.serving(1);
     let scenario = machines.scenario("");
     let text = fs::read_to_string(&scenario).expect("the scenario");
-    fs::write(machines.scratch.path("other"), "f".repeat(64)).expect("a key");
+    machines.scratch.write_key("other", &"f".repeat(64));
     let text = text.replace(
         &machines.scratch.text("key"),
         &machines.scratch.text("other"),

@@ -14,11 +14,7 @@ fn image(lab: &Lab) -> PathBuf {
     let root = lab.path().join("image");
     let bin = root.join("bin");
     fs::create_dir_all(&bin).expect("there is room");
-    let paths = std::env::var_os("PATH").expect("there is one");
-    let busybox = std::env::split_paths(&paths).map(|path| path.join("busybox"));
-    let busybox = busybox.into_iter().find(|file| file.is_file());
-    let busybox = busybox.expect("Debian's package busybox-static");
-    fs::copy(busybox, bin.join("busybox")).expect("there is room");
+    fs::copy(busybox(), bin.join("busybox")).expect("there is room");
     for command in [
         "sh", "cat", "date", "sleep", "ls", "id", "hostname", "ping", "grep", "wc", "touch",
         "mount",
@@ -29,6 +25,14 @@ fn image(lab: &Lab) -> PathBuf {
     let open = fs::Permissions::from_mode(0o755);
     fs::set_permissions(lab.path(), open).expect("it is ours");
     root
+}
+
+/// The machine's: one file, which needs no other.
+fn busybox() -> PathBuf {
+    let paths = std::env::var_os("PATH").expect("there is one");
+    let files = std::env::split_paths(&paths).map(|path| path.join("busybox"));
+    let found = files.into_iter().find(|file| file.is_file());
+    found.expect("Debian's package busybox-static")
 }
 
 /// What a program said, without stamps.
@@ -163,11 +167,17 @@ ready_timeout = "100 s"
 source = "out"
 target = "/out"
 writable = true
-[[system.hosts.a.container.mounts]]
-source = "TIMELOOM"
-target = "/opt/timeloom"
 "#;
-    let timeline = timeline.replace("TIMELOOM", env!("CARGO_BIN_EXE_timeloom"));
+    let mut timeline = timeline.to_owned();
+    let mounts = [(env!("CARGO_BIN_EXE_timeloom"), "/opt/timeloom")];
+    let libraries = ["/usr", "/lib", "/lib64"].map(|machine| (machine, machine));
+    for (source, target) in mounts.into_iter().chain(libraries) {
+        write!(
+            timeline,
+            "[[system.hosts.a.container.mounts]]\nsource = {source:?}\ntarget = {target:?}\n"
+        )
+        .expect("a String");
+    }
     let beside = ["cat", "/out/kept", "/proc/self/comm"];
     let scenario = Scenario::lasting("300 s").program(
         'a',
@@ -183,18 +193,11 @@ target = "/opt/timeloom"
     );
     let lab = Lab::with_text(&text);
     let root = image(&lab);
-    let mut mounts = String::new();
-    for machine in ["/usr", "/lib", "/lib64"] {
-        write!(
-            mounts,
-            r#", {{"destination": "{machine}", "source": "{machine}", "options": ["rbind", "ro"]}}"#
-        )
-        .expect("a String");
-    }
     symlink("/opt/timeloom", root.join("bin/timeloom")).expect("there is room");
     let bundle = lab.path().join("bundle");
     fs::create_dir_all(&bundle).expect("there is room");
     fs::create_dir_all(root.join("srv")).expect("there is room");
+    fs::rename(&root, bundle.join("rootfs")).expect("it is ours");
     fs::create_dir_all(lab.path().join("out")).expect("there is room");
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(lab.path().join("out"), open).expect("it is ours");
@@ -202,8 +205,8 @@ target = "/opt/timeloom"
         r#"{{"ociVersion": "1.0.0",
             "process": {{"user": {{"uid": 65534, "gid": 65534}}, "args": ["sh", "-c", {pry:?}],
                          "env": ["PATH=/bin", "GREETING=hello"], "cwd": "/srv"}},
-            "root": {{"path": "../image", "readonly": true}},
-            "mounts": [{{"destination": "/proc", "type": "proc"}}{mounts}],
+            "root": {{"path": "rootfs", "readonly": true}},
+            "mounts": [{{"destination": "/proc", "type": "proc"}}],
             "linux": {{"namespaces": [{{"type": "network"}}], "seccomp": {{}}}}}}"#
     );
     fs::write(bundle.join("config.json"), config).expect("there is room");
@@ -234,6 +237,76 @@ target = "/opt/timeloom"
     let modes = run.manifest().degraded_modes;
     let named = |mode: &String| mode == "Of the bundle of host a these do not count: seccomp.";
     assert!(modes.iter().any(named), "{modes:?}");
+}
+
+/// Until it executes a program a child of ours has our descriptors, of directories too. A
+/// link of an image that leads through them leads nowhere, be it the directory in which a
+/// program starts or the interpreter of a script.
+#[test]
+fn no_link_of_an_image_leads_to_the_machine_by_a_descriptor_of_ours() {
+    for number in 3..6 {
+        for (cwd, start, refused) in [
+            ("/srv", "sh", "entering the working directory of `sh`"),
+            ("/", "/bin/script", "cannot run `/bin/script`"),
+        ] {
+            let text = Scenario::lasting("1 s").to_toml().replacen(
+                "[system.hosts.b]",
+                "[system.hosts.a.container]\nbundle = \"bundle\"\nessential = false\n\
+                 [system.hosts.b]",
+                1,
+            );
+            let lab = Lab::with_text(&text);
+            let (image, bundle) = (image(&lab), lab.path().join("bundle"));
+            let through = format!("/proc/self/fd/{number}");
+            symlink(&through, image.join("srv")).expect("there is room");
+            let up = "../".repeat(12);
+            let script = format!("#!{through}/{up}{} sh\ntrue\n", busybox().display());
+            let file = image.join("bin/script");
+            fs::write(&file, script).expect("there is room");
+            let executable = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&file, executable).expect("it is ours");
+            fs::create_dir_all(&bundle).expect("there is room");
+            fs::rename(image, bundle.join("rootfs")).expect("it is ours");
+            let config = format!(
+                r#"{{"root": {{"path": "rootfs"}},
+                     "process": {{"args": ["{start}"], "cwd": "{cwd}"}}}}"#
+            );
+            fs::write(bundle.join("config.json"), config).expect("there is room");
+            let run = lab.run(&[]);
+            let said = format!("{}{}", run.stdout, run.stderr);
+            assert_ne!(run.code, 0, "{cwd} {start} {number}: {said}");
+            assert!(said.contains(refused), "{cwd} {start} {number}: {said}");
+            lab.assert_nothing_left();
+        }
+    }
+}
+
+/// What is mounted below a directory of the machine comes along, and is no more to be
+/// written to than that.
+#[test]
+fn all_that_is_mounted_below_a_mount_is_as_it_is() {
+    let look = ["sh", "-c", "grep ' /m' /proc/self/mounts; echo looked"];
+    let mount = "[[system.hosts.a.container.mounts]]\nsource = \"/sys\"\ntarget = \"/m\"\n";
+    let text = Scenario::lasting("1 s").program('a', "look", &look, "essential = false");
+    let text = text.to_toml().replacen(
+        "[system.hosts.b]",
+        &format!("[system.hosts.a.container]\nroot = \"image\"\n{mount}[system.hosts.b]"),
+        1,
+    );
+    let lab = Lab::with_text(&text);
+    image(&lab);
+    lab.run(&["time.mode=skip"]).succeeded();
+    lab.assert_nothing_left();
+    let said = lines(&lab, "look");
+    after(&said, "looked");
+    let mounts: Vec<_> = said.iter().filter(|line| line.contains(" /m")).collect();
+    assert!(mounts.len() > 1, "cgroups are mounted below: {said:#?}");
+    for mount in mounts {
+        let options = mount.split(' ').nth(3).expect("a line of mounts");
+        for option in ["ro", "nosuid", "nodev"] {
+            assert!(options.split(',').any(|it| it == option), "{mount}");
+        }
+    }
 }
 
 /// Who comes in from outside comes into the container.
@@ -269,7 +342,7 @@ fn a_command_comes_in_to_the_container() {
 /// What cannot be a host is said before anything starts, with what to do.
 #[test]
 fn a_container_that_cannot_be_is_a_mistake_of_the_file() {
-    let config = r#"{"root": {"path": "../image"}, "process": {"args": ["ARGUMENT"]},
+    let config = r#"{"root": {"path": "rootfs"}, "process": {"args": ["ARGUMENT"]},
                      "linux": {"namespaces": [{"type": "network"NETWORK}]}}"#;
     for (set, [argument, network], message, help) in [
         (
@@ -308,8 +381,11 @@ fn a_container_that_cannot_be_is_a_mistake_of_the_file() {
             _ => ["sh", "-c"],
         };
         let lab = Lab::new(&Scenario::lasting("1 s").program('a', "one", &run, ""));
-        image(&lab);
+        let image = image(&lab);
         fs::create_dir_all(lab.path().join("bundle")).expect("there is room");
+        if set.starts_with("bundle=bundle") {
+            fs::rename(image, lab.path().join("bundle/rootfs")).expect("it is ours");
+        }
         let config = config
             .replace("ARGUMENT", argument)
             .replace("NETWORK", network);

@@ -11,7 +11,7 @@ use timeloom_scenario::{Compute, Mode, Plan, Proc};
 use timeloom_time::{Instant, Virtual};
 
 use super::{Options, Run};
-use crate::containers::Containers;
+use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
 use crate::outputs::Logs;
@@ -54,9 +54,13 @@ impl<'a> Run<'a> {
             .chain(plan.programs())
             .chain(containers.programs());
         for (host, program) in all {
-            let inside = containers.file_of(plan, host, program);
-            let file = inside.unwrap_or_else(|| program_file(&program.directory, &program.run[0]));
-            manifest.add_program(&inputs::without_detours(&file));
+            let file = match is_inside(plan, host, &program.name) {
+                true => containers.file_of(host, program),
+                false => Some(program_file(&program.directory, &program.run[0])),
+            };
+            if let Some(file) = file {
+                manifest.add_program(&inputs::without_detours(&file));
+            }
         }
         if together.is_none() {
             // Else they are kept where they come from.

@@ -20,7 +20,7 @@ use super::channel::{Receiver, Sender, Side, greet};
 use super::merge::merge;
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
 use super::parcel::{pack, receive, send};
-use super::secret::{Secret, draw};
+use super::secret::{Secret, draw, read_key_file};
 use super::serve::{TABLES, WhichTimeline};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
@@ -93,8 +93,7 @@ impl<'a> Conductor<'a> {
     fn gather(plan: &'a Plan) -> Result<Self, String> {
         let file = plan.placement.key_file.as_deref();
         let file = file.ok_or("agents need a key")?;
-        let text =
-            fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let text = read_key_file(file)?;
         let secret = Secret::from_hex(&text).ok_or_else(|| {
             format!(
                 "{}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`",

@@ -24,6 +24,6 @@ mod together;
 
 pub(crate) use conduct::conduct;
 pub use describe::{Described, Description, describe};
-pub use secret::Secret;
+pub use secret::{Secret, read_key_file};
 pub use serve::{Serve, WhichTimeline};
 pub(crate) use together::{Together, tell};

@@ -7,7 +7,7 @@ use timeloom_sys::account::UserName;
 use timeloom_sys::rooted;
 
 use super::{Rules, at};
-use crate::bundle::Bundle;
+use crate::bundle::{self, Bundle};
 use crate::plan::{ContainerSpec, Program};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -34,9 +34,13 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         }
         for (index, mount) in container.mounts.iter().enumerate() {
             let path = at(&path, ["mounts", &index.to_string(), "target"]);
-            if !mount.target.is_absolute() && rules.was_read(&as_text(&path)) {
+            if !bundle::is_place_inside(&mount.target) && rules.was_read(&as_text(&path)) {
                 let message = format!("`{}` is no absolute path", mount.target.display());
-                rules.broken(&path, message, "write where it is in the container");
+                rules.broken(
+                    &path,
+                    message,
+                    "write where it is in the container, without `..`",
+                );
             }
         }
         for (index, program) in described.programs.iter().enumerate() {

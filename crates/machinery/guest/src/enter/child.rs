@@ -95,11 +95,6 @@ pub(super) unsafe fn child(
                 .time_files
                 .store(error.raw_os_error(), Ordering::SeqCst);
         }
-        if let Some(directory) = &prepared.directory
-            && libc::chdir(directory.as_ptr()) != 0
-        {
-            fail(STEP_DIRECTORY);
-        }
         if let Output::Streams {
             streams,
             is_terminal,
@@ -148,10 +143,23 @@ pub(super) unsafe fn child(
             {
                 libc::fchown(input.as_raw_fd(), account.user, account.group);
             }
-            if let Err(error) = rights.take() {
-                *libc::__errno_location() = error.raw_os_error();
-                fail(STEP_RIGHTS);
-            }
+        }
+        // A link of an image, or of a script's interpreter, could lead through one of these
+        // to the machine's files: `/proc/self/fd/3`. The kernel closes them only when it has
+        // found what it executes.
+        if spec.root.is_some() && !close_all_but_streams_and(socket) {
+            fail(STEP_ROOT);
+        }
+        if let Some(directory) = &prepared.directory
+            && libc::chdir(directory.as_ptr()) != 0
+        {
+            fail(STEP_DIRECTORY);
+        }
+        if let Some(rights) = &spec.rights
+            && let Err(error) = rights.take()
+        {
+            *libc::__errno_location() = error.raw_os_error();
+            fail(STEP_RIGHTS);
         }
         // Kept by whatever this process starts or becomes: threads, children and
         // programs executed.
@@ -173,6 +181,19 @@ pub(super) unsafe fn child(
         );
         fail(STEP_EXEC)
     }
+}
+
+/// Whether no descriptor is open but 0, 1, 2 and this one.
+///
+/// # Safety
+/// In the forked child only: its parent's descriptors are others.
+unsafe fn close_all_but_streams_and(kept: RawFd) -> bool {
+    let kept = kept as libc::c_uint;
+    let close = |from: libc::c_uint, to: libc::c_uint| {
+        // SAFETY: what is closed is this process's alone, and nothing here uses it again.
+        from > to || unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) } == 0
+    };
+    close(3, kept - 1) && close(kept + 1, libc::c_uint::MAX)
 }
 
 /// No handler of ours is left, and no signal blocked: a handler would run in the memory

@@ -95,6 +95,11 @@ impl Root {
             c"/proc/sysrq-trigger",
             c"/proc/irq",
             c"/proc/bus",
+            c"/proc/fs",
+            c"/proc/acpi",
+            c"/proc/asound",
+            c"/proc/scsi",
+            c"/proc/dynamic_debug",
         ] {
             let flags = HARMLESS | MountFlags::BIND | MountFlags::RDONLY;
             let bound = mount_bind(shown, shown).and_then(|()| mount_remount(shown, flags, c""));

@@ -1,6 +1,5 @@
 //! Machines for tests: network namespaces that reach each other, on one kernel.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -77,7 +76,7 @@ impl Machines {
             machines.ip(index, "link set lo up");
         }
         let key = "0123456789abcdef".repeat(4);
-        fs::write(machines.scratch.path("key"), key).expect("a key file");
+        machines.scratch.write_key("key", &key);
         machines
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod machines;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -59,6 +60,14 @@ impl Scratch {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// A file that only its owner may read: others are refused.
+    pub(crate) fn write_key(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a key file");
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).expect("it is ours");
     }
 
     /// The path of `name` as an argument.

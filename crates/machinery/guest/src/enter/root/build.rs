@@ -175,9 +175,32 @@ fn bind_in(top: &OwnedFd, bind: &Bind) -> Result<(), Trouble> {
     drop(held);
     // Found anew: what was held lies under the mount now.
     let (at, _held) = inside(top, &bind.target, kind)?;
-    let mut flags = NO_SURPRISES | MountFlags::BIND;
-    flags.set(MountFlags::RDONLY, !bind.writable);
-    mount_remount(at.as_c_str(), flags, c"").map_err(during(doing()))
+    restrict_all(&at, !bind.writable).map_err(during(doing()))
+}
+
+/// Takes surprises from a mount and from all that are mounted below it.
+fn restrict_all(at: &CStr, read_only: bool) -> io::Result<()> {
+    // SAFETY: a structure of numbers.
+    let mut change: libc::mount_attr = unsafe { std::mem::zeroed() };
+    change.attr_set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    if read_only {
+        change.attr_set |= libc::MOUNT_ATTR_RDONLY;
+    }
+    // SAFETY: a text, and a structure with its size, both alive.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            at.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const change,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// What something is mounted on.

@@ -1,0 +1,84 @@
+//! Files that are named by what somebody else wrote. One that is no plain file could keep its
+//! reader waiting, or never end.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, open};
+
+/// What is in a plain file of at most so many bytes.
+///
+/// # Errors
+/// The kernel's; for what is no plain file, and for one that is longer.
+pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    // A pipe that nobody writes to would keep us waiting here.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    // Looked at when it is open: its name may be another's by now.
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    at_most(file, most_bytes)
+}
+
+/// The text in a plain file of at most so many bytes.
+///
+/// # Errors
+/// As [`read`]; for what is no UTF-8.
+pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
+    text(read(path, most_bytes)?)
+}
+
+/// The text in a file of any kind, of at most so many bytes: one that its reader's user names,
+/// which may be what another program writes.
+///
+/// # Errors
+/// The kernel's; for a longer one; for what is no UTF-8.
+pub fn read_any_text(path: &Path, most_bytes: u64) -> io::Result<String> {
+    text(at_most(File::open(path)?, most_bytes)?)
+}
+
+fn at_most(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        let message = format!("it has more than {most_bytes} bytes");
+        return Err(io::Error::other(message));
+    }
+    Ok(bytes)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_a_plain_file_of_the_length_is_read_and_nothing_keeps_us_waiting() {
+        let place = tempfile::tempdir().expect("there is room");
+        let file = place.path().join("file");
+        std::fs::write(&file, "words").expect("there is room");
+        assert_eq!(read_text(&file, 5).expect("it is one"), "words");
+        assert_eq!(read_any_text(&file, 5).expect("it is one"), "words");
+        let long = read(&file, 4).expect_err("it is longer").to_string();
+        assert_eq!(long, "it has more than 4 bytes");
+
+        let pipe = place.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("there is room");
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).expect("there is room");
+        for other in [&pipe, &link, &place.path().to_owned()] {
+            let refused = read(other, 5).expect_err("it is none").to_string();
+            assert_eq!(refused, "it is no plain file", "{}", other.display());
+        }
+        let endless = read_any_text(&link, 5).expect_err("it never ends");
+        assert_eq!(endless.to_string(), "it has more than 5 bytes");
+    }
+}
