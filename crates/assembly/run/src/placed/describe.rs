@@ -3,7 +3,6 @@
 //! An agent answers whoever has its key, also while it runs something. It lets its own
 //! `timeloom doctor` try the machine, and says how well the clock is known that it shares.
 
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -17,7 +16,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::channel::{Side, greet};
 use super::message::{FromAgent, ToAgent};
-use super::secret::Secret;
+use super::secret::{Secret, read_key_file};
 use super::serve::{Serve, WhichTimeline};
 
 /// What an agent says of itself.
@@ -58,7 +57,7 @@ pub fn describe(plan: &Plan) -> Result<Vec<Described>, String> {
         return Err("its [placement] names no agents".to_owned());
     }
     let file = placement.key_file.as_deref().ok_or("agents need a key")?;
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = read_key_file(file)?;
     let secret = Secret::from_hex(&text)
         .ok_or_else(|| format!("{}: a key is 64 hexadecimal digits", file.display()))?;
     Ok(thread::scope(|scope| {
