@@ -2,15 +2,15 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use timeloom_messages::{Channel, ChannelError, Counts, Envelope, Message, Place, Seal};
+use timeloom_testing::{PATIENCE, eventually};
 use timeloom_time::Instant;
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 use timeloom_timeline_client::{Directory, Order, Status, Timeline, TimelineId};
 
-const PATIENCE: StdDuration = StdDuration::from_secs(120);
 const KEY: &[u8] = b"a key of sixteen bytes or more";
 
 struct World {
@@ -33,7 +33,7 @@ impl World {
         let daemon = serve(&config).expect("a daemon");
         let place = Directory::new(directory.path());
         let timeline = Arc::new(Timeline::open_in(&place, "cell").expect("its timeline"));
-        wait_until("it is in step", || {
+        eventually("it is in step", || {
             timeline.read().unwrap().status() == Status::Ok
         });
         Self {
@@ -54,14 +54,6 @@ fn place(peers: &[SocketAddr]) -> Place {
     Place {
         listen: "127.0.0.1:0".parse().expect("an address"),
         peers: peers.to_vec(),
-    }
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = StdInstant::now() + PATIENCE;
-    while !holds() {
-        assert!(StdInstant::now() < deadline, "never: {what}");
-        std::thread::sleep(StdDuration::from_millis(5));
     }
 }
 
@@ -143,7 +135,7 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     let length = tap.recv(&mut datagram).unwrap();
     let second = datagram[..length].to_vec();
 
-    let unproved = |wanted| wait_until("refused", || there.counts().unproved == wanted);
+    let unproved = |wanted| eventually("refused", || there.counts().unproved == wanted);
     tap.send_to(&first, to).unwrap();
     assert_eq!(next(&got).0.payload, b"first");
     tap.send_to(&first, to).unwrap();
@@ -186,7 +178,7 @@ fn who_begins_anew_does_not_take_what_was_said_before() {
     let there = world.channel(&[], Some(KEY));
     let got = heard(&there, "move", false);
     tap.send_to(&recorded, there.local_address()).unwrap();
-    wait_until("refused", || there.counts().unproved == 1);
+    eventually("refused", || there.counts().unproved == 1);
     // A sender who was there before is heard, from now on.
     here.publish("move", b"since", None).unwrap();
     let length = tap.recv(&mut datagram).unwrap();
@@ -222,12 +214,12 @@ fn what_is_no_message_of_ours_is_counted_and_dropped() {
     let other = [&b"TLMD\x01\0\0\x08run/move"[..], &other.to_bytes()].concat();
     for (wanted, bytes) in (1..).zip([&b""[..], b"rubbish", &other]) {
         stranger.send_to(bytes, to).unwrap();
-        wait_until("dropped", || there.counts().dropped == wanted);
+        eventually("dropped", || there.counts().dropped == wanted);
     }
     let place = place(&[to]);
     let elsewhere = Channel::open(Arc::clone(&world.timeline), "other", &place, None).unwrap();
     elsewhere.publish("move", b"another run's", None).unwrap();
-    wait_until("dropped", || there.counts().dropped == 4);
+    eventually("dropped", || there.counts().dropped == 4);
     let here = world.channel(&[to], None);
     here.publish("move", b"ours", None).unwrap();
     assert_eq!(next(&got).0.payload, b"ours", "and nothing else has come");

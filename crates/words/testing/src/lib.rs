@@ -10,8 +10,10 @@ mod built;
 mod memory;
 mod orphans;
 mod tools;
+mod wait;
 
 pub use built::{BUILD, built};
 pub use memory::MemoryLimit;
 pub use orphans::{OrphansTurn, orphans_turn};
 pub use tools::{find, is_root, need, need_root};
+pub use wait::{PATIENCE, eventually, wait_for};

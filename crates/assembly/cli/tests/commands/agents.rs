@@ -5,7 +5,9 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::machines::{Agent, Machines, NAMES, eventually, let_go, timeloom};
+use timeloom_testing::wait_for;
+
+use crate::support::machines::{Agent, Machines, NAMES, let_go, timeloom};
 
 impl Machines {
     /// An agent on each of the first `count` machines, all running.
@@ -14,7 +16,7 @@ impl Machines {
             .map(|index| self.agent(index, count, more))
             .collect();
         for index in 0..count {
-            eventually("time begins", || {
+            wait_for("time begins", || {
                 match self.query(index)["paused"].as_bool() {
                     Some(false) => Some(()),
                     _ => None,
@@ -78,14 +80,14 @@ fn agents_take_turns_and_their_clocks_stay_together() {
         }
         let_go(hold);
         // Who asks before the last has been heard to let go joins that pause.
-        eventually("time goes on", || {
+        wait_for("time goes on", || {
             (machines.query((turn + 1) % 4)["virtual_ns"].as_i64()? > at).then_some(())
         });
         last = at;
     }
     let logs: Vec<_> = (0..4)
         .map(|index| {
-            eventually("all pauses are in the log", || {
+            wait_for("all pauses are in the log", || {
                 let log = machines.log(index);
                 (log.len() > PAUSES).then_some(log)
             })
@@ -146,7 +148,7 @@ fn the_last_of_two_holds_lets_all_go() {
     }
     let_go(second);
     for index in 0..2 {
-        eventually("it goes on", || {
+        wait_for("it goes on", || {
             (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }
@@ -166,7 +168,7 @@ fn a_dead_holder_is_released() {
     let (mut hold, at) = machines.hold(1);
     drop(agents.remove(1));
     for index in [0, 2] {
-        eventually("the others go on", || {
+        wait_for("the others go on", || {
             (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }
@@ -204,11 +206,11 @@ fn a_late_machine_joins_at_the_next_resume() {
     let late = ["--late-peer", "c=10.9.0.3:5500"];
     let _agents = machines.agents(2, &[&PATIENT[..], &late[..]].concat());
     let _joiner = machines.agent(2, 3, &[&PATIENT[..], &["--join"]].concat());
-    eventually("its session is there", || {
+    wait_for("its session is there", || {
         machines.query(2)["paused"].as_bool()
     });
     // Whether it has been heard when a pause ends is not known: another pause, then.
-    eventually("it takes part", || {
+    wait_for("it takes part", || {
         let (hold, at) = machines.hold(0);
         let takes_part = machines.query(2)["virtual_ns"].as_i64() == Some(at);
         let_go(hold);
@@ -237,7 +239,7 @@ fn agents_speak_to_all_at_once() {
             assert_eq!(machines.query(index)["virtual_ns"].as_i64(), Some(at));
         }
         let_go(hold);
-        eventually("time goes on", || {
+        wait_for("time goes on", || {
             (machines.query((turn + 1) % 3)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }

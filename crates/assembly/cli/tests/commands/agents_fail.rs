@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use timeloom_testing::need_root;
+use timeloom_testing::{need_root, wait_for};
 
 use crate::support::Scratch;
-use crate::support::machines::{Agent, Machines, eventually, let_go, timeloom};
+use crate::support::machines::{Agent, Machines, let_go, timeloom};
 
 /// How an agent ended, and what it said, on one line.
 fn ended(machines: &Machines, agent: &mut Agent, index: usize) -> (Option<i32>, String) {
@@ -51,7 +51,7 @@ fn who_is_cut_off_stops_and_the_others_go_on() {
     assert_eq!(machines.query(1)["virtual_ns"].as_i64(), Some(at));
     let_go(hold);
     for index in 0..2 {
-        eventually("the two go on", || {
+        wait_for("the two go on", || {
             (machines.query(index)["virtual_ns"].as_i64()? > at).then_some(())
         });
     }
@@ -114,7 +114,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     };
     let mut last = 0;
     for turn in 0..PAUSES {
-        eventually("both run", || {
+        wait_for("both run", || {
             (now(0)? > last && now(1)? > last).then_some(())
         });
         let (hold, held_at) = Machines::hold_session(&names[turn % 2]);
@@ -124,7 +124,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
         last = held_at;
     }
     let log = |name: &String| {
-        eventually("all pauses are in the log", || {
+        wait_for("all pauses are in the log", || {
             let text = std::fs::read_to_string(scratch.path(name)).ok()?;
             let lines = text.lines().map(serde_json::from_str::<Value>);
             let log: Vec<Value> = lines.filter_map(Result::ok).collect();

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use timeloom_results::RunDirectory;
+use timeloom_testing::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -55,15 +56,11 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
         .spawn()
         .expect("running timeloom");
     let name = format!("run-{}", run.id());
-    let begun = Instant::now();
     let log = |name: &str| {
         let path = directory.join(format!("logs/{name}.log"));
         fs::read_to_string(path).unwrap_or_default()
     };
-    while log("greet").lines().count() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(120), "nobody greets");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("greetings", || log("greet").lines().count() >= 2);
 
     let answer = ask(&name, &["pause", "--host", "alice"]);
     assert_eq!(host(&answer, "alice")["paused"], true, "{answer}");

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use timeloom_testing::{need, need_root};
+use timeloom_testing::{need, need_root, wait_for};
 
-use crate::support::machines::{Machines, NAMES, eventually, let_go, timeloom};
+use crate::support::machines::{Machines, NAMES, let_go, timeloom};
 use crate::support::{Scratch, passed};
 
 /// The kernel's timers go on during a pause. With this they are longer than any.
@@ -58,7 +58,7 @@ const SIMULATED: &str = r#"
 fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child, i64)) {
     for turn in 0..2 {
         let after = (turn as i64 * 12 + 15) * 100_000_000;
-        eventually("the transfer is under way", || {
+        wait_for("the transfer is under way", || {
             (virtual_ns()? > after).then_some(())
         });
         let (held, _) = hold(turn);

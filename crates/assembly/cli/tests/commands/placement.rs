@@ -5,16 +5,16 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use timeloom_results::{ClockAction, ClockRow, EventRow, RunDirectory, SignalRow};
-use timeloom_testing::need;
+use timeloom_testing::{need, wait_for};
 
-use crate::support::machines::{Agent, Machines, eventually, let_go};
+use crate::support::machines::{Agent, Machines, let_go};
 
 impl Machines {
     /// Agents that wait for runs, on the first `count` machines.
     pub(crate) fn serving(&self, count: usize) -> Vec<Agent> {
         let agents = (0..count).map(|index| self.serve(index)).collect();
         for index in 0..count {
-            eventually("it waits for runs", || {
+            wait_for("it waits for runs", || {
                 self.said(index).contains("waits for runs").then_some(())
             });
         }
@@ -137,7 +137,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let machines = Machines::new("spread", 2);
     let agents = machines.serving(2);
     let run = machines.start(&machines.scenario(""), &[]);
-    eventually("its programs speak", || {
+    wait_for("its programs speak", || {
         let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
         (virtual_ns > 1_000_000_000).then_some(())
     });
@@ -240,7 +240,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     assert_eq!(left, [""; 0], "what came was merged");
     // Nothing is left with the agents, who wait for the next run.
     for index in 0..2 {
-        eventually("what was sent is removed", || {
+        wait_for("what was sent is removed", || {
             let folder = machines.scratch.path(&format!("agent-{index}"));
             (fs::read_dir(folder).ok()?.count() == 0).then_some(())
         });
@@ -307,7 +307,7 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
     let text = text.replace(r#"duration = "10 s""#, r#"duration = "4000 s""#);
     fs::write(&scenario, text).expect("a file");
     let run = machines.start(&scenario, &[]);
-    eventually("it runs", || {
+    wait_for("it runs", || {
         let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
         (virtual_ns > 500_000_000).then_some(())
     });
@@ -403,7 +403,7 @@ fn who_has_another_key_is_turned_away() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("agent a (10.9.0.1:5500)"), "{said}");
-    eventually("the agent says why", || {
+    wait_for("the agent says why", || {
         machines.said(0).contains("another key").then_some(())
     });
     let written = fs::read_dir(machines.scratch.path("agent-0")).expect("its directory");

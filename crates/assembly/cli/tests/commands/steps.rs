@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+
+use timeloom_testing::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -40,12 +41,10 @@ fn a_run_can_be_stepped_through() {
         .spawn()
         .expect("running timeloom");
     let name = format!("run-{}", run.id());
-    let begun = Instant::now();
     // Refused while it gets ready; its plant pauses it now and then, too.
-    while !timeloom(&["pause", "--name", &name]).status.success() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "no {name}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(&name, || {
+        timeloom(&["pause", "--name", &name]).status.success()
+    });
     let mut shown_ns = ask(&name, &["query"])["virtual_ns"].as_i64().expect("one");
     for span_ns in [250_000_001, 1_000, 333_000_000] {
         shown_ns += span_ns;

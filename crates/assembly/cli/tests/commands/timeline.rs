@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use timeloom_testing::MemoryLimit;
+use timeloom_testing::{MemoryLimit, wait_for};
 
 /// A short life, so that its end can be watched.
 const CONFIG: &str = r#"
@@ -75,16 +75,11 @@ fn json(output: &Output) -> serde_json::Value {
 }
 
 /// Reads until the timeline is as wanted; the last reading.
-fn wait_for(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
+fn read_until(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    wait_for("a reading", || {
         let reading = json(&timeline(directory, &["read", "short", "--json"]));
-        if wanted(&reading) {
-            return reading;
-        }
-        assert!(Instant::now() < deadline, "{reading}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        wanted(&reading).then_some(reading)
+    })
 }
 
 #[test]
@@ -92,7 +87,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let first = Daemon::start(directory);
-    let reading = wait_for(directory, |reading| reading["status"] == "ok");
+    let reading = read_until(directory, |reading| reading["status"] == "ok");
     assert!(reading["earliest_ns"].as_i64() <= reading["latest_ns"].as_i64());
     // A reader that stays.
     let page = std::fs::File::open(directory.join("short.page")).unwrap();
@@ -108,9 +103,9 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
         "two daemons for one timeline"
     );
     first.kill();
-    let dead = wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    let dead = read_until(directory, |reading| reading["status"] == "daemon_dead");
     assert_eq!(dead["timeline"], reading["timeline"]);
-    let void = wait_for(directory, |reading| reading["latest_ns"].is_null());
+    let void = read_until(directory, |reading| reading["latest_ns"].is_null());
     assert_eq!(void["status"], "daemon_dead");
     assert_eq!(
         timeline(directory, &["read", "short"]).status.code(),
@@ -121,7 +116,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     let list = json(&timeline(directory, &["list", "--json"]));
     assert!(list["daemon"].is_null());
     let successor = Daemon::start(directory);
-    wait_for(directory, |reading| reading["status"] == "ok");
+    read_until(directory, |reading| reading["status"] == "ok");
     let now = std::fs::File::open(directory.join("short.page")).unwrap();
     assert_eq!(
         inode(&page),
@@ -145,7 +140,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let mut daemon = Daemon::start(directory);
-    wait_for(directory, |reading| reading["status"] == "ok");
+    read_until(directory, |reading| reading["status"] == "ok");
     let limit = MemoryLimit::of(daemon.0.id());
     limit.set(0);
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -158,9 +153,9 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
         assert!(Instant::now() < deadline, "it lives by no memory");
     };
     assert_eq!(status.signal(), Some(9), "{status}");
-    wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    read_until(directory, |reading| reading["status"] == "daemon_dead");
     let _successor = Daemon::start(directory);
-    wait_for(directory, |reading| reading["status"] == "ok");
+    read_until(directory, |reading| reading["status"] == "ok");
 }
 
 /// Readers see that nobody keeps the page, and when somebody does again.
@@ -169,16 +164,16 @@ fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let daemon = Daemon::start(directory);
-    wait_for(directory, |reading| reading["status"] == "ok");
+    read_until(directory, |reading| reading["status"] == "ok");
     let pid = daemon.0.id() as i32;
     // SAFETY: our own child, which has not been waited for.
     unsafe { libc::kill(pid, libc::SIGSTOP) };
-    let dead = wait_for(directory, |reading| reading["status"] == "daemon_dead");
+    let dead = read_until(directory, |reading| reading["status"] == "daemon_dead");
     assert_eq!(dead["timeline"].as_str().map(str::len), Some(32), "{dead}");
-    wait_for(directory, |reading| reading["latest_ns"].is_null());
+    read_until(directory, |reading| reading["latest_ns"].is_null());
     // SAFETY: as above.
     unsafe { libc::kill(pid, libc::SIGCONT) };
-    let again = wait_for(directory, |reading| reading["status"] == "ok");
+    let again = read_until(directory, |reading| reading["status"] == "ok");
     assert!(again["earliest_ns"].as_i64() <= again["latest_ns"].as_i64());
 }
 
@@ -207,7 +202,7 @@ fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
     let nobody = refused("nope");
     assert!(nobody.contains("there is none"), "{nobody}");
     let daemon = Daemon::start(place.path());
-    wait_for(place.path(), |reading| reading["status"] == "ok");
+    read_until(place.path(), |reading| reading["status"] == "ok");
     let others = refused("nope");
     assert!(others.contains("there are `short`"), "{others}");
     drop(daemon);

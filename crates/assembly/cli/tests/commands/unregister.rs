@@ -3,7 +3,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+
+use timeloom_testing::eventually;
 
 fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -37,11 +38,9 @@ fn a_program_that_was_let_go_outlives_a_killed_supervisor() {
         .stderr(Stdio::null())
         .spawn()
         .expect("running timeloom");
-    let begun = Instant::now();
-    while !timeloom(&["query", "--name", &name]).status.success() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "no {name}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(&name, || {
+        timeloom(&["query", "--name", &name]).status.success()
+    });
     let mut program = Command::new("python3")
         .args(["-u", "-c", PROGRAM])
         .stdin(Stdio::piped())

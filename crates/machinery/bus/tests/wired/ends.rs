@@ -11,6 +11,7 @@ use timeloom_bus::{
     TestbedError, Wire, Wired, prove,
 };
 use timeloom_sys::wall_now;
+use timeloom_testing::eventually;
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::wire::Copper;
@@ -81,14 +82,6 @@ const CAUSE: Cause<'static> = Cause {
 };
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-
-fn eventually(what: &str, look: impl Fn() -> bool) {
-    let begun = std::time::Instant::now();
-    while !look() {
-        assert!(begun.elapsed() < StdDuration::from_secs(120), "{what}");
-        thread::sleep(StdDuration::from_millis(2));
-    }
-}
 
 fn short(span_ms: u64) {
     thread::sleep(StdDuration::from_millis(span_ms));

@@ -11,8 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use timeloom_fabric::{Capture, Fabric, Namespace};
+use timeloom_testing::eventually;
 
-use crate::world::{H2, build, eventually, host, inside, line, ping};
+use crate::world::{H2, build, host, inside, line, ping};
 
 fn machine_interfaces() -> usize {
     fs::read_to_string("/proc/self/net/dev")
@@ -60,10 +61,9 @@ fn drop_leaves_nothing() {
     capture.stop();
     drop(frames);
     drop(fabric);
-    let took = eventually("the namespaces vanish after drop", || {
+    eventually("the namespaces to vanish after drop", || {
         present(&observer) == 0
     });
-    println!("namespaces gone {took:?} after drop");
     assert_eq!(machine_interfaces(), before);
 }
 
@@ -77,10 +77,10 @@ fn a_program_keeps_its_station_and_nothing_else() {
         attach(&observer, &format!("sensor{i}"), &path);
     }
     drop(fabric);
-    eventually("all but h1 vanish", || present(&observer) == 1);
+    eventually("all but h1 to vanish", || present(&observer) == 1);
     program.kill().unwrap();
     program.wait().unwrap();
-    eventually("h1 vanishes with its program", || present(&observer) == 0);
+    eventually("h1 to vanish with its program", || present(&observer) == 0);
 }
 
 fn start_sleeping(namespace: &Namespace) -> Child {
@@ -122,10 +122,9 @@ fn sigkill_leaves_nothing() {
     assert_eq!(present(&observer), 3);
     holder.kill().unwrap();
     holder.wait().unwrap();
-    let took = eventually("the namespaces vanish after SIGKILL", || {
+    eventually("the namespaces to vanish after SIGKILL", || {
         present(&observer) == 0
     });
-    println!("namespaces gone {took:?} after SIGKILL");
 }
 
 const HOLDER: &str = "TIMELOOM_FABRIC_TEST_HOLDER";

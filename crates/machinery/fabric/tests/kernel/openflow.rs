@@ -5,8 +5,9 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use timeloom_fabric::{CONTROLLER, Fabric, OpenFlowSpec};
+use timeloom_testing::eventually;
 
-use crate::world::{H2, build, eventually, host, inside, line, ping};
+use crate::world::{H2, build, host, inside, line, ping};
 
 const PATIENCE: Duration = Duration::from_millis(500);
 

@@ -102,16 +102,3 @@ pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option
     })
     .expect("enter the namespace")
 }
-
-/// Waits for something that the kernel does in its own time.
-pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) -> Duration {
-    let started = Instant::now();
-    while !done() {
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "{what}: not after 10 s"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    started.elapsed()
-}

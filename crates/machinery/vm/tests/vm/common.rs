@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use timeloom_clock::quality::Status;
 use timeloom_publish::CoreScale;
+pub(crate) use timeloom_testing::wait_for;
 use timeloom_time::{Instant as At, Rate};
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
@@ -23,18 +23,6 @@ const OWN: &str = r#"
     type = "system-clock"
     vouched_error = "0 ns"
 "#;
-
-/// Waits for what must come, however busy the machine is.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// CLOCK_REALTIME as TAI.
 pub(crate) fn tai_ns() -> i64 {

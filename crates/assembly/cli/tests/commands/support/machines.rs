@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use timeloom_testing::{need, need_root};
 
@@ -130,18 +129,6 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .expect("running timeloom")
-}
-
-/// Waits for it, for long.
-pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 pub(crate) fn let_go(mut hold: Child) {

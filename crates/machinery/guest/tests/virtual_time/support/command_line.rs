@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use timeloom_testing::eventually;
+
 use super::{PATIENCE, Scratch, unique};
 
 /// The program, which the build made with the tests.
@@ -266,18 +268,6 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-    }
-}
-
-/// Asks again until it is so.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain for {what}"
-        );
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -13,21 +13,12 @@ pub(crate) use build::{
 };
 pub(crate) use differential::{ATTEMPTS, Difference, Differential, PAUSE, differences, natively};
 pub(crate) use lines::{Line, Lines};
+pub(crate) use timeloom_testing::PATIENCE;
 pub(crate) use world::{Gate, Program, World, pipe};
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// How long anything may take before a test gives up on it. Far more than any
-/// case needs, for machines that are busy with something else; more still where
-/// the processor is emulated.
-pub(crate) const PATIENCE: std::time::Duration =
-    std::time::Duration::from_secs(if cfg!(target_arch = "x86_64") {
-        120
-    } else {
-        240
-    });
 
 /// A name that no other test, and no other run of the tests, uses.
 pub(crate) fn unique(theme: &str) -> String {

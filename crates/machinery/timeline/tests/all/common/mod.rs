@@ -2,10 +2,11 @@
 
 pub(crate) mod net;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use timeloom_clock::quality::{Stamp, Status};
 use timeloom_publish::PageReader;
+pub(crate) use timeloom_testing::wait_for;
 use timeloom_timeline::config::DaemonConfig;
 
 /// A configuration with its own directory.
@@ -13,18 +14,6 @@ pub(crate) fn config(directory: &std::path::Path, timelines: &str) -> DaemonConf
     let mut config: DaemonConfig = timelines.parse().unwrap();
     config.directory = Some(directory.to_owned());
     config
-}
-
-/// Waits until `what` gives something; patient, because the machine may be busy.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Waits until the timeline has this status.
