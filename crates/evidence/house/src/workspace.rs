@@ -56,6 +56,10 @@ pub struct Root {
     pub path: PathBuf,
     /// Whether it is a library or a program, or a test, bench or example.
     pub kind: Kind,
+    /// Whether `cargo test` runs the tests in it.
+    pub runs_tests: bool,
+    /// Whether it runs the examples in its documentation. `None` where it is no library.
+    pub runs_examples: Option<bool>,
 }
 
 impl Workspace {
@@ -120,6 +124,10 @@ impl Package {
                         "test" | "bench" | "example" => Kind::Tests,
                         _ => Kind::Product,
                     },
+                    runs_tests: target["test"] == true,
+                    runs_examples: list(&target["kind"])
+                        .any(|kind| text(kind).ends_with("lib"))
+                        .then(|| target["doctest"] == true),
                 })
                 .collect(),
         }

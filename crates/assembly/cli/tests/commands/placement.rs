@@ -343,7 +343,7 @@ fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
         (output.status.code(), reports.expect("an object to a line"))
     };
     let run = machines.start(&scenario, &["--set", "placement.group=239.9.0.1:5502"]);
-    eventually("both are at work", || {
+    wait_for("both at work", || {
         let (code, reports) = ask();
         assert_eq!((code, reports.len()), (Some(0), 2), "{reports:?}");
         let busy = |report: &serde_json::Value| report["busy"] == true;

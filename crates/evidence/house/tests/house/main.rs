@@ -5,4 +5,5 @@ mod documents;
 mod faults;
 mod layers;
 mod licence;
+mod targets;
 mod unsafe_code;
