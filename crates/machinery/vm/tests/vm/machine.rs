@@ -102,7 +102,9 @@ impl Machine {
             .args(["-kernel", &file("TIMELOOM_VM_KERNEL")])
             .args(["-initrd", &file("TIMELOOM_VM_INITRD")])
             .arg("-append")
-            .arg(format!("console=ttyS0 quiet panic=-1 inside={inside}"))
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 no_timer_check inside={inside}"
+            ))
             .args(qemu::arguments(
                 &format!("/proc/self/fd/{}", region.as_raw_fd()),
                 relay.size(),
