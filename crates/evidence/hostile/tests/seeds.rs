@@ -1,5 +1,6 @@
 //! The seeds of the fuzzers, and what differs from them a little, at every reader of bytes
 //! from outside. For depth there is `make fuzz`; this shows that nothing is forgotten.
+//! TIMELOOM_CHANGES tries more changes of each seed, TIMELOOM_INPUT one input alone.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,12 +9,16 @@ use std::path::{Path, PathBuf};
 use timeloom_engine::Random;
 use timeloom_hostile::{INPUTS, Input, remove_directory};
 
-/// How many changes of each seed are tried.
+/// How many changes of each seed are tried, unless TIMELOOM_CHANGES says.
 const CHANGES: u64 = 100;
 
 #[test]
 fn no_seed_and_nothing_like_one_does_harm() {
-    for (name, input) in INPUTS {
+    let changes = std::env::var("TIMELOOM_CHANGES");
+    let changes = changes.map_or(CHANGES, |text| text.parse().expect("a number"));
+    let only = std::env::var("TIMELOOM_INPUT").ok();
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    for (name, input) in INPUTS.into_iter().filter(|(name, _)| wanted(name)) {
         let seeds = seeds(name);
         assert!(
             !seeds.is_empty(),
@@ -25,7 +30,7 @@ fn no_seed_and_nothing_like_one_does_harm() {
             for at in (0..seed.len()).step_by(seed.len() / 100 + 1) {
                 try_with(name, path, input, &seed[..at]);
             }
-            for number in 0..CHANGES {
+            for number in 0..changes {
                 let others = &seeds[number as usize % seeds.len()].1;
                 try_with(name, path, input, &changed(seed, others, number));
             }
