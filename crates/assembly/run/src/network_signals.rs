@@ -2,7 +2,7 @@
 //! engines, over virtual time, as signals of the source `net`; and what it is made of.
 
 mod meters;
-mod seen;
+mod observation;
 mod topology;
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use timeloom_time::{Duration, Instant};
 use crate::flow_stats::FlowStats;
 use crate::record::Scribe;
 use meters::{CutMeter, FlowMeter, LinkMeter};
-use seen::{LinkSeen, Speaker, View, Word, put_together};
+use observation::{LinkObservation, Speaker, View, Word, put_together};
 
 /// The signals of a network while it runs.
 pub(crate) struct Signals {
@@ -72,7 +72,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
             // Of the part of an engine that has died nothing is known.
             for (place, link) in links.iter_mut().enumerate() {
                 let both = [2 * place, 2 * place + 1].map(|place| seen.links.get(&place));
-                let nothing = LinkSeen::default();
+                let nothing = LinkObservation::default();
                 if both.iter().any(Option::is_some) {
                     let both = both.map(|one| one.unwrap_or(&nothing));
                     link.measure(at, every, both, &mut rows);

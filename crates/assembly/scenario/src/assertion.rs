@@ -122,8 +122,8 @@ impl Assertion {
     }
 
     /// Begins to look at samples one by one, as [`Self::evaluate`] does at a list of them.
-    pub fn begin(&self) -> Seen {
-        Seen {
+    pub fn begin(&self) -> SignalSummary {
+        SignalSummary {
             from_ns: self.from.map_or(i64::MIN, Duration::as_ns),
             until_ns: self.until.map_or(i64::MAX, Duration::as_ns),
             count: 0,
@@ -137,7 +137,7 @@ impl Assertion {
     }
 
     /// Judges what was seen since [`Self::begin`].
-    pub fn judge(&self, seen: &Seen) -> Outcome {
+    pub fn judge(&self, seen: &SignalSummary) -> Outcome {
         let fail = |explanation| Outcome {
             passed: false,
             measured: None,
@@ -189,7 +189,7 @@ impl Assertion {
 
 /// What an assertion has seen of its signal: a few numbers, however long the signal is.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SignalSummary {
     from_ns: i64,
     until_ns: i64,
     count: u64,
@@ -202,7 +202,7 @@ pub struct Seen {
     not_a_number: Option<(i64, f64)>,
 }
 
-impl Seen {
+impl SignalSummary {
     /// Takes a sample, if it lies in the assertion's window.
     pub fn add(&mut self, t_ns: i64, value: f64) {
         if !(self.from_ns..=self.until_ns).contains(&t_ns) {

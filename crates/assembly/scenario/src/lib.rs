@@ -46,7 +46,7 @@ mod words;
 
 use std::path::Path;
 
-pub use assertion::{Assertion, Measure, Outcome, Relation, Seen};
+pub use assertion::{Assertion, Measure, Outcome, Relation, SignalSummary};
 pub use background::Background;
 pub use bundle::{Bundle, BundleFault, BundleProcess, CONTAINER_CAPABILITIES};
 pub use cycles::CyclesFault;

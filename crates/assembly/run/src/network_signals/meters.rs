@@ -6,7 +6,7 @@ use timeloom_net::{FluidStats, LinkStats, TcpStats, TrafficStats, World};
 use timeloom_scenario::{Background, NamedCable};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::seen::{CutSeen, LinkSeen};
+use super::observation::{CutObservation, LinkObservation};
 use crate::flow_stats::FlowStats;
 
 /// A sample: when, of which signal, value and unit.
@@ -62,7 +62,7 @@ impl LinkMeter {
         &mut self,
         at: Instant<Virtual>,
         every: Duration,
-        seen: [&LinkSeen; 2],
+        seen: [&LinkObservation; 2],
         rows: &mut Vec<Row>,
     ) {
         let mut worst = Figures::default();
@@ -95,7 +95,7 @@ impl LinkMeter {
 }
 
 impl Direction {
-    fn measure(&mut self, every: Duration, rate_bps: f64, seen: &LinkSeen) -> Figures {
+    fn measure(&mut self, every: Duration, rate_bps: f64, seen: &LinkObservation) -> Figures {
         let (stats, fluid) = (seen.stats, seen.fluid);
         // A packet counts as sent when that is certain; what still waits has not left.
         let backlog_bytes = seen.backlog.as_s_f64() * rate_bps / 8.0;
@@ -235,7 +235,7 @@ fn share(part: f64, whole: f64) -> f64 {
 
 /// A direction between two engines, and how far it was.
 pub(super) struct CutMeter {
-    before: CutSeen,
+    before: CutObservation,
     packets: Arc<str>,
     late: Arc<str>,
     lost: Arc<str>,
@@ -245,7 +245,7 @@ impl CutMeter {
     pub(super) fn new(name: &str) -> Self {
         let name = |quantity: &str| Arc::from(format!("cut.{name}.{quantity}"));
         Self {
-            before: CutSeen::default(),
+            before: CutObservation::default(),
             packets: name("packets"),
             late: name("late"),
             lost: name("lost"),
@@ -256,7 +256,7 @@ impl CutMeter {
         &mut self,
         at: Instant<Virtual>,
         every: Duration,
-        now: CutSeen,
+        now: CutObservation,
         rows: &mut Vec<Row>,
     ) {
         let before = std::mem::replace(&mut self.before, now);

@@ -4,13 +4,13 @@
 use std::fmt::Write;
 
 use super::data::{RunData, seconds};
+use super::event_summary::Rank;
 use super::figure::Numbering;
 use super::markup::{NAME_CHARS, escape, section_head, shortened};
 use super::number::{Range, fixed, significant, ticks};
 use super::panels::attack_marks;
 use super::plot::Mark;
 use super::strip;
-use super::told::Rank;
 
 /// Instants of one kind by one doer.
 struct Lane<'a> {
@@ -26,13 +26,13 @@ pub(super) fn section(
     runs: &[RunData],
     colours: &[&'static str],
 ) {
-    let told = |run: &RunData| !run.labels.is_empty() || !run.told.is_empty();
+    let has_news = |run: &RunData| !run.labels.is_empty() || !run.event_summary.is_empty();
     let attacked = runs.iter().position(|run| !run.labels.is_empty());
-    let Some(index) = attacked.or_else(|| runs.iter().position(told)) else {
+    let Some(index) = attacked.or_else(|| runs.iter().position(has_news)) else {
         return;
     };
     let run = &runs[index];
-    let is_attack = !run.labels.is_empty() || run.told.has_spoofed;
+    let is_attack = !run.labels.is_empty() || run.event_summary.has_spoofed;
     let title = match is_attack {
         true => "The attack over time",
         false => "Writes and alarms over time",
@@ -60,7 +60,7 @@ pub(super) fn section(
 }
 
 fn lanes(run: &RunData) -> Vec<Lane<'_>> {
-    let lanes = run.told.lanes(MOST_LANES).into_iter();
+    let lanes = run.event_summary.lanes(MOST_LANES).into_iter();
     lanes
         .map(|(rank, name, at_s)| Lane {
             name,
@@ -182,7 +182,7 @@ fn moments(out: &mut String, run: &RunData) {
             rows.push((seconds(label.end), "label".into(), text));
         }
     }
-    for (kind, moment) in run.told.moments() {
+    for (kind, moment) in run.event_summary.moments() {
         rows.push((moment.at_s, kind.to_owned(), moment.text.clone()));
     }
     if rows.is_empty() {
@@ -202,11 +202,11 @@ fn moments(out: &mut String, run: &RunData) {
         );
     }
     out.push_str("</tbody>\n</table>\n");
-    more(out, rows.len() + run.told.left_out);
+    more(out, rows.len() + run.event_summary.left_out);
 }
 
 fn writes(out: &mut String, run: &RunData) {
-    let all = &run.told.writes;
+    let all = &run.event_summary.writes;
     if all.is_empty() {
         return;
     }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::event_summary::EventSummary;
 use super::outline::outlines;
 use super::pauses::ClockStory;
 use super::spec::{Panel, ReportRun};
-use super::told::Told;
 use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
 /// One run in memory.
@@ -18,7 +18,7 @@ pub(super) struct RunData {
     pub(super) clock: ClockStory,
     pub(super) labels: Vec<LabelRow>,
     /// Attacks, alarms and writes, by its events.
-    pub(super) told: Told,
+    pub(super) event_summary: EventSummary,
     pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
     /// What could not be read, in whole sentences.
@@ -60,7 +60,7 @@ impl RunData {
             checks: Vec::new(),
             clock: ClockStory::default(),
             labels: Vec::new(),
-            told: Told::default(),
+            event_summary: EventSummary::default(),
             network: None,
             series: Vec::new(),
             problems: Vec::new(),
@@ -93,13 +93,17 @@ impl RunData {
         data.labels = data
             .or_problem("its attack labels", directory.labels())
             .unwrap_or_default();
-        data.told = data
-            .or_problem("its events", Told::load(&directory))
+        data.event_summary = data
+            .or_problem("its events", EventSummary::load(&directory))
             .unwrap_or_default();
         data.network = data
             .or_problem("its simulated network", NetworkData::load(&directory))
             .flatten();
-        let written = data.told.writes.keys().map(|(_, _, signal)| signal.clone());
+        let written = data
+            .event_summary
+            .writes
+            .keys()
+            .map(|(_, _, signal)| signal.clone());
         let drawn = panels.iter().flat_map(|panel| &panel.signals);
         let mut names: Vec<String> = drawn
             .map(|signal| signal.name.clone())

@@ -16,6 +16,7 @@ mod clock;
 mod comparison;
 mod data;
 mod decimate;
+mod event_summary;
 mod figure;
 mod lanes;
 mod map;
@@ -33,7 +34,6 @@ mod spec;
 mod strip;
 mod style;
 mod summary;
-mod told;
 mod verdict;
 
 pub use sheet::{Chart, Curve, Part, Sheet};

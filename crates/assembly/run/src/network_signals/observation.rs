@@ -13,7 +13,7 @@ use crate::flow_stats::FlowStats;
 
 /// What was counted at one direction of a link.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LinkSeen {
+pub(super) struct LinkObservation {
     pub(super) stats: LinkStats,
     pub(super) fluid: FluidLinkStats,
     pub(super) backlog: Duration,
@@ -22,7 +22,7 @@ pub(super) struct LinkSeen {
 
 /// What was counted of one direction between engines.
 #[derive(Clone, Copy, Default)]
-pub(super) struct CutSeen {
+pub(super) struct CutObservation {
     /// Packets that came, and those of them that came after their instant.
     pub(super) packets: u64,
     pub(super) late: u64,
@@ -33,15 +33,15 @@ pub(super) struct CutSeen {
 /// What is seen of a network, by the places of directions of links (two for each), flows and
 /// directions between engines. Of several engines, each sees the ends that it has.
 #[derive(Clone, Default)]
-pub(super) struct Seen {
-    pub(super) links: BTreeMap<usize, LinkSeen>,
+pub(super) struct NetworkObservation {
+    pub(super) links: BTreeMap<usize, LinkObservation>,
     /// Of a flow, what its sender's end knows and what its receiver's does.
     pub(super) senders: BTreeMap<usize, FlowStats>,
     pub(super) receivers: BTreeMap<usize, FlowStats>,
-    pub(super) cuts: BTreeMap<usize, CutSeen>,
+    pub(super) cuts: BTreeMap<usize, CutObservation>,
 }
 
-impl Seen {
+impl NetworkObservation {
     fn join(&mut self, other: Self) {
         self.links.extend(other.links);
         self.senders.extend(other.senders);
@@ -95,10 +95,10 @@ impl View {
         at: Instant<Virtual>,
         world: &mut World,
         adjacencies: &[AdjacencyReport],
-    ) -> Seen {
-        let mut seen = Seen::default();
+    ) -> NetworkObservation {
+        let mut seen = NetworkObservation::default();
         for (place, port) in &self.links {
-            let link = LinkSeen {
+            let link = LinkObservation {
                 stats: world.link(*port),
                 fluid: world.fluid_link(*port),
                 backlog: world.backlog(*port, at),
@@ -129,7 +129,7 @@ impl View {
 
 /// What an engine says of its samples.
 pub(super) enum Word {
-    Saw(Instant<Virtual>, Seen),
+    Saw(Instant<Virtual>, NetworkObservation),
     /// It takes no more.
     Ended,
 }
@@ -151,9 +151,9 @@ impl Drop for Speaker {
 pub(super) fn put_together(
     words: Receiver<Word>,
     engines: usize,
-    mut act: impl FnMut(Instant<Virtual>, &Seen),
+    mut act: impl FnMut(Instant<Virtual>, &NetworkObservation),
 ) {
-    let mut parts: BTreeMap<Instant<Virtual>, (usize, Seen)> = BTreeMap::new();
+    let mut parts: BTreeMap<Instant<Virtual>, (usize, NetworkObservation)> = BTreeMap::new();
     let mut living = engines;
     for word in words {
         match word {

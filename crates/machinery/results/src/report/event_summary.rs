@@ -14,7 +14,7 @@ const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "a
 
 /// All of it.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct EventSummary {
     /// Some frame lied about its sender.
     pub(super) has_spoofed: bool,
     /// Lies first, alarms, then writes; each by name.
@@ -52,17 +52,17 @@ pub(super) struct Written {
     pub(super) step: (f64, f64),
 }
 
-impl Told {
+impl EventSummary {
     /// Reads the events once.
     pub(super) fn load(directory: &RunDirectory) -> Result<Self, ResultsError> {
-        let mut told = Self::default();
+        let mut summary = Self::default();
         directory.for_each(|row: EventRow| {
             if KINDS.contains(&&*row.kind) {
-                told.take(&row);
+                summary.take(&row);
             }
             Ok(())
         })?;
-        Ok(told)
+        Ok(summary)
     }
 
     /// Nothing happened that is told.
@@ -202,34 +202,34 @@ mod tests {
 
     #[test]
     fn what_differs_each_time_is_counted_and_not_kept_beyond_a_bound() {
-        let mut told = Told::default();
+        let mut summary = EventSummary::default();
         let count = 3 * MOST;
         for number in 0..count {
-            told.take(&event(number as i64, "alarm", format!("level {number}")));
+            summary.take(&event(number as i64, "alarm", format!("level {number}")));
         }
-        assert_eq!(told.moments().count(), MOST);
-        assert_eq!(told.left_out, count - MOST);
-        let lanes = told.lanes(16);
+        assert_eq!(summary.moments().count(), MOST);
+        assert_eq!(summary.left_out, count - MOST);
+        let lanes = summary.lanes(16);
         assert_eq!(lanes.len(), 1);
         assert_eq!(lanes[0].2.len(), count, "each is an instant of its lane");
     }
 
     #[test]
     fn a_moment_is_the_first_in_time_of_those_that_say_one_thing() {
-        let mut told = Told::default();
+        let mut summary = EventSummary::default();
         for at_s in [7, 3, 5] {
-            told.take(&event(
+            summary.take(&event(
                 at_s,
                 SPOOFED,
                 format!("it lied, and {at_s} times more"),
             ));
         }
-        let all: Vec<_> = told.moments().collect();
+        let all: Vec<_> = summary.moments().collect();
         let [(SPOOFED, first)] = all[..] else {
             panic!("{}", all.len());
         };
         assert_eq!(first.at_s, 3.0);
         assert_eq!(first.text, "device: it lied, and 3 times more");
-        assert!(told.has_spoofed);
+        assert!(summary.has_spoofed);
     }
 }
