@@ -45,13 +45,11 @@ impl Session {
         from: Instant<Virtual>,
         at: Instant<Wall>,
     ) -> Result<Duration, GuestError> {
-        // Whoever asks how things stand is answered meanwhile: where clocks are uncertain, the
-        // agreed instant may be seconds away.
+        let _change = self.lock();
         let left = at - timeloom_sys::wall_now() - Duration::from_us(200);
         if !left.is_negative() {
             std::thread::sleep(std::time::Duration::from_nanos(left.as_ns() as u64));
         }
-        let _change = self.lock();
         let late = self.clock.resume_as_of(from, at);
         self.supervisor.freezer.thaw()?;
         Ok(late)
