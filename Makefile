@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -48,7 +48,7 @@ sanitize: packages-build ## Unit tests of the crates with unsafe code under Addr
 soak: packages-demo build .venv/ready ## Long runs, paused a million times and over a virtual day: nothing grows; an hour and more
 	scripts/soak $(BINARY) runs/soak
 
-search-accord: ## Every order of two requests of each of three hosts that agree on pauses: hours, gigabytes
+search-accord: ## Every order of two requests of each of three hosts that agree on pauses, with and without a crash: an hour or more, gigabytes
 	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
@@ -93,6 +93,9 @@ test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read
 
 test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-memory killer by control groups of version 2, in an emulated machine (QEMU)
 	scripts/test-vm-memory
+
+test-agents-vm: packages-vm build ## Agents on machines with clocks of their own, which NTP tells the time, in three emulated machines (QEMU)
+	scripts/test-agents-vm $(BINARY)
 
 test-gpio: packages-gpio build ## Four boards on one wire: agents with real character devices of GPIO, alone and with a network, in an emulated machine (QEMU)
 	scripts/test-gpio $(BINARY)
