@@ -4,6 +4,9 @@ For each switch that connects it keeps a table of addresses and ports. A frame t
 matches comes here; once both of its addresses are known, a rule for them goes to the switch, and the next frames
 do not come here any more.
 
+With --switches-flood a switch floods frames for all by itself (questions for addresses, above all), so that in a
+tree of many switches they do not wait for this program at each. The first of each sender comes here as well, to learn.
+
 Its clock is that of the experiment: when the testbed stands, it stands as well.
 """
 
@@ -19,6 +22,7 @@ TO_CONTROLLER, FLOOD = 0xFFFFFFFD, 0xFFFFFFFB
 NO_BUFFER, ANY, WHOLE_FRAME = 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFF
 OXM_BASIC, OXM_IN_PORT, OXM_ETH_DST, OXM_ETH_SRC, OXM_ETH_TYPE = 0x8000, 0, 3, 4, 5
 HEADER = struct.Struct("!BBHI")
+MANY = bytes([1, 0, 0, 0, 0, 0])  # the bit of an address that says so
 LONGEST = 1 << 16  # the length field has 16 bits
 
 
@@ -35,8 +39,11 @@ def padded(data):
 
 
 def match(in_port=None, source=None, destination=None, ether_type=None):
-    """An OXM match on those fields that are given (OpenFlow 1.3.5, section 7.2.2)."""
+    """An OXM match on those fields that are given (OpenFlow 1.3.5, section 7.2.2). MANY is a destination, too."""
     fields = b""
+    if destination is MANY:
+        destination = None
+        fields = struct.pack("!HBB", OXM_BASIC, OXM_ETH_DST << 1 | 1, 2 * len(MANY)) + MANY + MANY
     for number, value in (
         (OXM_IN_PORT, None if in_port is None else struct.pack("!I", in_port)),
         (OXM_ETH_DST, destination),
@@ -52,9 +59,9 @@ def output(port):
     return struct.pack("!HHIH6x", 0, 16, port, WHOLE_FRAME)
 
 
-def flow(priority, to_match, port=None):
-    """FLOW_MOD that adds a rule: what matches leaves through `port`, or is dropped where there is none."""
-    action = b"" if port is None else output(port)
+def flow(priority, to_match, *ports):
+    """FLOW_MOD that adds a rule: what matches leaves through these ports, or is dropped where there is none."""
+    action = b"".join(output(port) for port in ports)
     instruction = action and struct.pack("!HH4x", 4, 8 + len(action)) + action  # apply actions
     fixed = struct.pack("!QQBBHHHIIIH2x", 0, 0, 0, 0, 0, 0, priority, NO_BUFFER, ANY, ANY, 0)
     return message(FLOW_MOD, fixed + to_match + instruction)
@@ -118,6 +125,26 @@ class Switch:
         return rule + packet_out(in_port, port, frame)
 
 
+class FloodingSwitch(Switch):
+    """A switch that floods by itself what is for all."""
+
+    def handle(self, kind, xid, body):
+        answer = super().handle(kind, xid, body)
+        if kind == FEATURES_REPLY:
+            answer += flow(2, match(destination=MANY), FLOOD, TO_CONTROLLER)
+        return answer
+
+    def forward(self, in_port, frame):
+        if len(frame) < 14 or not frame[0] & 1:
+            return super().forward(in_port, frame)
+        source = frame[6:12]
+        if source[0] & 1 or self.port_of.get(source) == in_port:
+            return b""
+        self.port_of[source] = in_port
+        # It was flooded. The next ones of this sender do not come here.
+        return flow(3, match(in_port, source, MANY), FLOOD)
+
+
 class Controller:
     def __init__(self, expected, switch=Switch):
         self.expected = expected
@@ -155,9 +182,11 @@ async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--listen", default="127.0.0.1:6653", help="ADDRESS:PORT (default 127.0.0.1:6653)")
     parser.add_argument("--switches", type=int, default=1, help="say so when that many are connected")
+    parser.add_argument("--switches-flood", action="store_true", help="what is for all does not wait for us")
     options = parser.parse_args()
+    switch = FloodingSwitch if options.switches_flood else Switch
     address, port = options.listen.rsplit(":", 1)
-    server = await asyncio.start_server(Controller(options.switches).serve, address, int(port))
+    server = await asyncio.start_server(Controller(options.switches, switch).serve, address, int(port))
     async with server:
         await server.serve_forever()
 

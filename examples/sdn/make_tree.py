@@ -27,7 +27,7 @@ links = [
 switches = [{real}]
 [system.openflow.controller]
 name = "controller"
-run = ["python3", "-u", "learning_switch.py", "--switches", "{count}"]
+run = ["python3", "-u", "learning_switch.py", "--switches", "{count}"{flood}]
 ready = "log:all {count} switches connected"
 ready_timeout = "60 s"
 """
@@ -94,6 +94,7 @@ def scenario(options):
         count=len(real),
         seconds=options.seconds,
         network=NETWORK if joined else "",
+        flood=', "--switches-flood"' if options.switches_flood else "",
         names=", ".join('"%s"' % name for name in real + ["core"] * joined),
         real=", ".join('"%s"' % name for name in real),
         links="\n".join(cables),
@@ -132,5 +133,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=int, default=20, help="virtual length of the run (default 20)")
     spread = "seconds over which senders begin; those that begin at once ask for addresses at once (default 0)"
     parser.add_argument("--spread", type=int, default=0, help=spread)
+    flood = "what is for all does not wait for the controller at each switch"
+    parser.add_argument("--switches-flood", action="store_true", help=flood)
     parser.add_argument("--rate", default="1M", help="of each sender, as iperf3 takes it (default 1M)")
     print(scenario(parser.parse_args()), end="")

@@ -68,6 +68,24 @@ def test_a_group_address_is_never_learned():
     assert switch.port_of == {}
 
 
+def test_a_switch_that_floods_by_itself_is_asked_to_and_what_it_saw_is_learned_once():
+    switch = learning_switch.FloodingSwitch()
+    features = struct.pack("!QIBB2xII", 7, 0, 1, 0, 0, 0)
+    (_, asks), (_, floods) = messages(switch.handle(learning_switch.FEATURES_REPLY, 1, features))
+    assert floods[40:].startswith(learning_switch.match(destination=learning_switch.MANY))
+    for port in (learning_switch.FLOOD, learning_switch.TO_CONTROLLER):
+        assert learning_switch.output(port) in floods
+    assert learning_switch.output(learning_switch.FLOOD) not in asks
+    [(kind, rule)] = ask(switch, 1, frame(EVERYONE, A))
+    assert kind == learning_switch.FLOW_MOD
+    assert rule[40:].startswith(learning_switch.match(1, A, learning_switch.MANY))
+    assert learning_switch.output(learning_switch.TO_CONTROLLER) not in rule
+    assert ask(switch, 1, frame(EVERYONE, A)) == [], "on its way before the rule was there"
+    (rule, _), (kind, forwarded) = ask(switch, 2, frame(A, B))
+    assert (rule, kind, out_port(forwarded)) == (learning_switch.FLOW_MOD, learning_switch.PACKET_OUT, 1)
+    assert ask(switch, 3, frame(EVERYONE, EVERYONE)) == [] and EVERYONE not in switch.port_of
+
+
 def test_malformed_messages_are_named_as_such():
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)

@@ -5,6 +5,8 @@ use timeloom_net::{FluidStats, TcpStats, TrafficStats, World};
 use timeloom_scenario::Background;
 use timeloom_time::Duration;
 
+use crate::numbers::Numbers;
+
 /// What a flow has done.
 #[derive(Clone, Copy)]
 pub(crate) enum FlowStats {
@@ -70,6 +72,34 @@ impl FlowStats {
                     Duration::from_ns(stats.delay_max_ns as i64)
                 )
             }
+        }
+    }
+}
+
+impl Numbers for FlowStats {
+    fn put(&self, row: &mut Vec<u64>) {
+        match self {
+            Self::Tcp(stats) => {
+                row.push(0);
+                stats.put(row);
+            }
+            Self::Source(stats) => {
+                row.push(1);
+                stats.put(row);
+            }
+            Self::Fluid(stats) => {
+                row.push(2);
+                stats.put(row);
+            }
+        }
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        match row.next()? {
+            0 => Numbers::take(row).map(Self::Tcp),
+            1 => Numbers::take(row).map(Self::Source),
+            2 => Numbers::take(row).map(Self::Fluid),
+            _ => None,
         }
     }
 }

@@ -13,6 +13,7 @@
 
 pub mod agent;
 mod attention;
+mod channel;
 pub mod compare;
 mod containers;
 mod cores;
@@ -27,6 +28,7 @@ mod kernel_timers;
 mod machines;
 mod network;
 mod network_signals;
+mod numbers;
 mod outputs;
 mod pause_bus;
 mod placed;
@@ -52,5 +54,6 @@ pub use experiment::{Options, Progress, Summary, run};
 pub use placed::fuzzing;
 pub use plants::signals_of;
 pub use python::Lent;
+pub use simulated::serve_engine;
 pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use timeloom_portal::Sample;
+use timeloom_net::Owner;
 use timeloom_results::Topology;
 use timeloom_scenario::{NETWORK, NamedCable, Plan, Simulated};
 use timeloom_time::{Duration, Instant};
@@ -17,15 +17,14 @@ use timeloom_time::{Duration, Instant};
 use crate::flow_stats::FlowStats;
 use crate::record::Scribe;
 use meters::{CutMeter, FlowMeter, LinkMeter};
-use observation::{LinkObservation, Speaker, View, Word, put_together};
+use observation::{LinkObservation, Word, put_together};
+pub(crate) use observation::{NetworkObservation, Speaker, View};
 
 /// The signals of a network while it runs.
 pub(crate) struct Signals {
-    /// How often the model is looked at.
-    pub(crate) every: Duration,
-    /// What looks at it, by engine.
-    pub(crate) looks: Vec<Sample>,
-    /// Ends with what looks.
+    /// Who says what an engine sees, by engine.
+    pub(crate) speakers: Vec<Speaker>,
+    /// Ends with the last of them.
     pub(crate) writer: JoinHandle<()>,
 }
 
@@ -33,9 +32,7 @@ pub(crate) struct Signals {
 /// the disk does not delay the network.
 pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Signals, Topology) {
     let recorded = recorded(plan, simulated);
-    let cables = simulated.names.cables.iter().zip(&recorded);
-    let cables = cables.filter(|(_, recorded)| **recorded);
-    let cables: Vec<&NamedCable> = cables.map(|(cable, _)| cable).collect();
+    let cables = chosen(simulated, &recorded);
     let world = &simulated.world;
     let mut links: Vec<LinkMeter> = cables
         .iter()
@@ -47,24 +44,17 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
         .collect();
     let cuts = simulated.names.cuts.iter();
     let mut cuts: Vec<CutMeter> = cuts.map(|name| CutMeter::new(name)).collect();
-    let part = Duration::from_ns(plan.time.duration.as_ns() / SAMPLES);
-    let every = part.clamp(Duration::from_ms(100), Duration::from_s(1));
+    let every = every(plan);
     let engines = simulated
         .parts
         .as_ref()
         .map_or(1, |parts| parts.names.len());
     let (words, written) = mpsc::channel::<Word>();
-    let looks = (0..engines as u16).map(|here| {
-        let view = View::new(simulated, &cables, here);
-        let words = words.clone();
-        let speaker = Speaker { words };
-        let look: Sample = Box::new(move |at, world, adjacencies| {
-            let seen = view.look(at, world, adjacencies);
-            let _ = speaker.words.send(Word::Saw(at, seen));
-        });
-        look
+    let speakers = (0..engines).map(|_| Speaker {
+        words: words.clone(),
     });
-    let looks = looks.collect();
+    let speakers = speakers.collect();
+    drop(words);
     let scribe = scribe.clone();
     let writer = std::thread::spawn(move || {
         let mut rows = Vec::new();
@@ -99,12 +89,26 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
         });
     });
     let topology = topology::topology(plan, simulated, &recorded);
-    let signals = Signals {
-        every,
-        looks,
-        writer,
-    };
-    (signals, topology)
+    (Signals { speakers, writer }, topology)
+}
+
+/// What engine `here` is to look at.
+pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
+    let recorded = recorded(plan, simulated);
+    View::new(simulated, &chosen(simulated, &recorded), here)
+}
+
+/// How often the model is looked at.
+pub(crate) fn every(plan: &Plan) -> Duration {
+    let part = Duration::from_ns(plan.time.duration.as_ns() / SAMPLES);
+    part.clamp(Duration::from_ms(100), Duration::from_s(1))
+}
+
+/// The cables that are recorded.
+fn chosen<'a>(simulated: &'a Simulated, recorded: &[bool]) -> Vec<&'a NamedCable> {
+    let cables = simulated.names.cables.iter().zip(recorded);
+    let cables = cables.filter(|(_, recorded)| **recorded);
+    cables.map(|(cable, _)| cable).collect()
 }
 
 /// Whether each cable is recorded: those of `system.links` and those that a check or panel

@@ -16,13 +16,13 @@ use timeloom_ptp_net::{
 use timeloom_scenario::{
     Plan, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpRogue, PtpRole, PtpSecurity, PtpTransport,
 };
-use timeloom_time::{Duration, Instant, Utc};
+use timeloom_time::{Duration, Instant, Utc, Virtual};
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{ClockIdentity, TimeInterval};
 
 use crate::error::RunError;
 use crate::hosts::{crystal_of, seed_of};
-use crate::record::Scribe;
+use crate::record::Note;
 
 /// Clocks at work, and who writes down what they measure.
 pub(crate) struct PtpClocks {
@@ -39,7 +39,7 @@ impl PtpClocks {
         nodes: &[(String, Node)],
         (world, is_here): (&mut World, impl Fn(Node) -> bool),
         start: Instant<Utc>,
-        scribe: &Scribe,
+        note: impl Fn(&Note) + Send + 'static,
     ) -> Result<Self, RunError> {
         let here = || nodes.iter().filter(|(_, node)| is_here(*node)).cloned();
         let Some(network) = plan.network.as_ref().filter(|_| !nodes.is_empty()) else {
@@ -76,31 +76,44 @@ impl PtpClocks {
                 }));
             }
         }
-        let scribe = scribe.clone();
         let thread = std::thread::spawn(move || {
+            let sample = |host: &str, at: Instant<Virtual>, name: &str, value: f64, unit: &str| {
+                note(&Note::HostSample {
+                    host: host.to_owned(),
+                    at_ns: at.as_ns(),
+                    name: name.to_owned(),
+                    value_bits: value.to_bits(),
+                    unit: unit.to_owned(),
+                });
+            };
             let mut said = HashSet::new();
             for (name, event) in all {
                 match event {
                     Event::Measured(one, violations) => {
-                        scribe.host_sample(&name, one.at, "ptp.offset", one.offset_ns * 1e-9, "s");
+                        sample(&name, one.at, "ptp.offset", one.offset_ns * 1e-9, "s");
                         let ahead_s = one.ahead_ns as f64 * 1e-9;
-                        scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+                        sample(&name, one.at, "clock.offset", ahead_s, "s");
                         let violations = violations as f64;
-                        scribe.host_sample(&name, one.at, "ptp.violations", violations, "1");
+                        sample(&name, one.at, "ptp.violations", violations, "1");
                     }
                     Event::Violation(one) => {
                         let count = one.count as f64;
-                        scribe.host_sample(&name, one.at, "ptp.violations", count, "1");
+                        sample(&name, one.at, "ptp.violations", count, "1");
                         if let Some(ahead_ns) = one.ahead_ns {
                             let ahead_s = ahead_ns as f64 * 1e-9;
-                            scribe.host_sample(&name, one.at, "clock.offset", ahead_s, "s");
+                            sample(&name, one.at, "clock.offset", ahead_s, "s");
                         }
                         // Of many that are alike, the first is an event.
                         let what = names.say(&one.failure);
                         if said.insert((Arc::clone(&name), what.clone())) {
                             let sequence = one.failure.sequence;
                             let text = format!("{name} noticed, of Sync {sequence}: {what}");
-                            scribe.event_at(one.at, &name, "violation", &text);
+                            note(&Note::Event {
+                                at_ns: one.at.as_ns(),
+                                source: name.to_string(),
+                                kind: "violation".to_owned(),
+                                text,
+                            });
                         }
                     }
                 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use timeloom_bus::{Action, Record, Sink};
 use timeloom_guest::{ChangeKind, Clock, HostChange, HostTime};
 use timeloom_plant::Sample;
@@ -22,6 +23,26 @@ pub(crate) struct Scribe {
     reporter: Reporter,
     /// What this machine is called in columns that tell machines apart.
     machine: Arc<str>,
+}
+
+/// What somebody has to say for the results who may be in another process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Note {
+    /// What was seen of a host's clock. The bits of the number, since JSON would round it.
+    HostSample {
+        host: String,
+        at_ns: i64,
+        name: String,
+        value_bits: u64,
+        unit: String,
+    },
+    /// Something happened in the model.
+    Event {
+        at_ns: i64,
+        source: String,
+        kind: String,
+        text: String,
+    },
 }
 
 /// The machine on which a run was started, where that is the only one.
@@ -132,6 +153,28 @@ impl Scribe {
             value,
             unit: unit.into(),
         }));
+    }
+
+    /// What was said from elsewhere.
+    pub(crate) fn note(&self, note: &Note) {
+        match note {
+            Note::HostSample {
+                host,
+                at_ns,
+                name,
+                value_bits,
+                unit,
+            } => {
+                let (host, at) = (Arc::from(host.as_str()), Instant::from_ns(*at_ns));
+                self.host_sample(&host, at, name, f64::from_bits(*value_bits), unit);
+            }
+            Note::Event {
+                at_ns,
+                source,
+                kind,
+                text,
+            } => self.event_at(Instant::from_ns(*at_ns), source, kind, text),
+        }
     }
 
     /// What is to be told when a host is paused, let go or dilated by itself. It may

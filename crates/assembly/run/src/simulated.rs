@@ -1,58 +1,62 @@
 //! A run's network as a model: portals at the stations, the session's clock, captures, in one
-//! engine or in several.
+//! engine or in several, which are threads or processes.
 
+mod alone;
 mod captures;
 mod ending;
+mod engine;
 mod engines;
+mod message;
+mod process;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner, World};
-use timeloom_portal::{
-    Address, Arrive, Emulation, Follow, Options, PacketOptions, PacketPort, Portals, Tap, Timing,
-};
+use timeloom_net::{Node, Owner};
+use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
 use timeloom_results::{NodeKind, RunDirectory, Topology};
-use timeloom_scenario::{Background, Fault, Mode, NETWORK, Parts, Plan, Simulated};
-use timeloom_time::{ClockMap, Duration, Instant, Utc, Virtual, Wall};
+use timeloom_scenario::{Fault, Mode, NETWORK, Parts, Plan, Simulated};
+use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
+use crate::experiment::civil_now;
 use crate::flow_stats::FlowStats;
 use crate::network;
-use crate::network_signals;
-use crate::ptp_clocks::{self, PtpClocks};
+use crate::network_signals::{self, Speaker};
+use crate::placed::secret::draw;
 use crate::record::Scribe;
-use crate::servers;
 use crate::verdict::Reporter;
+pub use alone::serve_engine;
 use captures::Captures;
+use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
+use message::{ClockNow, Sort, Start};
+use process::{Process, Sinks};
 
 /// A simulated network that runs.
 pub(crate) struct Network {
     /// One for each engine. Ended before the captures.
-    emulations: Vec<Emulation>,
+    seats: Vec<Seat>,
     captures: Vec<JoinHandle<()>>,
     signals: JoinHandle<()>,
-    /// By engine.
-    residents: Vec<Residents>,
     traffic: Vec<Flow>,
     parts: Option<Parts>,
     idle: Arc<AtomicBool>,
 }
 
-/// Who lives in an engine's part and has something to say at the end.
-struct Residents {
-    clocks: PtpClocks,
-    servers: Vec<(String, Node)>,
+/// Where an engine runs.
+enum Seat {
+    Thread(Running),
+    Process(Process),
 }
 
 /// A flow, and which engines have its ends.
 struct Flow {
     name: String,
-    how: Background,
     ends: [Owner; 2],
 }
 
@@ -94,6 +98,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) civil_start: Instant<Utc>,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
+    /// The program `timeloom`, of which engines are processes.
+    pub(crate) timeloom: &'a Path,
 }
 
 impl Network {
@@ -103,7 +109,6 @@ impl Network {
         let Some(simulated) = built(plan.simulated())? else {
             return Ok(None);
         };
-        let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let scribe = around.scribe;
         let captures = Captures::start(
             plan,
@@ -116,139 +121,132 @@ impl Network {
         around.directory.write_topology(&topology)?;
         scribe.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = flows(plan, &simulated);
-        let parts = simulated.parts.clone();
-        let laid = |error| RunError::Start(format!("a line between two engines: {error}"));
-        let mut lines = match &parts {
-            Some(parts) => Some(Lines::lay(parts).map_err(laid)?),
-            None => None,
-        };
-        let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
-        let idle = Arc::new(AtomicBool::new(false));
-        let skips = plan.time.skips();
-        let follow = SessionClock {
-            clock: Arc::clone(around.clock),
-            idle: Arc::clone(&idle),
-            announces: skips || plan.time.mode == Mode::Stepped,
-        };
         let mut network = Self {
-            emulations: Vec::new(),
+            seats: Vec::new(),
             captures: Vec::new(),
             signals: signals.writer,
-            residents: Vec::new(),
             traffic,
-            parts,
-            idle,
+            parts: simulated.parts.clone(),
+            idle: Arc::new(AtomicBool::new(false)),
         };
-        for (here, look) in (0..).zip(signals.looks) {
-            let portals = network.portals(plan, around.fabric, &simulated, here)?;
-            let mut world = part(&simulated, here);
-            network.settle(plan, &simulated, (&mut world, here), around)?;
-            let mut options = Options {
-                watch: captures.ports(),
-                capture: captures.of_engine(),
-                // Where others say when time goes on, a processor may doze meanwhile.
-                awake: !follow.announces,
-                sample: Some((signals.every, look)),
-                ..Options::default()
-            };
-            if skips {
-                // Skipping waits for this thread, which had better not doze.
-                options.moderation = Duration::ZERO;
-            }
-            let name = network
-                .parts
-                .as_ref()
-                .map(|parts| &*parts.names[usize::from(here)]);
-            if let Some(name) = name {
-                options.name = format!("engine {name}");
-            }
-            options.died = Some(engines::died(settings, name, scribe, around.reporter));
-            let several = network.parts.as_ref().zip(settings).zip(lines.as_mut());
-            if let Some(((parts, settings), lines)) = several {
-                let peers = lines.portal(&mut world, parts, settings, here);
-                let usual = options.moderation;
-                let (mode, dilation) = (settings.mode, plan.time.dilation);
-                options.moderation = engines::moderation(usual, parts, mode, dilation);
-                options.peers = Some(peers);
-            }
-            let timing = Timing::Follow(Box::new(follow.clone()));
-            let emulation = Emulation::start(world, portals, timing, options).map_err(failed)?;
-            around.clock.on_change(emulation.waker());
-            network.emulations.push(emulation);
+        let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
+        let are_processes = settings.is_some_and(|settings| settings.processes);
+        match are_processes {
+            false => network.threads(plan, &simulated, signals.speakers, &captures, around)?,
+            true => network.processes(plan, &simulated, signals.speakers, &captures, around)?,
         }
         network.captures = captures.threads;
         Ok(Some(network))
     }
 
-    /// Whether engine `here` has a node.
-    fn owns(&self, here: Owner, node: Node) -> bool {
-        let parts = self.parts.as_ref();
-        parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == here)
-    }
-
-    /// The portals of the stations that engine `here` has.
-    fn portals(
-        &self,
-        plan: &Plan,
-        fabric: &Fabric,
-        simulated: &Simulated,
-        here: Owner,
-    ) -> Result<Portals, RunError> {
-        let failed = |error| RunError::Start(format!("the simulated network: {error}"));
-        let mut portals = Portals::new();
-        let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
-        for name in stations.filter(|name| !plan.is_real(name)) {
-            let node = simulated.nodes[name];
-            if !self.owns(here, node) {
-                continue;
-            }
-            let Some(address) = address(simulated, name) else {
-                continue; // a single host needs no network
-            };
-            let station = fabric
-                .station(name)
-                .expect("every host of a checked plan is a station");
-            let tap = Tap::create(station, "eth0", &address).map_err(failed)?;
-            let port = simulated.world.port_of(node).expect("it has an address");
-            let mtu = simulated.world.mtu(port);
-            if mtu < u16::MAX {
-                tap.set_mtu(mtu).map_err(failed)?;
-            }
-            portals
-                .join(node, name, Box::new(tap), Default::default())
-                .map_err(failed)?;
-        }
-        for (index, node) in &simulated.uplinks {
-            if !self.owns(here, *node) {
-                continue;
-            }
-            let name = network::uplink(*index);
-            let station = fabric.station(&name).expect("the fabric was told of it");
-            let port = PacketPort::open(station, "eth0", PacketOptions::default());
-            let port = Box::new(port.map_err(failed)?);
-            portals
-                .join(*node, &name, port, Default::default())
-                .map_err(failed)?;
-        }
-        Ok(portals)
-    }
-
-    /// Lets the clocks and servers that engine `here` has live in its world.
-    fn settle(
+    /// All engines, as threads.
+    fn threads(
         &mut self,
         plan: &Plan,
         simulated: &Simulated,
-        (world, here): (&mut World, Owner),
+        speakers: Vec<Speaker>,
+        captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let is_here = |node| self.owns(here, node);
-        let (start, scribe) = (around.civil_start, around.scribe);
-        let place = (&mut *world, is_here);
-        let clocks = PtpClocks::start(plan, &simulated.clocks, place, start, scribe)?;
-        let mut servers = simulated.hosts.clone();
-        servers.retain(|(_, node)| self.owns(here, *node));
-        servers::start(plan, &servers, world)?;
-        self.residents.push(Residents { clocks, servers });
+        let several = self.parts.as_ref();
+        let lines = several.map(Lines::of_rings).transpose();
+        let mut lines = lines.map_err(no_line)?;
+        let follow = SessionClock {
+            clock: Arc::clone(around.clock),
+            idle: Arc::clone(&self.idle),
+            announces: plan.time.skips() || plan.time.mode == Mode::Stepped,
+        };
+        for (here, speaker) in (0..).zip(speakers) {
+            let engine = Engine {
+                plan,
+                simulated,
+                here,
+            };
+            let mut portals = Portals::new();
+            for plug in plugs(engine, around.fabric)? {
+                let joined = portals.join(plug.node, &plug.name, plug.port, Default::default());
+                joined.map_err(failed)?;
+            }
+            let ways = lines.as_mut().map(|lines| engines::ways(lines.of(here)));
+            let pacing = Pacing {
+                announces: follow.announces,
+                clock: Box::new(follow.clone()),
+                civil_start: around.civil_start,
+            };
+            let view = network_signals::view(plan, simulated, here);
+            let noted = around.scribe.clone();
+            let outlets = Outlets {
+                capture: captures.of_engine(),
+                sample: Box::new(move |at, world, adjacencies| {
+                    speaker.saw(at, view.look(at, world, adjacencies));
+                }),
+                note: Box::new(move |note| noted.note(note)),
+                died: engines::died(engine, around.scribe, around.reporter),
+            };
+            let running = engine.start(portals, ways, pacing, outlets)?;
+            around.clock.on_change(running.emulation.waker());
+            self.seats.push(Seat::Thread(running));
+        }
+        Ok(())
+    }
+
+    /// All engines, each as a process. They wait for one another at the start.
+    fn processes(
+        &mut self,
+        plan: &Plan,
+        simulated: &Simulated,
+        speakers: Vec<Speaker>,
+        captures: &Captures,
+        around: &Surroundings<'_>,
+    ) -> Result<(), RunError> {
+        let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
+        let Some((parts, settings)) = self.parts.as_ref().zip(settings) else {
+            return Err(RunError::Plan("engines without parts".to_owned()));
+        };
+        let mut lines = Lines::of_sockets(parts).map_err(no_line)?;
+        let key = draw().map_err(|error| RunError::Start(format!("drawing a key: {error}")))?;
+        let text = plan.to_toml();
+        let mut all = Vec::new();
+        for (here, speaker) in (0..).zip(speakers) {
+            let engine = Engine {
+                plan,
+                simulated,
+                here,
+            };
+            let sockets = lines.of(here);
+            let plugs = plugs(engine, around.fabric)?;
+            let start = Start {
+                here,
+                name: parts.names[usize::from(here)].clone(),
+                plan: text.clone(),
+                digest: digest(simulated),
+                key,
+                encrypts: settings.encrypt,
+                epoch: civil_now().as_ns().unsigned_abs(),
+                civil_start_ns: around.civil_start.as_ns(),
+                clock: ClockNow::of(around.clock.map_and_stop()),
+                plugs: plugs
+                    .iter()
+                    .map(|plug| (plug.name.clone(), plug.sort))
+                    .collect(),
+                lines: sockets.iter().map(|(there, _)| *there).collect(),
+            };
+            let sinks = Sinks {
+                speaker,
+                capture: captures.of_engine(),
+                scribe: around.scribe.clone(),
+                died: engines::died(engine, around.scribe, around.reporter),
+            };
+            let ports = plugs.into_iter().map(|plug| plug.port).collect();
+            let (program, clock) = (around.timeloom, around.clock);
+            all.push(Process::start(
+                program, start, ports, sockets, clock, sinks,
+            )?);
+        }
+        for process in all {
+            process.wait_until_ready()?;
+            self.seats.push(Seat::Process(process));
+        }
         Ok(())
     }
 
@@ -261,34 +259,37 @@ impl Network {
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
-        self.emulations.first().map(Emulation::ahead)
+        match self.seats.first()? {
+            Seat::Thread(running) => Some(running.emulation.ahead()),
+            // Time does not skip there.
+            Seat::Process(_) => None,
+        }
     }
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
     pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
-        let residents = std::mem::take(&mut self.residents);
+        for seat in &self.seats {
+            if let Seat::Process(process) = seat {
+                process.end();
+            }
+        }
+        let what = match self.seats.first() {
+            Some(Seat::Process(_)) => "process",
+            _ => "thread",
+        };
+        let seats = self.seats.drain(..);
+        let ended: Vec<(Ended, u64)> = seats
+            .map(|seat| match seat {
+                Seat::Thread(running) => (running.finish(), 0),
+                Seat::Process(process) => process.finish(),
+            })
+            .collect();
         let mut flows: Vec<Vec<FlowStats>> = Vec::new();
-        for (emulation, residents) in self.emulations.iter().zip(&residents) {
-            let clocks = residents.clocks.nodes();
-            let servers = residents.servers.clone();
-            let traffic: Vec<Background> = self.traffic.iter().map(|flow| flow.how).collect();
-            let told = emulation.with(move |engine| {
-                let world = &engine.model;
-                let flows = traffic.iter().map(|how| FlowStats::of(world, *how));
-                let clocks = clocks.iter().filter_map(|(name, node)| {
-                    Some(("ptp", ptp_clocks::tell(world, name, *node)?))
-                });
-                let servers = servers.iter().filter_map(|(name, node)| {
-                    Some(("served", servers::tell(world, name, *node)?))
-                });
-                (flows.collect(), clocks.chain(servers).collect::<Vec<_>>())
-            });
-            // An engine that has died tells nothing.
-            let (stats, told) = told.unwrap_or_default();
-            flows.push(stats);
-            for (kind, text) in told {
-                scribe.event("local", "network", kind, &text);
+        for (ended, _) in &ended {
+            flows.push(ended.flows(self.traffic.len()));
+            for (kind, text) in &ended.told {
+                scribe.event("local", "network", kind, text);
             }
         }
         for (place, flow) in self.traffic.iter().enumerate() {
@@ -298,26 +299,99 @@ impl Network {
                 scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
             }
         }
-        let emulations = self.emulations.drain(..);
-        let reports: Vec<_> = emulations.map(Emulation::stop).collect();
-        for mut residents in residents {
-            residents.clocks.stop();
-        }
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
         let _ = self.signals.join();
-        ending::doubts(&reports, self.parts.as_ref(), scribe)
+        let (closings, dropped): (Vec<_>, Vec<_>) = ended
+            .into_iter()
+            .map(|(ended, dropped)| (ended.closing, dropped))
+            .unzip();
+        ending::tell(closings, (self.parts.as_ref(), what), &dropped, scribe)
     }
 }
 
-/// What engine `here` has of a network.
-fn part(simulated: &Simulated, here: Owner) -> World {
+/// A portal that is to be, of a process: who is there, and what it is.
+struct Plug {
+    name: String,
+    node: Node,
+    sort: Sort,
+    port: Box<dyn Port>,
+}
+
+/// At which of its nodes an engine has portals.
+fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
+    let (plan, simulated) = (engine.plan, engine.simulated);
+    let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
+    let stations = stations.filter(|name| !plan.is_real(name)).map(|name| {
+        // A single host needs no network, and has no port.
+        (name.clone(), simulated.nodes[name], Sort::Tap)
+    });
+    let stations = stations.filter(|(_, node, _)| simulated.world.port_of(*node).is_some());
+    let uplinks = simulated.uplinks.iter();
+    let uplinks = uplinks.map(|(index, node)| (network::uplink(*index), *node, Sort::Packet));
+    stations
+        .chain(uplinks)
+        .filter(move |(_, node, _)| engine.owns(*node))
+}
+
+/// The portals of the stations that an engine has.
+fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
+    let simulated = engine.simulated;
+    let plug = |(name, node, sort): (String, Node, Sort)| {
+        let station = fabric
+            .station(&name)
+            .expect("every host and uplink of a checked plan is a station");
+        let port: Box<dyn Port> = match sort {
+            Sort::Tap => {
+                let address = address(simulated, &name).expect("it has a port");
+                let tap = Tap::create(station, "eth0", &address).map_err(failed)?;
+                let port = simulated.world.port_of(node).expect("it has an address");
+                let mtu = simulated.world.mtu(port);
+                if mtu < u16::MAX {
+                    tap.set_mtu(mtu).map_err(failed)?;
+                }
+                Box::new(tap)
+            }
+            Sort::Packet => {
+                let port = PacketPort::open(station, "eth0", PacketOptions::default());
+                Box::new(port.map_err(failed)?)
+            }
+        };
+        Ok(Plug {
+            name,
+            node,
+            sort,
+            port,
+        })
+    };
+    plugged(engine).map(plug).collect()
+}
+
+fn failed(error: impl std::fmt::Display) -> RunError {
+    RunError::Start(format!("the simulated network: {error}"))
+}
+
+fn no_line(error: std::io::Error) -> RunError {
+    RunError::Start(format!("a line between two engines: {error}"))
+}
+
+/// What two processes must have alike for numbers of nodes to mean the same to both.
+fn digest(simulated: &Simulated) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
     let world = &simulated.world;
-    match &simulated.parts {
-        Some(parts) => parts.cut().part(world, here),
-        None => world.part(&vec![here; world.nodes()].into(), here),
+    for node in 0..world.nodes() as u32 {
+        hasher.update(world.name(Node(node)).as_bytes());
+        hasher.update(&[0]);
     }
+    let owners = simulated
+        .parts
+        .iter()
+        .flat_map(|parts| parts.cut().owners().iter());
+    for owner in owners {
+        hasher.update(&owner.to_le_bytes());
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// A network, if the plan has one.
@@ -337,7 +411,6 @@ fn flows(plan: &Plan, simulated: &Simulated) -> Vec<Flow> {
     traffic
         .map(|(what, how)| Flow {
             name: format!("{} to {}", what.from, what.to),
-            how: *how,
             ends: how.ends(&simulated.world).map(owner),
         })
         .collect()

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | 0–1 | `TP` |
 //! | 2 | version, 1 |
-//! | 3 | flags: 1 hello, 2 farewell, 4 payload compressed |
+//! | 3 | flags: 1 hello, 2 farewell, 4 payload compressed, 8 encrypted |
 //! | 4–7 | number of the sending and of the receiving engine |
 //! | 8–23 | their epochs: when they started, 0 when not known |
 //! | 24–31 | number of the datagram within the epoch |
 //! | 32– | packets: see [`Body`] |
-//! | last 16 | seal: keyed BLAKE3 of all before |
+//! | last 16 | seal of all before: keyed BLAKE3, or of what encrypts ([`Key`]) |
 //!
 //! Numbers are little-endian. The receiver's epoch is in every datagram, so one
 //! that was recorded before the receiver started again is worth nothing.
@@ -18,33 +18,10 @@ use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Instant, Virtual};
 
 use crate::codec::{Decoder, Encoder, Malformed, Statics};
+pub use crate::key::Key;
+use crate::key::SEAL;
 use crate::varint::{put, put_signed, take, take_signed};
 
-/// The key of a run: all its engines have it, nobody else.
-#[derive(Clone)]
-pub struct Key([u8; 32]);
-
-impl Key {
-    /// From bytes that were drawn for this run.
-    pub fn new(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
-        let hash = blake3::keyed_hash(&self.0, bytes);
-        let (seal, _) = hash.as_bytes().split_first_chunk().expect("32 bytes");
-        *seal
-    }
-}
-
-impl core::fmt::Debug for Key {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Key(..)")
-    }
-}
-
-/// Bytes of the seal.
-const SEAL: usize = 16;
 /// Bytes before the packets.
 const HEADER: usize = 32;
 /// What a datagram takes beyond its packets.
@@ -75,7 +52,12 @@ impl Header {
     /// Writes a datagram of this header and body, `padded` to a length, sealed.
     pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {
         let start = out.len();
-        let bits = [self.hello, self.farewell, self.compressed];
+        let bits = [
+            self.hello,
+            self.farewell,
+            self.compressed,
+            key.encrypts(),
+        ];
         let flags = bits
             .iter()
             .enumerate()
@@ -90,19 +72,22 @@ impl Header {
         out.extend_from_slice(body);
         let length = (out.len() - start).max(padded.saturating_sub(SEAL));
         out.resize(start + length, 0);
-        let seal = key.seal(&out[start..]);
+        let (head, body) = out[start..].split_at_mut(HEADER);
+        let seal = key.close(self, head, body);
         out.extend_from_slice(&seal);
     }
 
     /// Reads a datagram for engine `here` from engine `from`; gives back its
-    /// body. `None` when it is none, is for somebody else, or its seal is false.
+    /// body, of an encrypted one in `plain`. `None` when it is none, is for somebody else, or
+    /// its seal is false; and where encrypting is agreed on, when it is not encrypted.
     pub fn read<'a>(
         bytes: &'a [u8],
         here: Owner,
         from: Owner,
         key: &Key,
+        plain: &'a mut Vec<u8>,
     ) -> Option<(Self, &'a [u8])> {
-        if bytes.len() < OVERHEAD || !bytes.starts_with(b"TP\x01") || bytes[3] > 7 {
+        if bytes.len() < OVERHEAD || !bytes.starts_with(b"TP\x01") || bytes[3] > 15 {
             return None;
         }
         let word = |at: usize| {
@@ -120,20 +105,16 @@ impl Header {
             number: word(24),
         };
         // Cheap looks first: a flood must not cost a hash each.
-        if header.to != here || header.from != from || header.from_epoch == 0 {
+        let encrypted = bytes[3] & 8 != 0;
+        let is_theirs = header.to == here && header.from == from && header.from_epoch != 0;
+        if !is_theirs || encrypted != key.encrypts() {
             return None;
         }
-        let (sealed, seal) = bytes.split_at(bytes.len() - SEAL);
-        if !equal(&key.seal(sealed), seal) {
-            return None;
-        }
-        Some((header, &sealed[HEADER..]))
+        let (sealed, seal) = bytes.split_last_chunk()?;
+        let (head, body) = sealed.split_at(HEADER);
+        let body = key.open(&header, (head, body), seal, plain)?;
+        Some((header, body))
     }
-}
-
-/// Compares without telling by its duration where the difference is.
-fn equal(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
 /// The packets of a datagram while it is filled: how many, the first instant,

@@ -24,6 +24,7 @@ mod cut;
 pub mod datagram;
 pub mod exact;
 mod flag;
+mod key;
 pub mod message;
 pub mod partition;
 pub mod peer;

@@ -49,11 +49,15 @@ pub struct Peer {
     epoch: u64,
     their_epoch: u64,
     present: bool,
+    /// Whether it has said farewell.
+    parted: bool,
     next_number: u64,
     window: ReplayWindow,
     reader: Reader,
     boxes: [Outbox; 2],
     scratch: Vec<u8>,
+    /// What was decrypted.
+    plain: Vec<u8>,
     heard: Instant<Wall>,
     spoke: Option<Instant<Wall>>,
     answer: bool,
@@ -72,11 +76,13 @@ impl Peer {
             epoch: epoch.max(1),
             their_epoch: 0,
             present: false,
+            parted: false,
             next_number: 0,
             window: ReplayWindow::default(),
             reader: Reader::default(),
             boxes: Default::default(),
             scratch: Vec::new(),
+            plain: Vec::new(),
             heard: Instant::ZERO,
             spoke: None,
             answer: false,
@@ -112,10 +118,28 @@ impl Peer {
         statics: &Statics,
         act: impl FnMut(&Packet, &[u8]),
     ) -> Option<PeerEvent> {
-        let Some((header, body)) = Header::read(bytes, self.here, self.there, &self.key) else {
-            self.stats.hostile += 1;
-            return None;
+        let mut plain = core::mem::take(&mut self.plain);
+        let read = Header::read(bytes, self.here, self.there, &self.key, &mut plain);
+        let event = match read {
+            Some((header, body)) => self.handle(now, header, body, statics, act),
+            None => {
+                self.stats.hostile += 1;
+                None
+            }
         };
+        self.plain = plain;
+        event
+    }
+
+    /// As [`Peer::handle_datagram`], for one whose seal is true.
+    fn handle(
+        &mut self,
+        now: Instant<Wall>,
+        header: Header,
+        body: &[u8],
+        statics: &Statics,
+        act: impl FnMut(&Packet, &[u8]),
+    ) -> Option<PeerEvent> {
         if header.from_epoch < self.their_epoch {
             self.stats.stale += 1;
             return None;
@@ -147,6 +171,7 @@ impl Peer {
         self.heard = now;
         if !self.present && !header.farewell {
             self.present = true;
+            self.parted = false;
             self.answer = true;
             self.stats.joined += 1;
             event = Some(PeerEvent::Joined);
@@ -154,6 +179,7 @@ impl Peer {
         self.stats.datagrams_received += 1;
         if header.farewell {
             self.present = false;
+            self.parted = true;
             return Some(PeerEvent::Left);
         }
         if !header.hello {
@@ -178,7 +204,8 @@ impl Peer {
         out: &mut Datagrams,
     ) {
         if !self.present {
-            self.stats.dropped_away += 1;
+            // To one that has ended its part in order nothing more is said.
+            self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
         let class = usize::from(!is_sensitive(packet));

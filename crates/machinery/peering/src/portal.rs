@@ -45,10 +45,15 @@ pub struct AdjacencyReport {
 }
 
 impl AdjacencyReport {
-    /// Packets that the simulated network had not lost and that never arrived: those that
+    /// Packets that the simulated network had not lost and that were never sent: those that
     /// found no room, and those to an engine that is gone without farewell.
     pub fn lost(&self) -> u64 {
-        self.stats.dropped_full + self.stats.dropped_away + self.stats.lost
+        self.stats.dropped_full + self.stats.dropped_away + self.stats.too_large
+    }
+
+    /// Datagrams, of one packet or of many, that the other engine sent and that never came.
+    pub fn missing(&self) -> u64 {
+        self.stats.lost
     }
 }
 

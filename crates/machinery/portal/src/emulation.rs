@@ -67,6 +67,8 @@ pub struct Options {
     /// The way to the other engines of this network, of which the world has one part
     /// ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,
+    /// How long to wait for them at the start, until each is here. `None`: not at all.
+    pub patience: Option<Duration>,
     /// What the thread is called; of which the kernel keeps 15 bytes.
     pub name: String,
     /// Told when the thread dies of a fault in the model, with what it said.
@@ -89,6 +91,7 @@ impl Default for Options {
             capture: None,
             sample: None,
             peers: None,
+            patience: None,
             name: "emulation".to_owned(),
             died: None,
         }
@@ -184,6 +187,9 @@ impl Emulation {
         if let Some(peers) = &mut peers {
             // Who has been greeted is here from the first packet on.
             peers.poll(&mut engine, wall_now()).map_err(failed)?;
+            if let Some(patience) = options.patience {
+                assemble(peers, &mut engine, patience)?;
+            }
         }
         engine.with(|world, agenda| world.start(agenda));
         let pace = match &timing {
@@ -304,6 +310,25 @@ impl Emulation {
         self.command(Command::Stop);
         self.thread.take()?.join().ok()
     }
+}
+
+/// Greets the engines elsewhere until all have answered: a packet to one that is not here would
+/// be lost.
+fn assemble(
+    peers: &mut PeeringPortal,
+    engine: &mut Engine<World>,
+    patience: Duration,
+) -> Result<(), PortalError> {
+    let failed = |error| PortalError::kernel("greet the other engines", error);
+    let until = wall_now() + patience;
+    while !peers.is_complete() {
+        if wall_now() > until {
+            return Err(failed(std::io::ErrorKind::TimedOut.into()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        peers.poll(engine, wall_now()).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Runs a worker, and tells when it dies.

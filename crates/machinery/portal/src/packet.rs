@@ -75,6 +75,16 @@ impl PacketPort {
         })
     }
 
+    /// One that another process has opened with the usual options, by its descriptor.
+    pub fn adopt(descriptor: OwnedFd) -> Self {
+        Self {
+            socket: descriptor,
+            header: vnet::LENGTH,
+            scratch: Vec::new(),
+            drops: Default::default(),
+        }
+    }
+
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<TxStatus> {
         match writev(&self.socket, parts) {
             Ok(_) => Ok(TxStatus::Done),

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, writev};
 use timeloom_fabric::Namespace;
@@ -61,6 +61,19 @@ impl Tap {
         address: &Address,
     ) -> Result<Self, PortalError> {
         Self::create_as(namespace, interface, address, false)
+    }
+
+    /// One that another process has made by [`Tap::create`], by its descriptor. The interface
+    /// is gone when both have dropped it; what its kernel dropped is known there.
+    pub fn adopt(descriptor: OwnedFd) -> Self {
+        Self {
+            file: descriptor.into(),
+            drops: Drops {
+                namespace: None,
+                interface: String::new(),
+            },
+            header: vnet::LENGTH,
+        }
     }
 
     /// Sets the longest IP packet that its kernel sends through it; 1500 bytes

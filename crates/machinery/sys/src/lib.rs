@@ -12,6 +12,7 @@
 //! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
 //! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
+//! - [`descriptor`]: one from one process to another.
 //! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
 //!   is, and what it may do. [`rooted`]: files as a container's programs find them.
 //! - [`signals`]: which of them a thread takes.
@@ -29,6 +30,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod command;
 pub mod control;
+pub mod descriptor;
 pub mod epoll;
 pub mod first_timeout;
 pub mod interface;

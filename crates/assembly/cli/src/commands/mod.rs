@@ -12,6 +12,7 @@ mod clean;
 mod compare;
 mod control;
 mod doctor;
+mod engine;
 mod exec;
 mod hold;
 mod inside;
@@ -67,6 +68,7 @@ enum Command {
     Run(run::Run),
     Logs(logs::Logs),
     Agent(agent::Agent),
+    Engine(engine::Engine),
     #[command(subcommand)]
     Bridge(bridge::Bridge),
     Check(check::Check),
@@ -107,6 +109,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Exec(_)
             | Command::Run(_)
             | Command::Agent(_)
+            | Command::Engine(_)
             | Command::Timeline(_)
             | Command::Vm(_)
     ) {
@@ -133,6 +136,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Unregister(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Engine(command) => command.run(),
         Command::Bridge(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Schema(command) => command.run(),

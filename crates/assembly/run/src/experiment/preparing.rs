@@ -122,6 +122,7 @@ impl<'a> Run<'a> {
             civil_start,
             scribe: &scribe,
             reporter: &reporter,
+            timeloom: &options.timeloom,
         };
         let network = Network::start(plan, &around)?;
         machines::attach(plan, &fabric)?;

@@ -10,6 +10,7 @@ use timeloom_scenario::{Background, NamedCable, Parts, Simulated};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::flow_stats::FlowStats;
+use crate::numbers::numbers;
 
 /// What was counted at one direction of a link.
 #[derive(Clone, Copy, Default)]
@@ -33,13 +34,17 @@ pub(super) struct CutObservation {
 /// What is seen of a network, by the places of directions of links (two for each), flows and
 /// directions between engines. Of several engines, each sees the ends that it has.
 #[derive(Clone, Default)]
-pub(super) struct NetworkObservation {
+pub(crate) struct NetworkObservation {
     pub(super) links: BTreeMap<usize, LinkObservation>,
     /// Of a flow, what its sender's end knows and what its receiver's does.
     pub(super) senders: BTreeMap<usize, FlowStats>,
     pub(super) receivers: BTreeMap<usize, FlowStats>,
     pub(super) cuts: BTreeMap<usize, CutObservation>,
 }
+
+numbers!(LinkObservation: stats, fluid, backlog, waiting);
+numbers!(CutObservation: packets, late, lost);
+numbers!(NetworkObservation: links, senders, receivers, cuts);
 
 impl NetworkObservation {
     fn join(&mut self, other: Self) {
@@ -57,7 +62,7 @@ impl NetworkObservation {
 }
 
 /// What is to be looked at in one engine.
-pub(super) struct View {
+pub(crate) struct View {
     links: Vec<(usize, PortId)>,
     senders: Vec<(usize, Background)>,
     receivers: Vec<(usize, Background)>,
@@ -90,7 +95,7 @@ impl View {
         }
     }
 
-    pub(super) fn look(
+    pub(crate) fn look(
         &self,
         at: Instant<Virtual>,
         world: &mut World,
@@ -118,9 +123,10 @@ impl View {
             if let Some(place) = self.cuts.get(&(report.there, self.here)) {
                 let cut = seen.cuts.entry(*place).or_default();
                 (cut.packets, cut.late) = (report.lateness.events(), report.late);
+                cut.lost += report.missing();
             }
             if let Some(place) = self.cuts.get(&(self.here, report.there)) {
-                seen.cuts.entry(*place).or_default().lost = report.lost();
+                seen.cuts.entry(*place).or_default().lost += report.lost();
             }
         }
         seen
@@ -128,15 +134,22 @@ impl View {
 }
 
 /// What an engine says of its samples.
-pub(super) enum Word {
+pub(crate) enum Word {
     Saw(Instant<Virtual>, NetworkObservation),
     /// It takes no more.
     Ended,
 }
 
 /// An engine's end of the line to the writer.
-pub(super) struct Speaker {
+pub(crate) struct Speaker {
     pub(super) words: Sender<Word>,
+}
+
+impl Speaker {
+    pub(crate) fn saw(&self, at: Instant<Virtual>, seen: NetworkObservation) {
+        // The writer ends after us.
+        let _ = self.words.send(Word::Saw(at, seen));
+    }
 }
 
 impl Drop for Speaker {

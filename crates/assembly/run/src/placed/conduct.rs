@@ -16,12 +16,12 @@ use timeloom_results::{Failure, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
-use super::channel::{Receiver, Sender, Side, greet};
 use super::merge::merge;
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
 use super::parcel::{pack, receive, send};
 use super::secret::{Secret, draw, read_key_file};
 use super::serve::{TABLES, WhichTimeline};
+use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
 use crate::inputs;

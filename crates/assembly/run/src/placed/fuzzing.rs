@@ -8,11 +8,11 @@ use std::path::{Component, Path};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::channel::{Receiver, Sender};
 use super::conduct::{Heard, is_result, listen};
 use super::message::{Entry, ToAgent};
 use super::parcel::{MOST_BYTES_IN_ALL, receive};
 use super::serve::ready;
+use crate::channel::{Receiver, Sender};
 
 /// A stream of somebody without the key: not a byte of it is taken for said.
 ///

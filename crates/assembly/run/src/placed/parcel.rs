@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use timeloom_scenario::Plan;
 
-use super::channel::{Receiver, Sender};
 use super::message::Entry;
+use crate::channel::{Receiver, Sender};
 use crate::inputs;
 
 /// A file to be sent.

@@ -26,7 +26,7 @@ impl Secret {
     }
 
     /// The key of one direction of one conversation.
-    pub(super) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> [u8; 32] {
+    pub(crate) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for nonce in nonces {
             hasher.update(nonce);
@@ -82,14 +82,14 @@ pub fn read_key_file(path: &Path) -> Result<String, String> {
 const MOST_KEY_BYTES: u64 = 1 << 12;
 
 /// Bytes that nobody has drawn before.
-pub(super) fn draw() -> io::Result<[u8; 32]> {
+pub(crate) fn draw() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Whether they are the same, without telling by its duration where they differ.
-pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 

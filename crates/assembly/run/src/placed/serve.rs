@@ -18,12 +18,12 @@ use timeloom_bus::{
 use timeloom_portal::TunnelKey;
 use timeloom_scenario::Plan;
 
-use super::channel::{Receiver, Sender, Side, greet};
 use super::message::{Ended, Entry, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
 use super::parcel::{MOST_BYTES_IN_ALL, Sent, receive, send};
 use super::rewrite::{Mirror, lacking};
 use super::secret::Secret;
 use super::together::{Line, Together, Ways};
+use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, Progress, Summary, run_here};
 use crate::programs::ReadyBoard;
 use crate::verdict::End;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use timeloom_net::PortId;
 use timeloom_portal::Capture;
 use timeloom_results::RunDirectory;
-use timeloom_scenario::{Plan, Simulated};
+use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc, Virtual, Wall};
 
 use super::address;
@@ -42,10 +42,7 @@ impl Captures {
             })
             .collect();
         let mut captures = Self::default();
-        for capture in &plan.captures {
-            let Some(cable) = simulated.names.between(&capture.link) else {
-                continue; // the fabric's capture has it
-            };
+        for (capture, cable) in watched(plan, simulated) {
             let name = capture.link.join("-");
             let watch = SpoofWatch::new(
                 addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
@@ -57,11 +54,6 @@ impl Captures {
             captures.threads.push(thread);
         }
         Ok(captures)
-    }
-
-    /// The ports whose links are captured.
-    pub(super) fn ports(&self) -> Vec<PortId> {
-        self.links.keys().copied().collect()
     }
 
     /// For one engine: where it puts what it sees at the ends of links that it has.
@@ -77,6 +69,21 @@ impl Captures {
             }
         }))
     }
+}
+
+/// The captures of simulated links. Of others the fabric has them.
+fn watched<'a>(
+    plan: &'a Plan,
+    simulated: &'a Simulated,
+) -> impl Iterator<Item = (&'a timeloom_scenario::Capture, &'a NamedCable)> {
+    let captures = plan.captures.iter();
+    captures.filter_map(|capture| Some((capture, simulated.names.between(&capture.link)?)))
+}
+
+/// The ports whose links are captured.
+pub(super) fn ports(plan: &Plan, simulated: &Simulated) -> Vec<PortId> {
+    let cables = watched(plan, simulated).map(|(_, cable)| [cable.there, cable.back]);
+    cables.flatten().collect()
 }
 
 /// When a frame passed, virtually and by the wall clock, and its bytes.

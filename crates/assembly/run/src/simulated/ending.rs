@@ -1,6 +1,8 @@
 //! What is to be said of a simulated network once it has ended: what its engines did, and
 //! what makes the results doubtful.
 
+use serde::{Deserialize, Serialize};
+use timeloom_net::Owner;
 use timeloom_peering::AdjacencyReport;
 use timeloom_portal::Report;
 use timeloom_scenario::Parts;
@@ -8,38 +10,73 @@ use timeloom_time::Duration;
 
 use crate::record::Scribe;
 
-/// Of an engine, `None` when it has died.
-pub(super) fn doubts(
-    reports: &[Option<Report>],
-    parts: Option<&Parts>,
-    scribe: &Scribe,
-) -> Vec<String> {
-    let mut doubts = Vec::new();
-    for (number, report) in reports.iter().enumerate() {
-        let of = match parts {
-            Some(parts) => format!(" engine {}", parts.names[number]),
-            None => String::new(),
-        };
-        let Some(report) = report else {
-            doubts.push(format!("The simulated network's{of} thread has died."));
-            continue;
-        };
-        scribe.event("local", "network", "summary", &summary(&of, report));
+/// What is to be said of one engine: events by kind and text, and what makes it doubtful.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Closing {
+    events: Vec<(String, String)>,
+    doubts: Vec<String>,
+}
+
+impl Closing {
+    /// That of engine `here`.
+    pub(super) fn of(report: &Report, parts: Option<&Parts>, here: Owner) -> Self {
+        let of = of(parts, here);
+        let mut events = vec![("summary".to_owned(), summary(&of, report))];
+        let mut doubts = Vec::new();
         if let Some(parts) = parts {
             for line in report.adjacencies.iter() {
-                let name = parts.cut_name(line.there, number as u16);
-                scribe.event("local", "network", "cut", &crossed(&name, line));
+                let name = parts.cut_name(line.there, here);
+                events.push(("cut".to_owned(), crossed(&name, line)));
                 doubts.extend(doubt_of_cut(&name, line));
             }
         }
         if report.untrusted() {
             doubts.push(too_slow(&of, report));
         }
+        Self { events, doubts }
+    }
+}
+
+/// Says all that the engines have to say, of each `None` when it has died; gives back what makes
+/// the results doubtful. `what` an engine is: a thread or a process.
+pub(super) fn tell(
+    closings: Vec<Option<Closing>>,
+    (parts, what): (Option<&Parts>, &str),
+    dropped: &[u64],
+    scribe: &Scribe,
+) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for (here, closing) in (0..).zip(closings) {
+        let of = of(parts, here);
+        let Some(closing) = closing else {
+            doubts.push(format!("The simulated network's{of} {what} has died."));
+            continue;
+        };
+        for (kind, text) in closing.events {
+            scribe.event("local", "network", &kind, &text);
+        }
+        doubts.extend(closing.doubts);
+        // What a kernel has dropped is known where the portal was made.
+        let dropped = dropped.get(usize::from(here)).copied().unwrap_or(0);
+        if dropped > 0 {
+            doubts.push(format!(
+                "This machine was too slow for the simulated network{of}, so its results are not \
+                 to be trusted: the kernel dropped {dropped} frames before it took them."
+            ));
+        }
     }
     for text in &doubts {
         scribe.event("local", "network", "untrusted", text);
     }
     doubts
+}
+
+/// Of which engine something is said, with a blank before it.
+fn of(parts: Option<&Parts>, here: Owner) -> String {
+    match parts {
+        Some(parts) => format!(" engine {}", parts.names[usize::from(here)]),
+        None => String::new(),
+    }
 }
 
 fn summary(of: &str, report: &Report) -> String {
@@ -70,11 +107,15 @@ fn summary(of: &str, report: &Report) -> String {
 fn crossed(name: &str, line: &AdjacencyReport) -> String {
     let lateness = &line.lateness;
     format!(
-        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}; {} lost on the way back",
+        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}; {}{} lost on the way back",
         lateness.events(),
         line.late,
         lateness.worst(),
         lateness.quantile(0.99),
+        match line.missing() {
+            0 => String::new(),
+            missing => format!("{missing} datagrams never came; "),
+        },
         line.lost(),
     )
 }
@@ -85,6 +126,12 @@ fn doubt_of_cut(name: &str, line: &AdjacencyReport) -> Option<String> {
         return Some(format!(
             "Packets between engines were lost, so the results are not to be trusted: {} on the way back of {name}.",
             line.lost()
+        ));
+    }
+    if line.missing() > 0 {
+        return Some(format!(
+            "Datagrams between engines were lost, so the results are not to be trusted: {} on {name}.",
+            line.missing()
         ));
     }
     lateness.is_untrusted().then(|| {

@@ -1,89 +1,108 @@
-//! One simulated network in several engines of this process: the lines between them, and what
-//! becomes of the run when one dies.
+//! One simulated network in several engines: the lines between them, and what becomes of the run
+//! when one dies.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 
-use timeloom_engine::Limit;
-use timeloom_net::{Owner, World};
+use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Endpoint, Portal, Ring};
+use timeloom_peering::{Endpoint, Ring};
 use timeloom_portal::Died;
-use timeloom_scenario::{EngineFailure, EngineMode, Engines, Parts};
+use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
+use super::engine::{Engine, Ways};
 use crate::record::Scribe;
 use crate::verdict::Reporter;
 
 /// The ends of the lines between engines, by engine and by who is at the other end.
-pub(super) struct Lines(BTreeMap<(Owner, Owner), Ring>);
+pub(super) struct Lines<T>(BTreeMap<(Owner, Owner), T>);
 
-impl Lines {
-    /// A line between each two engines that have a cut link between them. All count as here
-    /// from now on.
-    pub(super) fn lay(parts: &Parts) -> std::io::Result<Self> {
+impl<T> Lines<T> {
+    /// A line between each two engines that have a cut link between them.
+    fn lay(parts: &Parts, mut pair: impl FnMut() -> io::Result<[T; 2]>) -> io::Result<Self> {
         let mut lines = BTreeMap::new();
         for (a, b) in parts.adjacent().into_iter().filter(|(a, b)| a < b) {
-            let (one, other) = Ring::pair(Ring::PACKETS)?;
-            one.greet(wall_now());
-            other.greet(wall_now());
+            let [one, other] = pair()?;
             lines.insert((a, b), one);
             lines.insert((b, a), other);
         }
         Ok(Self(lines))
     }
 
-    /// The way of engine `here`, of which `world` has the part, to all others.
-    pub(super) fn portal(
-        &mut self,
-        world: &mut World,
-        parts: &Parts,
-        engines: &Engines,
-        here: Owner,
-    ) -> Portal {
-        let limit = Limit {
-            late_after: engines.late_after,
-            late_ppm: engines.late_ppm(),
-            ..Limit::default()
-        };
-        // Between threads nothing is sealed, and no earlier life of an engine is around.
-        let key = Key::new([0; 32]);
-        let mut portal = Portal::new(world, parts.cut().clone(), here, key, 1, limit);
-        if engines.mode == EngineMode::Exact {
-            portal.wait_for_others();
-        }
-        for there in 0..parts.cut().engines() {
-            if let Some(ring) = self.0.remove(&(here, there)) {
-                portal.add(world, there, Endpoint::Ring(ring), patient());
-            }
-        }
-        portal
+    /// The ends of engine `here`, and to whom they lead.
+    pub(super) fn of(&mut self, here: Owner) -> Vec<(Owner, T)> {
+        let theirs = self.0.split_off(&(here, 0));
+        let (own, others): (Vec<_>, Vec<_>) =
+            theirs.into_iter().partition(|((from, _), _)| *from == here);
+        self.0.extend(others);
+        own.into_iter().map(|((_, to), end)| (to, end)).collect()
     }
 }
 
-/// A thread that dies says so at once. One that says nothing for long has no processor, and is
-/// not gone.
-fn patient() -> PeerConfig {
+impl Lines<Ring> {
+    /// Between threads. All count as here from now on.
+    pub(super) fn of_rings(parts: &Parts) -> io::Result<Self> {
+        Self::lay(parts, || {
+            let (one, other) = Ring::pair(Ring::PACKETS)?;
+            one.greet(wall_now());
+            other.greet(wall_now());
+            Ok([one, other])
+        })
+    }
+}
+
+impl Lines<UdpSocket> {
+    /// Between processes of this machine.
+    pub(super) fn of_sockets(parts: &Parts) -> io::Result<Self> {
+        Self::lay(parts, || {
+            let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            let (one, other) = (bind()?, bind()?);
+            one.connect(other.local_addr()?)?;
+            other.connect(one.local_addr()?)?;
+            Ok([one, other])
+        })
+    }
+}
+
+/// The ways of a thread to other threads.
+pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
+    let ends = ends.into_iter();
+    Ways {
+        ends: ends.map(|(to, ring)| (to, Endpoint::Ring(ring))).collect(),
+        // Between threads nothing is sealed, and no earlier life of an engine is around.
+        key: Key::new([0; 32]),
+        epoch: 1,
+        config: patient(Duration::from_s(3_600)),
+        patience: None,
+    }
+}
+
+/// Who dies is known at once by whoever started it. One that says nothing for less than
+/// `silence` has no processor, and is not gone.
+pub(super) fn patient(silence: Duration) -> PeerConfig {
     PeerConfig {
-        silence: Duration::from_s(3_600),
+        silence,
         horizon: Duration::from_s(3_600),
         ..PeerConfig::default()
     }
 }
 
-/// What to do when the engine that is called `name` dies; without a name it is the only one.
-pub(super) fn died(
-    engines: Option<&Engines>,
-    name: Option<&str>,
-    scribe: &Scribe,
-    reporter: &Reporter,
-) -> Died {
-    let who = match name {
+/// After so long without a word the links to an engine of another process are down.
+pub(super) const SILENCE: Duration = Duration::from_s(5);
+
+/// What to do when an engine dies.
+pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
+    let who = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
         None => "the simulated network".to_owned(),
     };
-    let failure = engines.map_or(EngineFailure::Stop, |engines| engines.failure);
+    let settings = engine.plan.network.as_ref();
+    let settings = settings.and_then(|network| network.engines.as_ref());
+    let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
     let (scribe, reporter) = (scribe.clone(), reporter.clone());
     Box::new(move |what| match failure {
         EngineFailure::Stop => reporter.failed(&who, format!("died: {what}")),

@@ -8,8 +8,8 @@ use crate::plan::Named;
 use crate::read::{Fields, Read};
 use crate::words;
 
-/// The simulated network in parts, each in an engine of its own: a thread. Either `count` or
-/// `parts` is there.
+/// The simulated network in parts, each in an engine of its own: a thread or a process. Either
+/// `count` or `parts` is there.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Engines {
@@ -35,6 +35,12 @@ pub struct Engines {
     /// What becomes of the run when an engine dies.
     #[schemars(default)]
     pub failure: EngineFailure,
+    /// Whether each engine is a process of its own, which the others reach by datagrams.
+    #[schemars(default)]
+    pub processes: bool,
+    /// Whether these datagrams are encrypted. They are sealed in any case.
+    #[schemars(default)]
+    pub encrypt: bool,
 }
 
 /// Whether engines wait for one another.
@@ -68,6 +74,8 @@ impl Default for Engines {
             late_after: one_millisecond(),
             late_share: tolerated(),
             failure: EngineFailure::default(),
+            processes: false,
+            encrypt: false,
         }
     }
 }
@@ -105,6 +113,8 @@ impl Read for Engines {
             late_after: fields.or("late_after", one_millisecond()),
             late_share: fields.or("late_share", tolerated()),
             failure: fields.or_default("failure"),
+            processes: fields.or_default("processes"),
+            encrypt: fields.or_default("encrypt"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::Mode;
+use crate::plan::{EngineMode, Mode};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let plan = rules.plan;
@@ -29,6 +29,17 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let message = format!("a network has 1 to {MOST} engines");
         let help = "more than the machine has processors do not make it faster";
         rules.misplaced(&path, message, help);
+    }
+    if engines.processes && engines.mode == EngineMode::Exact {
+        let message = "engines that are processes cannot wait for one another";
+        let help = "a datagram may be lost, and a promise with it: choose `mode = \"free\"`, or \
+                    leave out `processes`";
+        rules.broken(&at(&path, ["processes"]), message, help);
+    }
+    if engines.encrypt && !engines.processes {
+        let message = "between threads there is nothing to encrypt";
+        let help = "write `processes = true` beside it, or leave it out";
+        rules.broken(&at(&path, ["encrypt"]), message, help);
     }
     for name in engines.parts.keys() {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';

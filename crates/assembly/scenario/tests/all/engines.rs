@@ -96,6 +96,11 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         ),
         ("count = 2, late_share = 2", "this is no share"),
         (
+            r#"count = 2, processes = true, mode = "exact""#,
+            "engines that are processes cannot wait",
+        ),
+        ("count = 2, encrypt = true", "nothing to encrypt"),
+        (
             "count = 2, late_after = \"0 s\"",
             "a packet is late after a time",
         ),

@@ -2,6 +2,7 @@
 
 mod codec;
 mod common;
+mod encryption;
 mod exact;
 mod fluid;
 mod frames;

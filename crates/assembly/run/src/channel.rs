@@ -1,4 +1,4 @@
-//! A conversation over TCP in which each side knows that the other has the key.
+//! A conversation over a stream in which each side knows that the other has the key.
 //!
 //! Both draw a number first, so that no conversation can be played again. Then come frames:
 //! kind, length, content, and a seal of keyed BLAKE3 over these and the frame's number.
@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::secret::{Secret, draw, same};
+use crate::placed::secret::{Secret, draw, same};
 
 /// The side that sends.
 #[derive(Debug)]
-pub(super) struct Sender<S = TcpStream> {
+pub(crate) struct Sender<S = TcpStream> {
     stream: S,
     key: [u8; 32],
     count: u64,
@@ -23,7 +23,7 @@ pub(super) struct Sender<S = TcpStream> {
 
 /// The side that is sent to.
 #[derive(Debug)]
-pub(super) struct Receiver<S = TcpStream> {
+pub(crate) struct Receiver<S = TcpStream> {
     stream: S,
     key: [u8; 32],
     count: u64,
@@ -31,14 +31,14 @@ pub(super) struct Receiver<S = TcpStream> {
 
 /// Who opened the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Run,
     Agent,
 }
 
 /// What a frame holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Message(Vec<u8>),
     Bytes(Vec<u8>),
 }
@@ -47,7 +47,7 @@ pub(super) enum Content {
 ///
 /// # Errors
 /// When it is no agent or no run, or says nothing.
-pub(super) fn greet(
+pub(crate) fn greet(
     stream: TcpStream,
     side: Side,
     secret: &Secret,
@@ -89,19 +89,19 @@ pub(super) fn greet(
 
 impl<S: Write> Sender<S> {
     /// One that greets nobody: with the key of a direction.
-    pub(super) fn with_key(stream: S, key: [u8; 32]) -> Self {
+    pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
 
     /// Says something.
-    pub(super) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         self.frame(MESSAGE, &text)
     }
 
     /// Sends `length` bytes of `content`.
-    pub(super) fn content(&mut self, content: &mut impl Read, length: u64) -> io::Result<()> {
+    pub(crate) fn content(&mut self, content: &mut impl Read, length: u64) -> io::Result<()> {
         let mut left = length;
         let mut buffer = vec![0; PIECE];
         while left > 0 {
@@ -113,8 +113,13 @@ impl<S: Write> Sender<S> {
         Ok(())
     }
 
+    /// Sends content of which the other side knows that it comes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.frame(BYTES, bytes)
+    }
+
     /// Sends one frame, of any kind.
-    pub(super) fn frame(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn frame(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
         if content.len() > MOST_BYTES {
             return Err(bad("a message is too long"));
         }
@@ -132,25 +137,25 @@ impl<S: Write> Sender<S> {
 
 impl Receiver {
     /// For how long to wait for the next; for ever without.
-    pub(super) fn patience(&self, patience: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn patience(&self, patience: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(patience)
     }
 
     /// Ends the conversation for both sides, from any thread.
-    pub(super) fn hang_up(&self) -> io::Result<TcpStream> {
+    pub(crate) fn hang_up(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()
     }
 }
 
 impl<S: Read> Receiver<S> {
     /// One that greets nobody: with the key of a direction.
-    pub(super) fn with_key(stream: S, key: [u8; 32]) -> Self {
+    pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
 
     /// The next message.
-    pub(super) fn hear<M: DeserializeOwned>(&mut self) -> io::Result<M> {
+    pub(crate) fn hear<M: DeserializeOwned>(&mut self) -> io::Result<M> {
         match self.frame(MOST_BYTES)? {
             Content::Message(text) => Ok(serde_json::from_slice(&text)?),
             Content::Bytes(_) => Err(bad("content without a message before it")),
@@ -158,7 +163,7 @@ impl<S: Read> Receiver<S> {
     }
 
     /// Takes `length` bytes of content to `out`.
-    pub(super) fn content(&mut self, out: &mut impl Write, length: u64) -> io::Result<()> {
+    pub(crate) fn content(&mut self, out: &mut impl Write, length: u64) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
             match self.frame(PIECE)? {
@@ -170,6 +175,11 @@ impl<S: Read> Receiver<S> {
             }
         }
         Ok(())
+    }
+
+    /// What comes next, of either kind.
+    pub(crate) fn any(&mut self) -> io::Result<Content> {
+        self.frame(MOST_BYTES)
     }
 
     fn frame(&mut self, most: usize) -> io::Result<Content> {

@@ -1,0 +1,168 @@
+//! What was counted, as numbers in a row: for a process that tells another.
+//!
+//! Both are of one build, so the row has no names. Who reads it takes nothing for granted: a row
+//! that is too short is none.
+
+use timeloom_net::{FluidLinkStats, FluidStats, LinkStats, TcpStats, TrafficStats};
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// Something that is a row of numbers.
+pub(crate) trait Numbers: Sized {
+    /// Appends them to `row`.
+    fn put(&self, row: &mut Vec<u64>);
+
+    /// Takes as many as it has from the front of `row`; `None` where there are fewer.
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self>;
+}
+
+impl Numbers for u64 {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(*self);
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next()
+    }
+}
+
+impl Numbers for u32 {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push((*self).into());
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next()?.try_into().ok()
+    }
+}
+
+impl Numbers for usize {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(*self as u64);
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next()?.try_into().ok()
+    }
+}
+
+impl Numbers for f64 {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(self.to_bits());
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next().map(Self::from_bits)
+    }
+}
+
+impl Numbers for Duration {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(self.as_ns().cast_unsigned());
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next().map(|ns| Self::from_ns(ns.cast_signed()))
+    }
+}
+
+impl Numbers for Instant<Virtual> {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(self.as_ns().cast_unsigned());
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        row.next().map(|ns| Self::from_ns(ns.cast_signed()))
+    }
+}
+
+impl<T: Numbers> Numbers for Option<T> {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(self.is_some().into());
+        if let Some(one) = self {
+            one.put(row);
+        }
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        match row.next()? {
+            0 => Some(None),
+            _ => T::take(row).map(Some),
+        }
+    }
+}
+
+impl<K: Numbers + Ord, V: Numbers> Numbers for std::collections::BTreeMap<K, V> {
+    fn put(&self, row: &mut Vec<u64>) {
+        row.push(self.len() as u64);
+        for (key, value) in self {
+            key.put(row);
+            value.put(row);
+        }
+    }
+
+    fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+        let count = row.next()?;
+        let mut map = Self::new();
+        // Whatever the count says, the row has an end.
+        for _ in 0..count {
+            map.insert(K::take(row)?, V::take(row)?);
+        }
+        Some(map)
+    }
+}
+
+/// That the numbers of a structure are those of its fields, all of them.
+macro_rules! numbers {
+    ($type:ident: $($field:ident),*) => {
+        impl $crate::numbers::Numbers for $type {
+            fn put(&self, row: &mut Vec<u64>) {
+                let Self { $($field),* } = self;
+                $($crate::numbers::Numbers::put($field, row);)*
+            }
+
+            fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
+                Some(Self { $($field: $crate::numbers::Numbers::take(row)?),* })
+            }
+        }
+    };
+}
+pub(crate) use numbers;
+
+numbers!(LinkStats: packets, bytes, dropped, marked, lost, waited_ns);
+numbers!(FluidLinkStats: arrived_bytes, lost_bytes, waiting_bytes);
+numbers!(TcpStats: delivered_bytes, retransmitted, slowed_by_marks, timeouts, window, smoothed_rtt, finished_at);
+numbers!(TrafficStats: sent, received, received_bytes, delay_sum_ns, delay_max_ns, reordered, expected);
+numbers!(FluidStats: sent_bytes, delivered_bytes, lost_bytes, waiting_bytes, window, round_trip, slowed);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_a_row_is_taken_out_of_it() {
+        let tcp = TcpStats {
+            delivered_bytes: 7,
+            window: -0.5,
+            smoothed_rtt: Duration::from_ns(-3),
+            finished_at: Some(Instant::from_ns(9)),
+            ..TcpStats::default()
+        };
+        let all = BTreeMap::from([(3usize, tcp), (5, TcpStats::default())]);
+        let mut row = Vec::new();
+        all.put(&mut row);
+        let taken = BTreeMap::<usize, TcpStats>::take(&mut row.iter().copied());
+        assert_eq!(taken, Some(all));
+        for less in 0..row.len() {
+            let mut short = row[..less].iter().copied();
+            assert_eq!(BTreeMap::<usize, TcpStats>::take(&mut short), None);
+        }
+        // A count that nobody could have is no memory.
+        row[0] = u64::MAX;
+        assert_eq!(
+            BTreeMap::<usize, TcpStats>::take(&mut row.into_iter()),
+            None
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! The process of one engine, from inside: what `timeloom engine` does.
+//!
+//! It has a part of the model, the descriptors of its portals, and sockets to the other engines.
+//! All else it hears from the run, and says to it ([`super::message`]). When the run is gone it
+//! ends.
+
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use timeloom_net::Owner;
+use timeloom_peering::datagram::Key;
+use timeloom_peering::{Endpoint, Socket};
+use timeloom_portal::{Follow, PacketPort, Port, Portals, Tap};
+use timeloom_sys::descriptor;
+use timeloom_sys::schedule::{Policy, set_policy};
+use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
+
+use super::engine::{Engine, Outlets, Pacing, Running, Ways};
+use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngine};
+use super::process::UNKEYED;
+use super::{built, captures, digest, engines};
+use crate::channel::{Receiver, Sender};
+use crate::network_signals;
+
+/// Is one engine of a run, which is at the other end of `stream`, until the run ends.
+///
+/// # Errors
+/// In words: no run is there, or it has gone; the engine cannot be what it is to be, or has died.
+pub fn serve_engine(stream: UnixStream) -> Result<(), String> {
+    let lost = |error: std::io::Error| format!("the run is gone: {error}");
+    let say = Sender::with_key(stream.try_clone().map_err(lost)?, UNKEYED);
+    let mut hear = Receiver::with_key(stream.try_clone().map_err(lost)?, UNKEYED);
+    let Ok(ToEngine::Start(start)) = hear.hear() else {
+        return Err("no run is there that wants an engine".to_owned());
+    };
+    let (mouth, said) = mpsc::channel();
+    let writer = std::thread::spawn(move || write(said, say));
+    let ended = serve(&start, &stream, &mut hear, &mouth);
+    let (last, outcome) = match ended {
+        Ok(last) => (last, Ok(())),
+        Err(why) => (FromEngine::Refused { why: why.clone() }, Err(why)),
+    };
+    let _ = mouth.send(Said::Message(last));
+    drop(mouth);
+    let _ = writer.join();
+    outcome
+}
+
+/// What the threads of this process have to say.
+enum Said {
+    Message(FromEngine),
+    Saw(Instant<Virtual>, network_signals::NetworkObservation),
+    Captured(Captured),
+}
+
+type Mouth = mpsc::Sender<Said>;
+
+/// Says all of it, until nobody can say anything any more.
+fn write(said: mpsc::Receiver<Said>, mut say: Sender<UnixStream>) {
+    for one in said {
+        let told = match one {
+            Said::Message(message) => say.say(&message),
+            Said::Captured(captured) => say.bytes(&Piece::Frame(captured).to_bytes()),
+            Said::Saw(at, seen) => {
+                let pieces = Piece::of_sample(at, &seen);
+                let mut pieces = pieces.iter();
+                pieces.try_for_each(|piece| say.bytes(&piece.to_bytes()))
+            }
+        };
+        if told.is_err() {
+            return; // the run is gone, and whoever hears it knows
+        }
+    }
+}
+
+fn serve(
+    start: &Start,
+    stream: &UnixStream,
+    hear: &mut Receiver<UnixStream>,
+    mouth: &Mouth,
+) -> Result<FromEngine, String> {
+    let portals: Vec<OwnedFd> = received(stream, start.plugs.len())?;
+    let sockets: Vec<OwnedFd> = received(stream, start.lines.len())?;
+    let plan = timeloom_scenario::parse(&start.plan, "the plan", &[]);
+    let plan = plan.map_err(|errors| format!("the plan: {errors}"))?;
+    let simulated = built(plan.simulated()).map_err(|error| error.to_string())?;
+    let simulated = simulated.ok_or("the plan has no network")?;
+    if digest(&simulated) != start.digest {
+        return Err("it has made another network of the plan than the run".to_owned());
+    }
+    let engine = Engine {
+        plan: &plan,
+        simulated: &simulated,
+        here: start.here,
+    };
+    let portals = joined(engine, start, portals)?;
+    let ways = Ways {
+        ends: ends(start, sockets)?,
+        key: match start.encrypts {
+            true => Key::encrypting(start.key),
+            false => Key::new(start.key),
+        },
+        epoch: start.epoch,
+        config: engines::patient(engines::SILENCE),
+        patience: Some(Duration::from_s(60)),
+    };
+    let clock = Told(Arc::new(Mutex::new(start.clock)));
+    let pacing = Pacing {
+        clock: Box::new(clock.clone()),
+        announces: false,
+        civil_start: Instant::from_ns(start.civil_start_ns),
+    };
+    let running = engine
+        .start(portals, Some(ways), pacing, outlets(engine, mouth))
+        .map_err(|error| error.to_string())?;
+    let _ = mouth.send(Said::Message(FromEngine::Ready));
+    // A stop of the clock does not wait for who computes. Where that is not allowed it may.
+    let _ = set_policy(Policy::First(1));
+    // The engine has its part.
+    drop(simulated);
+    follow(&clock, &running, hear)?;
+    let _ = set_policy(Policy::Ordinary);
+    Ok(FromEngine::Ended(Box::new(running.finish())))
+}
+
+/// Follows the run's clock until its end.
+fn follow(clock: &Told, running: &Running, hear: &mut Receiver<UnixStream>) -> Result<(), String> {
+    loop {
+        match hear.hear() {
+            Ok(ToEngine::Clock(now)) => {
+                *clock.lock() = now;
+                running.emulation.wake();
+            }
+            Ok(ToEngine::Stop) => return Ok(()),
+            Ok(ToEngine::Start(_)) => return Err("it is an engine already".to_owned()),
+            Err(error) => return Err(format!("the run is gone: {error}")),
+        }
+    }
+}
+
+/// So many descriptors.
+fn received(stream: &UnixStream, count: usize) -> Result<Vec<OwnedFd>, String> {
+    let one = |_| descriptor::receive(stream).and_then(|(_, descriptor)| descriptor);
+    let all: Option<Vec<OwnedFd>> = (0..count).map(one).collect();
+    all.ok_or_else(|| "a descriptor did not arrive: is their number limited too far?".to_owned())
+}
+
+fn joined(engine: Engine<'_>, start: &Start, descriptors: Vec<OwnedFd>) -> Result<Portals, String> {
+    let mut portals = Portals::new();
+    for ((name, sort), descriptor) in start.plugs.iter().zip(descriptors) {
+        let node = super::plugged(engine).find(|(other, ..)| other == name);
+        let (_, node, _) = node.ok_or_else(|| format!("`{name}` is no node of this engine"))?;
+        let port: Box<dyn Port> = match sort {
+            Sort::Tap => Box::new(Tap::adopt(descriptor)),
+            Sort::Packet => Box::new(PacketPort::adopt(descriptor)),
+        };
+        let joined = portals.join(node, name, port, Default::default());
+        joined.map_err(|error| error.to_string())?;
+    }
+    Ok(portals)
+}
+
+/// The sockets' ends of the lines to other engines.
+fn ends(start: &Start, sockets: Vec<OwnedFd>) -> Result<Vec<(Owner, Endpoint)>, String> {
+    let lines = start.lines.iter().zip(sockets);
+    let end = |(there, socket): (&Owner, OwnedFd)| {
+        let socket = UdpSocket::from(socket);
+        let remote = socket.peer_addr()?;
+        Ok((*there, Endpoint::Udp(Socket::new(socket, remote)?)))
+    };
+    let ends: std::io::Result<_> = lines.map(end).collect();
+    ends.map_err(|error| format!("a line to another engine: {error}"))
+}
+
+fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
+    let view = network_signals::view(engine.plan, engine.simulated, engine.here);
+    let [captured, saw, noted, died] = [(); 4].map(|()| mouth.clone());
+    let watches = !captures::ports(engine.plan, engine.simulated).is_empty();
+    let capture: timeloom_portal::Capture = Box::new(move |port, at, wall, frame: &[u8]| {
+        // Whoever writes ends after us, or the run is gone.
+        let _ = captured.send(Said::Captured(Captured {
+            port,
+            at,
+            wall,
+            frame: frame.to_vec(),
+        }));
+    });
+    Outlets {
+        capture: watches.then_some(capture),
+        sample: Box::new(move |at, world, adjacencies| {
+            let _ = saw.send(Said::Saw(at, view.look(at, world, adjacencies)));
+        }),
+        note: Box::new(move |note| {
+            let _ = noted.send(Said::Message(FromEngine::Note(note.clone())));
+        }),
+        died: Box::new(move |what| {
+            let what = what.to_owned();
+            let _ = died.send(Said::Message(FromEngine::Died { what }));
+        }),
+    }
+}
+
+/// The run's clock, as far as it was told.
+#[derive(Clone)]
+struct Told(Arc<Mutex<ClockNow>>);
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, ClockNow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follow for Told {
+    fn map(&self) -> ClockMap<Wall, Virtual> {
+        self.map_and_stop().0
+    }
+
+    fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        self.lock().map_and_stop()
+    }
+}

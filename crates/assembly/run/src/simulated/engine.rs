@@ -1,0 +1,227 @@
+//! One engine of a run's network, wherever it runs: in a thread of the run's process, or in a
+//! process of its own.
+
+use serde::{Deserialize, Serialize};
+use timeloom_engine::Limit;
+use timeloom_net::{Node, Owner, World};
+use timeloom_peering::datagram::Key;
+use timeloom_peering::peer::PeerConfig;
+use timeloom_peering::{Endpoint, Portal as PeeringPortal};
+use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Sample, Timing};
+use timeloom_scenario::{Background, EngineMode, Parts, Plan, Simulated};
+use timeloom_time::{Duration, Instant, Utc};
+
+use super::ending::Closing;
+use super::{captures, engines};
+use crate::error::RunError;
+use crate::flow_stats::FlowStats;
+use crate::network_signals;
+use crate::numbers::Numbers;
+use crate::ptp_clocks::{self, PtpClocks};
+use crate::record::Note;
+use crate::servers;
+
+/// One engine of a plan's network, before it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Engine<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) simulated: &'a Simulated,
+    pub(super) here: Owner,
+}
+
+/// Where goes what an engine sees and says.
+pub(super) struct Outlets {
+    pub(super) capture: Option<Capture>,
+    pub(super) sample: Sample,
+    pub(super) note: Box<dyn Fn(&Note) + Send>,
+    pub(super) died: Died,
+}
+
+/// The clock that an engine follows.
+pub(super) struct Pacing {
+    pub(super) clock: Box<dyn Follow>,
+    /// Whether somebody has to know what comes next: who skips, or who grants.
+    pub(super) announces: bool,
+    /// What true time is at virtual zero.
+    pub(super) civil_start: Instant<Utc>,
+}
+
+/// The ways to the other engines.
+pub(super) struct Ways {
+    pub(super) ends: Vec<(Owner, Endpoint)>,
+    pub(super) key: Key,
+    /// Grows with each start.
+    pub(super) epoch: u64,
+    pub(super) config: PeerConfig,
+    /// How long to wait for the others, who are elsewhere.
+    pub(super) patience: Option<Duration>,
+}
+
+impl Engine<'_> {
+    /// Whether it has a node.
+    pub(super) fn owns(&self, node: Node) -> bool {
+        let parts = self.simulated.parts.as_ref();
+        parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == self.here)
+    }
+
+    /// What it is called; nothing where it is the only one.
+    pub(super) fn name(&self) -> Option<&str> {
+        let parts = self.simulated.parts.as_ref();
+        parts.map(|parts| &*parts.names[usize::from(self.here)])
+    }
+
+    /// Starts it.
+    pub(super) fn start(
+        &self,
+        portals: Portals,
+        ways: Option<Ways>,
+        pacing: Pacing,
+        outlets: Outlets,
+    ) -> Result<Running, RunError> {
+        let failed = |error| RunError::Start(format!("the simulated network: {error}"));
+        let (plan, simulated) = (self.plan, self.simulated);
+        let mut world = self.part();
+        let clocks = PtpClocks::start(
+            plan,
+            &simulated.clocks,
+            (&mut world, |node| self.owns(node)),
+            pacing.civil_start,
+            outlets.note,
+        )?;
+        let mut servers = simulated.hosts.clone();
+        servers.retain(|(_, node)| self.owns(*node));
+        servers::start(plan, &servers, &mut world)?;
+        let mut options = Options {
+            watch: captures::ports(plan, simulated),
+            capture: outlets.capture,
+            // Where others say when time goes on, a processor may doze meanwhile.
+            awake: !pacing.announces,
+            sample: Some((network_signals::every(plan), outlets.sample)),
+            died: Some(outlets.died),
+            ..Options::default()
+        };
+        if plan.time.skips() {
+            // Skipping waits for this thread, which had better not doze.
+            options.moderation = Duration::ZERO;
+        }
+        if let Some(name) = self.name() {
+            options.name = format!("engine {name}");
+        }
+        if let Some(ways) = ways {
+            options.patience = ways.patience;
+            options.peers = self.peers(&mut world, ways);
+            options.moderation = self.moderation(options.moderation);
+        }
+        let timing = Timing::Follow(pacing.clock);
+        let emulation = Emulation::start(world, portals, timing, options).map_err(failed)?;
+        Ok(Running {
+            emulation,
+            clocks,
+            servers,
+            traffic: simulated.traffic.clone(),
+            parts: simulated.parts.clone(),
+            here: self.here,
+        })
+    }
+
+    /// What it has of the network.
+    fn part(&self) -> World {
+        let (world, here) = (&self.simulated.world, self.here);
+        match &self.simulated.parts {
+            Some(parts) => parts.cut().part(world, here),
+            None => world.part(&vec![here; world.nodes()].into(), here),
+        }
+    }
+
+    /// Its gateway to the others.
+    fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
+        let settings = self.plan.network.as_ref()?.engines.as_ref()?;
+        let cut = self.simulated.parts.as_ref()?.cut().clone();
+        let limit = Limit {
+            late_after: settings.late_after,
+            late_ppm: settings.late_ppm(),
+            ..Limit::default()
+        };
+        let mut portal = PeeringPortal::new(world, cut, self.here, ways.key, ways.epoch, limit);
+        if settings.mode == EngineMode::Exact {
+            portal.wait_for_others();
+        }
+        for (there, end) in ways.ends {
+            portal.add(world, there, end, ways.config);
+        }
+        Some(portal)
+    }
+
+    fn moderation(&self, usual: Duration) -> Duration {
+        let settings = self
+            .plan
+            .network
+            .as_ref()
+            .and_then(|it| it.engines.as_ref());
+        let mode = settings.map(|settings| settings.mode);
+        let several = self.simulated.parts.as_ref().zip(mode);
+        several.map_or(usual, |(parts, mode)| {
+            engines::moderation(usual, parts, mode, self.plan.time.dilation)
+        })
+    }
+}
+
+/// One that runs.
+pub(super) struct Running {
+    pub(super) emulation: Emulation,
+    clocks: PtpClocks,
+    servers: Vec<(String, Node)>,
+    traffic: Vec<Background>,
+    parts: Option<Parts>,
+    here: Owner,
+}
+
+/// What one has to say at its end.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Ended {
+    /// What the flows have done, as far as it knows, as [`Numbers`]. Of one that has died
+    /// nothing is known.
+    flows: Vec<u64>,
+    /// What its clocks and servers have done: kind and text.
+    pub(super) told: Vec<(String, String)>,
+    /// Nothing of one that has died.
+    pub(super) closing: Option<Closing>,
+}
+
+impl Ended {
+    /// What so many flows have done.
+    pub(super) fn flows(&self, count: usize) -> Vec<FlowStats> {
+        let mut row = self.flows.iter().copied();
+        (0..count).map_while(|_| Numbers::take(&mut row)).collect()
+    }
+}
+
+impl Running {
+    /// Ends it.
+    pub(super) fn finish(mut self) -> Ended {
+        let (clocks, servers, traffic) = (self.clocks.nodes(), self.servers, self.traffic);
+        let known = self.emulation.with(move |engine| {
+            let world = &engine.model;
+            let mut flows = Vec::new();
+            for how in traffic {
+                FlowStats::of(world, how).put(&mut flows);
+            }
+            let clocks = clocks.iter().filter_map(|(name, node)| {
+                Some(("ptp".to_owned(), ptp_clocks::tell(world, name, *node)?))
+            });
+            let servers = servers.iter().filter_map(|(name, node)| {
+                Some(("served".to_owned(), servers::tell(world, name, *node)?))
+            });
+            (flows, clocks.chain(servers).collect::<Vec<_>>())
+        });
+        let (flows, told) = known.unwrap_or_default();
+        let report = self.emulation.stop();
+        self.clocks.stop();
+        let closing = report.map(|report| Closing::of(&report, self.parts.as_ref(), self.here));
+        Ended {
+            flows,
+            told,
+            closing,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What a run and the process of an engine say to each other.
+//!
+//! Over a pair of local sockets, in a [channel](crate::channel): messages as JSON, and what comes
+//! often (samples, captured frames) as [`Piece`]s of bytes. After [`ToEngine::Start`] come
+//! descriptors: those of the portals, then those of the lines to other engines.
+
+use serde::{Deserialize, Serialize};
+use timeloom_net::{Owner, PortId};
+use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
+
+use super::engine::Ended;
+use crate::network_signals::NetworkObservation;
+use crate::numbers::Numbers;
+use crate::record::Note;
+
+/// To an engine.
+#[derive(Serialize, Deserialize)]
+pub(super) enum ToEngine {
+    /// What it is. Descriptors follow.
+    Start(Box<Start>),
+    /// The clock goes otherwise from now on.
+    Clock(ClockNow),
+    /// The run is over.
+    Stop,
+}
+
+/// From an engine.
+#[derive(Serialize, Deserialize)]
+pub(super) enum FromEngine {
+    /// It is joined to all others, and follows the clock.
+    Ready,
+    /// It cannot be what it is to be, in words.
+    Refused { why: String },
+    /// Something for the results.
+    Note(Note),
+    /// It died of a fault in the model, with what it said.
+    Died { what: String },
+    /// It has ended.
+    Ended(Box<Ended>),
+}
+
+/// What an engine is.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Start {
+    /// Its number, and what it is called.
+    pub(super) here: Owner,
+    pub(super) name: String,
+    /// The whole plan, and what both must have made of it.
+    pub(super) plan: String,
+    pub(super) digest: [u8; 32],
+    /// The run's, for datagrams between engines.
+    pub(super) key: [u8; 32],
+    pub(super) encrypts: bool,
+    /// When it was started, ns since 1970: later than any before it.
+    pub(super) epoch: u64,
+    /// Civil time at virtual zero, ns since 1970.
+    pub(super) civil_start_ns: i64,
+    /// The clock at the start.
+    pub(super) clock: ClockNow,
+    /// Its portals' descriptors, which follow.
+    pub(super) plugs: Vec<(String, Sort)>,
+    /// To which engines the sockets lead that follow then.
+    pub(super) lines: Vec<Owner>,
+}
+
+/// What a portal's descriptor is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Sort {
+    Tap,
+    Packet,
+}
+
+/// The map from the machine's clock to the session's, and where that stops by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClockNow {
+    wall_ns: i64,
+    virtual_ns: i64,
+    /// JSON has no numbers of 128 bits.
+    rate: [u64; 2],
+    stop_ns: i64,
+}
+
+impl ClockNow {
+    pub(super) fn of((map, stop): (ClockMap<Wall, Virtual>, Instant<Virtual>)) -> Self {
+        let bits = map.rate.to_bits();
+        Self {
+            wall_ns: map.in0.as_ns(),
+            virtual_ns: map.out0.as_ns(),
+            rate: [(bits >> 64) as u64, bits as u64],
+            stop_ns: stop.as_ns(),
+        }
+    }
+
+    pub(super) fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
+        let [high, low] = self.rate.map(u128::from);
+        let (at, shows) = (
+            Instant::from_ns(self.wall_ns),
+            Instant::from_ns(self.virtual_ns),
+        );
+        let map = ClockMap::new(at, shows, Rate::from_bits(high << 64 | low));
+        (map, Instant::from_ns(self.stop_ns))
+    }
+}
+
+/// A frame that was captured: out of which port its link leads, when it came by both clocks.
+#[derive(Debug, PartialEq)]
+pub(super) struct Captured {
+    pub(super) port: PortId,
+    pub(super) at: Instant<Virtual>,
+    pub(super) wall: Instant<Wall>,
+    pub(super) frame: Vec<u8>,
+}
+
+/// What comes as bytes.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Frame(Captured),
+    /// A part of a sample, of which another follows.
+    More(Vec<u64>),
+    /// The last part of one.
+    Last(Vec<u64>),
+}
+
+impl Piece {
+    /// A sample, in pieces that a channel takes.
+    pub(super) fn of_sample(at: Instant<Virtual>, seen: &NetworkObservation) -> Vec<Self> {
+        let mut row = Vec::new();
+        at.put(&mut row);
+        seen.put(&mut row);
+        let mut pieces: Vec<Self> = row
+            .chunks(MOST_NUMBERS)
+            .map(|part| Self::More(part.to_vec()))
+            .collect();
+        if let Some(last) = pieces.last_mut()
+            && let Self::More(part) = last
+        {
+            *last = Self::Last(std::mem::take(part));
+        }
+        pieces
+    }
+
+    /// What all pieces of a sample say; `None` when that is no sample.
+    pub(super) fn sample(row: Vec<u64>) -> Option<(Instant<Virtual>, NetworkObservation)> {
+        let mut row = row.into_iter();
+        let sample = (Numbers::take(&mut row)?, Numbers::take(&mut row)?);
+        row.next().is_none().then_some(sample)
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let numbers = |kind: u8, row: &[u64]| {
+            let numbers = row.iter().flat_map(|number| number.to_le_bytes());
+            std::iter::once(kind).chain(numbers).collect()
+        };
+        match self {
+            Self::More(row) => numbers(MORE, row),
+            Self::Last(row) => numbers(LAST, row),
+            Self::Frame(captured) => {
+                let mut bytes = vec![FRAME];
+                bytes.extend_from_slice(&captured.port.0.to_le_bytes());
+                bytes.extend_from_slice(&captured.at.as_ns().to_le_bytes());
+                bytes.extend_from_slice(&captured.wall.as_ns().to_le_bytes());
+                bytes.extend_from_slice(&captured.frame);
+                bytes
+            }
+        }
+    }
+
+    /// `None` for what is none.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let numbers = || {
+            let (numbers, left) = rest.as_chunks::<8>();
+            let row = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
+            left.is_empty().then(|| row.collect())
+        };
+        match *kind {
+            MORE => numbers().map(Self::More),
+            LAST => numbers().map(Self::Last),
+            FRAME => {
+                let (port, rest) = rest.split_first_chunk()?;
+                let (at, rest) = rest.split_first_chunk()?;
+                let (wall, frame) = rest.split_first_chunk()?;
+                Some(Self::Frame(Captured {
+                    port: PortId(u32::from_le_bytes(*port)),
+                    at: Instant::from_ns(i64::from_le_bytes(*at)),
+                    wall: Instant::from_ns(i64::from_le_bytes(*wall)),
+                    frame: frame.to_vec(),
+                }))
+            }
+            _ => None,
+        }
+    }
+}
+
+const FRAME: u8 = 0;
+const MORE: u8 = 1;
+const LAST: u8 = 2;
+/// Eight MiB, of which a channel takes twice as much at once.
+const MOST_NUMBERS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_and_a_frame_arrive_as_they_were() {
+        let rate = Rate::from_bits((3 << 64) + 5);
+        let map = ClockMap::new(Instant::from_ns(-7), Instant::from_ns(8), rate);
+        let now = ClockNow::of((map, Instant::FAR_FUTURE));
+        let text = serde_json::to_string(&now).expect("JSON");
+        let now: ClockNow = serde_json::from_str(&text).expect("a clock");
+        let (same, stop) = now.map_and_stop();
+        assert_eq!((same.in0, same.out0, same.rate), (map.in0, map.out0, rate));
+        assert_eq!(stop, Instant::FAR_FUTURE);
+
+        let captured = Captured {
+            port: PortId(77),
+            at: Instant::from_ns(-1),
+            wall: Instant::from_ns(1 << 40),
+            frame: vec![1, 2, 3],
+        };
+        let bytes = Piece::Frame(captured).to_bytes();
+        let Some(Piece::Frame(same)) = Piece::of_bytes(&bytes) else {
+            panic!("a frame");
+        };
+        assert_eq!((same.port, same.at.as_ns()), (PortId(77), -1));
+        assert_eq!((same.wall.as_ns(), &*same.frame), (1 << 40, &[1, 2, 3][..]));
+        for less in 0..21 {
+            assert!(Piece::of_bytes(&bytes[..less]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_sample_of_many_pieces_is_one_again() {
+        let row: Vec<u64> = (0..10).collect();
+        let bytes = Piece::Last(row.clone()).to_bytes();
+        assert!(matches!(Piece::of_bytes(&bytes), Some(Piece::Last(same)) if same == row));
+        assert!(Piece::of_bytes(&bytes[..bytes.len() - 1]).is_none());
+        assert!(Piece::of_bytes(&[9, 0, 0]).is_none());
+
+        let at = Instant::from_ns(5);
+        let pieces = Piece::of_sample(at, &NetworkObservation::default());
+        let [Piece::Last(row)] = &pieces[..] else {
+            panic!("small samples are one piece");
+        };
+        assert_eq!(Piece::sample(row.clone()).map(|(at, _)| at), Some(at));
+        let longer = [&row[..], &[1]].concat();
+        assert!(Piece::sample(longer).is_none());
+    }
+}
