@@ -52,12 +52,7 @@ impl Header {
     /// Writes a datagram of this header and body, `padded` to a length, sealed.
     pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {
         let start = out.len();
-        let bits = [
-            self.hello,
-            self.farewell,
-            self.compressed,
-            key.encrypts(),
-        ];
+        let bits = [self.hello, self.farewell, self.compressed, key.encrypts()];
         let flags = bits
             .iter()
             .enumerate()

@@ -119,7 +119,11 @@ fn a_run_goes_on_without_a_process_that_is_killed_where_it_is_to() {
     let mut run = lab.start(&[PROCESSES, "network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
     kills(&run, "east");
-    goes_on(&lab, run, "The simulated network's engine east process has died.");
+    goes_on(
+        &lab,
+        run,
+        "The simulated network's engine east process has died.",
+    );
 }
 
 /// A run that is killed itself leaves no engine behind.

@@ -230,7 +230,11 @@ fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
     let mut run = lab.start(&["network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
     fails(&run, "east");
-    goes_on(&lab, run, "The simulated network's engine east thread has died.");
+    goes_on(
+        &lab,
+        run,
+        "The simulated network's engine east thread has died.",
+    );
 }
 
 /// A run of [`ASKS`] whose engine `east` has died goes on, and says so at its end.

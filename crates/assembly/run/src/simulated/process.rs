@@ -72,6 +72,7 @@ impl Process {
             RunError::Start(format!("the process of engine {}: {error}", start.name))
         };
         let (stream, theirs) = UnixStream::pair().map_err(failed)?;
+        stream.set_write_timeout(Some(TO_LISTEN)).map_err(failed)?;
         let mut command = Command::new(program);
         command.args(["engine", &start.name]);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
@@ -194,9 +195,15 @@ impl Drop for Process {
 }
 
 impl Line {
+    /// One that takes nothing for long is as good as dead, and what it has of a message is of no
+    /// use.
     fn say(&self, message: &ToEngine) -> io::Result<()> {
         let mut say = self.say.lock().unwrap_or_else(PoisonError::into_inner);
-        say.say(message)
+        let said = say.say(message);
+        if said.is_err() {
+            let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        }
+        said
     }
 
     /// Says what it is, and hands over the descriptors.
@@ -319,5 +326,7 @@ pub(super) const UNKEYED: [u8; 32] = [0; 32];
 const TO_BEGIN: StdDuration = StdDuration::from_secs(120);
 /// To say what it has to say at the end.
 const TO_END: StdDuration = StdDuration::from_secs(60);
+/// To take what it is told, of which there is little.
+const TO_LISTEN: StdDuration = StdDuration::from_secs(30);
 /// To end when nobody speaks to it any more.
 const TO_DIE: StdDuration = StdDuration::from_secs(10);

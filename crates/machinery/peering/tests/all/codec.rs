@@ -128,7 +128,10 @@ fn a_seal_covers_every_byte() {
     let (read, body) = Header::read(&out, 2, 1, &key, &mut plain).unwrap();
     assert_eq!(read, header);
     assert!(body.starts_with(b"some packets"));
-    assert!(Header::read(&out, 1, 2, &key, &mut plain).is_none(), "thrown back");
+    assert!(
+        Header::read(&out, 1, 2, &key, &mut plain).is_none(),
+        "thrown back"
+    );
     assert!(Header::read(&out, 2, 1, &Key::new([4; 32]), &mut plain).is_none());
     for at in 0..out.len() {
         for bit in 0..8 {

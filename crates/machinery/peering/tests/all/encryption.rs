@@ -40,7 +40,10 @@ fn who_has_no_key_reads_nothing_of_it() {
     assert_eq!((read, body), (HEADER, &b"what nobody else may read"[..]));
     // What is alike is not alike on the wire: of another number, life or direction.
     let others = [
-        Header { number: 6, ..HEADER },
+        Header {
+            number: 6,
+            ..HEADER
+        },
         Header {
             from_epoch: 11,
             ..HEADER
@@ -114,7 +117,14 @@ fn a_frame_crosses_unseen_and_only_once() {
     let mut packet = Packet::new(Kind::Raw, PortId(2), PortId(4), 0, frame.len() as u16);
     packet.at = Instant::from_ns(1_000);
     let mut out = Datagrams::default();
-    a.put(now, &packet, frame, Duration::from_ms(1), &statics, &mut out);
+    a.put(
+        now,
+        &packet,
+        frame,
+        Duration::from_ms(1),
+        &statics,
+        &mut out,
+    );
     now += Duration::from_ms(1);
     let wire = spoken(&mut a, now);
     assert!(!wire.is_empty());
