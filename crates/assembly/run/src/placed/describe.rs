@@ -14,7 +14,7 @@ use timeloom_bus::CommonTimeline;
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
-use super::channel::{Side, greet};
+use crate::channel::{Side, greet};
 use super::message::{FromAgent, ToAgent};
 use super::secret::{Secret, read_key_file};
 use super::serve::{Serve, WhichTimeline};
