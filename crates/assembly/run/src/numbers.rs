@@ -130,9 +130,16 @@ pub(crate) use numbers;
 
 numbers!(LinkStats: packets, bytes, dropped, marked, lost, waited_ns);
 numbers!(FluidLinkStats: arrived_bytes, lost_bytes, waiting_bytes);
-numbers!(TcpStats: delivered_bytes, retransmitted, slowed_by_marks, timeouts, window, smoothed_rtt, finished_at);
-numbers!(TrafficStats: sent, received, received_bytes, delay_sum_ns, delay_max_ns, reordered, expected);
-numbers!(FluidStats: sent_bytes, delivered_bytes, lost_bytes, waiting_bytes, window, round_trip, slowed);
+numbers!(
+    TcpStats: delivered_bytes, retransmitted, slowed_by_marks, timeouts, window, smoothed_rtt,
+    finished_at
+);
+numbers!(
+    TrafficStats: sent, received, received_bytes, delay_sum_ns, delay_max_ns, reordered, expected
+);
+numbers!(
+    FluidStats: sent_bytes, delivered_bytes, lost_bytes, waiting_bytes, window, round_trip, slowed
+);
 
 #[cfg(test)]
 mod tests {

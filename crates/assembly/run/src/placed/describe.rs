@@ -14,10 +14,10 @@ use timeloom_bus::CommonTimeline;
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
-use crate::channel::{Side, greet};
 use super::message::{FromAgent, ToAgent};
 use super::secret::{Secret, read_key_file};
 use super::serve::{Serve, WhichTimeline};
+use crate::channel::{Side, greet};
 
 /// What an agent says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,8 @@
 //! links to other agents are tunnels, and what waits for a program of another agent hears
 //! that it is ready. At the end the run directories come back and become one ([`merge`]).
 //!
-//! The conversation is [`message`]s in a [channel](crate::channel) that is sealed with the agents' key.
+//! The conversation is [`message`]s in a [channel](crate::channel) that is sealed with the
+//! agents' key.
 //! Pauses and frames never pass through it: those go from agent to agent.
 
 mod conduct;
