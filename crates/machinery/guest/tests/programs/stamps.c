@@ -125,10 +125,42 @@ static long run_truncated(struct outcome *out) {
     out->want_ns = 0;
     return ret;
 }
+// A program that stands for a while anywhere, as on a busy machine: what it is told of a
+// packet is the time of the packet still, and not of when it went on.
+static long run_stood(struct outcome *out) {
+    struct { volatile int packets, early, late; } *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE,
+                                                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct udp udp = bound(SO_TIMESTAMPNS, 1);
+        char kind[32];
+        for (struct message message;; seen->packets++) {
+            struct msghdr header = header_of(&message);
+            int64_t before = real_ns();
+            send_to(&udp, udp.fd);
+            int64_t after = real_ns();
+            if (recvmsg(udp.fd, &header, 0) != 3) _exit(93);
+            int64_t stamp = stamp_of(&header, kind);
+            seen->early += stamp < before - MS;
+            seen->late += stamp > after + MS;
+        }
+    }
+    for (int times = 0; times < 100; times++) {
+        for (int packets = seen->packets; seen->packets < packets + 3;) rest_ns(MS / 10);
+        kill(child, SIGSTOP);
+        rest_ns(5 * MS);
+        kill(child, SIGCONT);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    note(out, "early=%d,late=%d", seen->early, seen->late);
+    out->want_ns = 0;
+    return 0;
+}
 
 static const struct test_case cases[] = {
     CASE(timestamp), CASE(timestampns), CASE(timestamping), CASE(timestamp_many), CASE(timestampns_many),
-    CASE(timestamp_off), CASE(sent), CASE(with_timeout), CASE(truncated),
+    CASE(timestamp_off), CASE(sent), CASE(with_timeout), CASE(truncated), CASE(stood),
 };
 
 // The kernel stamps packets only while somebody wants it, and begins a little
