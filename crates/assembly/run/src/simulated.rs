@@ -255,7 +255,7 @@ impl Network {
         Arc::clone(&self.idle)
     }
 
-    /// What lets it go ahead of a clock that stands; see [`Emulation::ahead`].
+    /// What lets it go ahead of a clock that stands; see `portal::Emulation::ahead`.
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
