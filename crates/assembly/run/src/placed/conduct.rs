@@ -18,9 +18,10 @@ use timeloom_time::{Duration, Instant};
 
 use super::merge::merge;
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
+use super::outcome::TABLES;
 use super::parcel::{pack, receive, send};
 use super::secret::{Secret, draw, read_key_file};
-use super::serve::{TABLES, WhichTimeline};
+use super::serve::WhichTimeline;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};

@@ -16,6 +16,7 @@ mod describe;
 pub mod fuzzing;
 mod merge;
 mod message;
+mod outcome;
 mod parcel;
 mod rewrite;
 pub(crate) mod secret;

@@ -18,15 +18,15 @@ use timeloom_bus::{
 use timeloom_portal::TunnelKey;
 use timeloom_scenario::Plan;
 
-use super::message::{Ended, Entry, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
-use super::parcel::{MOST_BYTES_IN_ALL, Sent, receive, send};
+use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
+use super::outcome::{ended, gather, lengths};
+use super::parcel::{MOST_BYTES_IN_ALL, receive, send};
 use super::rewrite::{Mirror, lacking};
 use super::secret::Secret;
 use super::together::{Line, Together, Ways};
 use crate::channel::{Receiver, Sender, Side, greet};
-use crate::experiment::{Options, Progress, Summary, run_here};
+use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
-use crate::verdict::End;
 
 /// The clock that agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -435,79 +435,6 @@ pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, String> {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-fn lengths(progress: &Progress) -> Lengths {
-    Lengths {
-        virtual_ns: progress.virtual_time.as_ns(),
-        wall_ns: progress.wall.as_ns(),
-        paused_ns: progress.paused.as_ns(),
-    }
-}
-
-fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
-    let (how, lengths, unhandled) = match ran {
-        Ok(summary) => {
-            let how = match summary.end {
-                End::Reached => How::Reached,
-                End::Interrupted => How::Interrupted,
-                End::Failed(failure) => How::Failed(failure),
-            };
-            let call = |call: &timeloom_guest::UnhandledCall| {
-                format!(
-                    "{} {} × {} ({})",
-                    call.program, call.call, call.count, call.outcome
-                )
-            };
-            let unhandled = summary.unhandled.iter().map(call).collect();
-            (how, lengths(&summary.progress), unhandled)
-        }
-        Err(error) => (
-            How::NotBegun(error.to_string()),
-            Lengths::default(),
-            Vec::new(),
-        ),
-    };
-    Ended {
-        how,
-        lengths,
-        unhandled,
-        results: Vec::new(),
-    }
-}
-
-/// The files of a run directory that are sent back.
-fn gather(results: &Path) -> Vec<Sent> {
-    let mut names: Vec<String> = TABLES.map(str::to_owned).into();
-    for folder in ["logs", "net"] {
-        let entries = fs::read_dir(results.join(folder)).into_iter().flatten();
-        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
-        let inside = entries.flatten().filter_map(name);
-        names.extend(inside.map(|name| format!("{folder}/{name}")));
-    }
-    let sent = |name: String| {
-        let path = results.join(&name);
-        // Not what a link leads to.
-        let found = fs::symlink_metadata(&path)
-            .ok()
-            .filter(fs::Metadata::is_file)?;
-        let entry = Entry {
-            name,
-            bytes: found.len(),
-            executable: false,
-        };
-        Some(Sent { path, entry })
-    };
-    names.into_iter().filter_map(sent).collect()
-}
-
-/// Of a run directory: what is in it beside folders.
-pub(super) const TABLES: [&str; 5] = [
-    "manifest.json",
-    "signals.parquet",
-    "events.parquet",
-    "clock.parquet",
-    "labels.parquet",
-];
 
 /// For what belongs to a conversation's beginning.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
