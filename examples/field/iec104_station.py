@@ -22,9 +22,21 @@ current.on_receive(callable=value)
 breaker = station.add_point(io_address=12, type=c104.Type.C_SC_NA_1)
 client.start()
 
+
+
+def sent_current() -> float:
+    """The next value. On a busy machine c104 sometimes connects and forgets to ask for values; then it is told again."""
+    while True:
+        try:
+            return received.get(timeout=2.0)
+        except queue.Empty:
+            if connection.is_connected and connection.is_muted:
+                connection.unmute()
+
+
 protection = Protection(*map(float, sys.argv[2:]))
 while True:
-    close = protection.decide(received.get())
+    close = protection.decide(sent_current())
     if close is not None:
         breaker.value = close
         if not breaker.transmit(cause=c104.Cot.ACTIVATION):
