@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_bus::{Bus, Hold, Testbed, TestbedError};
@@ -46,7 +45,7 @@ pub(crate) struct Keyboard {
     hold: Mutex<Option<Hold>>,
     /// Whether the run has begun. Until then the clock stands for its own
     /// reasons, and letting go of a hold must not set it going.
-    begun: AtomicBool,
+    begun: Mutex<bool>,
     /// Whether pauses are agreed on with other machines.
     agreed: bool,
     /// Whether time skips in the plan's time mode.
@@ -119,7 +118,7 @@ impl Keyboard {
             session,
             bus,
             hold: Mutex::new(None),
-            begun: AtomicBool::new(false),
+            begun: Mutex::new(false),
             agreed,
             may_skip,
             stepped: grants.map(|grants| Granter {
@@ -143,15 +142,27 @@ impl Keyboard {
         &self,
         go: impl FnOnce() -> Result<(), HoldError>,
     ) -> Result<(), HoldError> {
-        let begun = match &self.stepped {
+        // Held meanwhile: the clock goes before this returns, and who has seen it go may
+        // pause the run.
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let went = match &self.stepped {
             Some(_) => self.stand(),
             None => go(),
         };
-        self.begun.store(true, Ordering::SeqCst);
+        *begun = true;
+        drop(begun);
         if let Some(stepped) = &self.stepped {
             stepped.grants.open();
         }
-        begun
+        went
+    }
+
+    /// Waits where it is just beginning.
+    fn has_begun(&self) -> Result<(), HoldError> {
+        match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
+            true => Ok(()),
+            false => Err(HoldError::other(KeyboardError::GettingReady)),
+        }
     }
 
     /// Who grants the run time, if somebody must.
@@ -201,9 +212,7 @@ impl Stepped for Keyboard {
 
 impl Controlled for Keyboard {
     fn pause(&self) -> Result<(), HoldError> {
-        if !self.begun.load(Ordering::SeqCst) {
-            return Err(HoldError::other(KeyboardError::GettingReady));
-        }
+        self.has_begun()?;
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if hold.is_none() {
             *hold = Some(
@@ -225,9 +234,7 @@ impl Controlled for Keyboard {
     }
 
     fn hold(&self, requester: &str, reason: &str) -> Result<Box<dyn Send>, HoldError> {
-        if !self.begun.load(Ordering::SeqCst) {
-            return Err(HoldError::other(KeyboardError::GettingReady));
-        }
+        self.has_begun()?;
         let hold = self.bus.hold(requester, reason);
         Ok(Box::new(hold.map_err(HoldError::other)?))
     }
