@@ -187,7 +187,9 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
         why.contains("the line is low, and no edge told so"),
         "{why}"
     );
-    assert!(machines[2].1.0.lock().unwrap().halted);
+    eventually("its clock stands for good", || {
+        machines[2].1.0.lock().unwrap().halted
+    });
     assert_eq!(machines[1].0.halted(), None);
 }
 
@@ -347,11 +349,11 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
             "{why}"
         );
     }
-    assert!(
-        stop.clocks
-            .iter()
-            .all(|clock| clock.0.lock().unwrap().halted)
-    );
+    // What is decided is said first, and done then.
+    eventually("all clocks stand for good", || {
+        let halted = |clock: &Arc<Clock>| clock.0.lock().unwrap().halted;
+        stop.clocks.iter().all(halted)
+    });
     drop(stop);
 
     let copper: Arc<Copper> = Arc::default();
