@@ -81,6 +81,13 @@ const CAUSE: Cause<'static> = Cause {
     reason: "test",
 };
 
+/// This wire does not bounce. A thread that comes late makes a pulse shorter than any
+/// debounce time, and each of its edges counts.
+const CLEAN: LineSettings = LineSettings {
+    debounce: Duration::from_ns(1),
+    stuck: Duration::from_s(1),
+};
+
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 fn short(span_ms: u64) {
@@ -123,7 +130,7 @@ fn behind(clock: &Clock) -> Option<i64> {
 #[test]
 fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     let copper = Arc::default();
-    let machines = alone(&copper, LineSettings::default());
+    let machines = alone(&copper, CLEAN);
     for turn in 0..128 {
         let (end, clock) = &machines[turn % 4];
         let at = end.raise(CAUSE).expect("it stands");
@@ -153,7 +160,7 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
 #[test]
 fn boards_on_a_wire_alone_stand_while_any_holds() {
     let copper = Arc::default();
-    let machines = alone(&copper, LineSettings::default());
+    let machines = alone(&copper, CLEAN);
     thread::scope(|scope| {
         for (index, (end, clock)) in machines.iter().enumerate() {
             scope.spawn(move || {
@@ -177,7 +184,7 @@ fn boards_on_a_wire_alone_stand_while_any_holds() {
 #[test]
 fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     let copper: Arc<Copper> = Arc::default();
-    let machines = alone(&copper, LineSettings::default());
+    let machines = alone(&copper, CLEAN);
     copper.misses_a_fall(2);
     let at = machines[0].0.raise(CAUSE).expect("it stands");
     machines[0].0.lower(CAUSE, at).expect("it goes on");
@@ -240,7 +247,7 @@ impl Both {
             });
             let patient = LineSettings {
                 stuck: Duration::from_ms(400),
-                ..LineSettings::default()
+                ..CLEAN
             };
             let wired = Wired::start(end.expect("an end"), pins, patient, warn);
             both.ends.push(wired.expect("an end of the wire"));
