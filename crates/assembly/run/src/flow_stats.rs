@@ -48,6 +48,37 @@ impl FlowStats {
         }
     }
 
+    /// Adds what an end of the flow had done in an earlier life of its engine. Numbers of a
+    /// source's packets go on from life to life.
+    pub(crate) fn add_earlier(&mut self, earlier: &Self) {
+        match (self, earlier) {
+            (Self::Tcp(now), Self::Tcp(before)) => {
+                now.delivered_bytes += before.delivered_bytes;
+                now.retransmitted += before.retransmitted;
+                now.slowed_by_marks += before.slowed_by_marks;
+                now.timeouts += before.timeouts;
+                now.finished_at = now.finished_at.or(before.finished_at);
+            }
+            (Self::Source(now), Self::Source(before)) => {
+                now.sent = now.sent.max(before.sent);
+                now.expected = now.expected.max(before.expected);
+                now.received += before.received;
+                now.received_bytes += before.received_bytes;
+                now.delay_sum_ns += before.delay_sum_ns;
+                now.delay_max_ns = now.delay_max_ns.max(before.delay_max_ns);
+                now.reordered += before.reordered;
+            }
+            (Self::Fluid(now), Self::Fluid(before)) => {
+                now.sent_bytes += before.sent_bytes;
+                now.delivered_bytes += before.delivered_bytes;
+                now.lost_bytes += before.lost_bytes;
+                now.slowed += before.slowed;
+            }
+            // A flow stays of its kind.
+            _ => {}
+        }
+    }
+
     /// In words, of the flow that is called `name`.
     pub(crate) fn tell(&self, name: &str) -> String {
         match self {

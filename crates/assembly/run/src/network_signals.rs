@@ -17,8 +17,8 @@ use timeloom_time::{Duration, Instant};
 use crate::flow_stats::FlowStats;
 use crate::record::Scribe;
 use meters::{CutMeter, FlowMeter, LinkMeter};
-use observation::{LinkObservation, Word, put_together};
 pub(crate) use observation::{NetworkObservation, Speaker, View};
+use observation::{Word, put_together};
 
 /// The signals of a network while it runs.
 pub(crate) struct Signals {
@@ -62,9 +62,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
             // Of the part of an engine that has died nothing is known.
             for (place, link) in links.iter_mut().enumerate() {
                 let both = [2 * place, 2 * place + 1].map(|place| seen.links.get(&place));
-                let nothing = LinkObservation::default();
                 if both.iter().any(Option::is_some) {
-                    let both = both.map(|one| one.unwrap_or(&nothing));
                     link.measure(at, every, both, &mut rows);
                 }
             }

@@ -32,13 +32,13 @@ pub(crate) struct PtpClocks {
 
 impl PtpClocks {
     /// Lets the plan's clocks live in the network. True time at virtual time zero
-    /// is `start`, as hosts see it. `world` is the part of the network that has the nodes of which
+    /// is `start`, as hosts see it. They begin to live at `begins`. `world` is the part of the network that has the nodes of which
     /// `is_here` says so; the clocks at others are those of other engines.
     pub(crate) fn start(
         plan: &Plan,
         nodes: &[(String, Node)],
         (world, is_here): (&mut World, impl Fn(Node) -> bool),
-        start: Instant<Utc>,
+        (start, begins): (Instant<Utc>, Instant<Virtual>),
         note: impl Fn(&Note) + Send + 'static,
     ) -> Result<Self, RunError> {
         let here = || nodes.iter().filter(|(_, node)| is_here(*node)).cloned();
@@ -62,6 +62,7 @@ impl PtpClocks {
         for (name, node) in nodes {
             let mut options = options_of(plan, name, &network.clocks[name], profile, start);
             options.security = keys.next();
+            options.begins = begins;
             if !is_here(*node) {
                 continue;
             }

@@ -19,11 +19,10 @@ use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
 use timeloom_results::{NodeKind, RunDirectory, Topology};
-use timeloom_scenario::{Fault, Mode, NETWORK, Parts, Plan, Simulated};
+use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
-use crate::experiment::civil_now;
 use crate::flow_stats::FlowStats;
 use crate::network;
 use crate::network_signals::{self, Speaker};
@@ -35,7 +34,7 @@ use captures::Captures;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
-use process::{Process, Sinks};
+use process::{Company, Known, Process, Sinks};
 
 /// A simulated network that runs.
 pub(crate) struct Network {
@@ -206,6 +205,7 @@ impl Network {
         let mut lines = Lines::of_sockets(parts).map_err(no_line)?;
         let key = draw().map_err(|error| RunError::Start(format!("drawing a key: {error}")))?;
         let text = plan.to_toml();
+        let company = Arc::new(Company::default());
         let mut all = Vec::new();
         for (here, speaker) in (0..).zip(speakers) {
             let engine = Engine {
@@ -222,9 +222,11 @@ impl Network {
                 digest: digest(simulated),
                 key,
                 encrypts: settings.encrypt,
-                epoch: civil_now().as_ns().unsigned_abs(),
-                civil_start_ns: around.civil_start.as_ns(),
+                // These three are said when it starts.
+                epoch: 0,
+                late: false,
                 clock: ClockNow::of(around.clock.map_and_stop()),
+                civil_start_ns: around.civil_start.as_ns(),
                 plugs: plugs
                     .iter()
                     .map(|plug| (plug.name.clone(), plug.sort))
@@ -236,6 +238,8 @@ impl Network {
                 capture: captures.of_engine(),
                 scribe: around.scribe.clone(),
                 died: engines::died(engine, around.scribe, around.reporter),
+                comes_back: settings.failure == EngineFailure::Restart,
+                company: Arc::clone(&company),
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
             let (program, clock) = (around.timeloom, around.clock);
@@ -279,15 +283,21 @@ impl Network {
             _ => "thread",
         };
         let seats = self.seats.drain(..);
-        let ended: Vec<(Ended, u64)> = seats
+        let ended: Vec<(Ended, Known)> = seats
             .map(|seat| match seat {
-                Seat::Thread(running) => (running.finish(), 0),
+                Seat::Thread(running) => (running.finish(), Known::default()),
                 Seat::Process(process) => process.finish(),
             })
             .collect();
         let mut flows: Vec<Vec<FlowStats>> = Vec::new();
-        for (ended, _) in &ended {
-            flows.push(ended.flows(self.traffic.len()));
+        for (ended, known) in &ended {
+            let mut done = ended.flows(self.traffic.len());
+            for (place, flow) in done.iter_mut().enumerate() {
+                if let Some(earlier) = known.counted.flow(place) {
+                    flow.add_earlier(earlier);
+                }
+            }
+            flows.push(done);
             for (kind, text) in &ended.told {
                 scribe.event("local", "network", kind, text);
             }
@@ -303,11 +313,9 @@ impl Network {
             let _ = thread.join();
         }
         let _ = self.signals.join();
-        let (closings, dropped): (Vec<_>, Vec<_>) = ended
-            .into_iter()
-            .map(|(ended, dropped)| (ended.closing, dropped))
-            .unzip();
-        ending::tell(closings, (self.parts.as_ref(), what), &dropped, scribe)
+        let ended = ended.into_iter();
+        let closings = ended.map(|(ended, known)| (ended.closing, known));
+        ending::tell(closings.collect(), (self.parts.as_ref(), what), scribe)
     }
 }
 

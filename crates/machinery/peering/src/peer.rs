@@ -24,6 +24,8 @@ use replay_window::ReplayWindow;
 pub enum PeerEvent {
     /// The other one is here: its links are up.
     Joined,
+    /// Another life of it is here: its links are up, and nothing is left of what was there.
+    Returned,
     /// It is away: its links are down.
     Left,
 }
@@ -48,6 +50,8 @@ pub struct Peer {
     config: PeerConfig,
     epoch: u64,
     their_epoch: u64,
+    /// That of the life that was here last.
+    met_epoch: u64,
     present: bool,
     /// Whether it has said farewell.
     parted: bool,
@@ -59,6 +63,8 @@ pub struct Peer {
     /// What was decrypted.
     plain: Vec<u8>,
     heard: Instant<Wall>,
+    /// Packets that had been sent then.
+    sent_before: u64,
     spoke: Option<Instant<Wall>>,
     answer: bool,
     stats: PeerStats,
@@ -75,6 +81,7 @@ impl Peer {
             config,
             epoch: epoch.max(1),
             their_epoch: 0,
+            met_epoch: 0,
             present: false,
             parted: false,
             next_number: 0,
@@ -84,6 +91,7 @@ impl Peer {
             scratch: Vec::new(),
             plain: Vec::new(),
             heard: Instant::ZERO,
+            sent_before: 0,
             spoke: None,
             answer: false,
             stats: PeerStats::default(),
@@ -169,12 +177,17 @@ impl Peer {
             return event;
         }
         self.heard = now;
+        self.sent_before = self.stats.packets_sent;
         if !self.present && !header.farewell {
             self.present = true;
             self.parted = false;
             self.answer = true;
             self.stats.joined += 1;
-            event = Some(PeerEvent::Joined);
+            let met = core::mem::replace(&mut self.met_epoch, self.their_epoch);
+            event = Some(match met == 0 || met == self.their_epoch {
+                true => PeerEvent::Joined,
+                false => PeerEvent::Returned,
+            });
         }
         self.stats.datagrams_received += 1;
         if header.farewell {
@@ -310,13 +323,32 @@ impl Peer {
         None
     }
 
+    /// Somebody knows that the life of the other one which began at `epoch` is over. What is
+    /// still said in its name is worth nothing; a later life may have joined already.
+    pub fn bury(&mut self, epoch: u64) -> Option<PeerEvent> {
+        if self.their_epoch > epoch {
+            return None;
+        }
+        self.their_epoch = epoch.saturating_add(1);
+        self.window = ReplayWindow::default();
+        if !self.present {
+            return None;
+        }
+        self.vanish();
+        Some(PeerEvent::Left)
+    }
+
     fn vanish(&mut self) {
         self.present = false;
         self.stats.vanished += 1;
+        let mut unsent = 0;
         for mail in &mut self.boxes {
-            self.stats.dropped_away += mail.body.count();
+            unsent += mail.body.count();
             *mail = Outbox::default();
         }
+        self.stats.dropped_away += unsent;
+        let since = self.stats.packets_sent - self.sent_before;
+        self.stats.unconfirmed += since.saturating_sub(unsent);
     }
 
     /// Says farewell; what still waits goes before.

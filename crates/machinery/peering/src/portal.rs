@@ -27,6 +27,16 @@ pub(crate) struct Adjacency {
     /// How late packets came from there, and how many came at all late.
     lateness: Lateness,
     late: u64,
+    absence: Absence,
+}
+
+/// What the links to an engine drop while it is away.
+#[derive(Debug, Default)]
+struct Absence {
+    /// What they had dropped when it left, of one that is away.
+    before: Option<u64>,
+    /// In all absences that are over.
+    dropped: u64,
 }
 
 /// What has come from one engine and gone there.
@@ -42,6 +52,8 @@ pub struct AdjacencyReport {
     pub lateness: Lateness,
     /// How many came after their instant, by however little.
     pub late: u64,
+    /// Packets that the links to it dropped while it was away, of absences that are over.
+    pub dropped_meanwhile: u64,
 }
 
 impl AdjacencyReport {
@@ -151,7 +163,22 @@ impl Portal {
             ahead: ahead.unwrap_or(Duration::MAX),
             lateness: Lateness::new(self.limit),
             late: 0,
+            absence: Absence::default(),
         });
+    }
+
+    /// Takes for gone the life of engine `there` that began at `epoch`, without waiting for its
+    /// silence: whoever started it has seen it end. Another life may join.
+    pub fn bury(&mut self, world: &mut World, there: Owner, epoch: u64) {
+        let index = self.by_owner.get(usize::from(there)).copied().flatten();
+        let Some(adjacency) = index.map(|index| &mut self.adjacencies[index]) else {
+            return;
+        };
+        if let Transport::Udp(udp) = &mut adjacency.transport
+            && let Some(event) = udp.peer.bury(epoch)
+        {
+            adjacency.set_links(world, event);
+        }
     }
 
     /// What the engine follows from now on: how long a packet may wait for others
@@ -216,7 +243,11 @@ impl Portal {
                 }
             }
             for event in events {
-                set_links(&mut engine.model, &adjacency.links, event);
+                adjacency.set_links(&mut engine.model, event);
+                if event == PeerEvent::Returned {
+                    let there = adjacency.transport.status().0;
+                    engine.with(|world, agenda| world.reopen(there, agenda));
+                }
             }
         }
         Ok(())
@@ -265,7 +296,7 @@ impl Portal {
                 }
             };
             if let Some(event) = event {
-                set_links(&mut engine.model, &adjacency.links, event);
+                adjacency.set_links(&mut engine.model, event);
             }
         }
         Ok(())
@@ -339,6 +370,7 @@ impl Portal {
                 stats,
                 lateness: adjacency.lateness.clone(),
                 late: adjacency.late,
+                dropped_meanwhile: adjacency.absence.dropped,
             }
         })
     }
@@ -390,8 +422,23 @@ impl TimeLeft {
     }
 }
 
-fn set_links(world: &mut World, links: &[PortId], event: PeerEvent) {
-    for port in links {
-        world.set_link_up(*port, event == PeerEvent::Joined);
+impl Adjacency {
+    /// Puts the links there up or down, as the other engine is here or away.
+    fn set_links(&mut self, world: &mut World, event: PeerEvent) {
+        let dropped: u64 = self
+            .links
+            .iter()
+            .map(|port| world.link(*port).dropped)
+            .sum();
+        match event {
+            PeerEvent::Joined | PeerEvent::Returned => {
+                let before = self.absence.before.take();
+                self.absence.dropped += before.map_or(0, |before| dropped - before);
+            }
+            PeerEvent::Left => self.absence.before = Some(dropped),
+        }
+        for port in &self.links {
+            world.set_link_up(*port, event != PeerEvent::Left);
+        }
     }
 }

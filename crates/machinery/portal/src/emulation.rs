@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
-use timeloom_net::{Counters, LARGE, PortId, World};
+use timeloom_net::{Counters, LARGE, Owner, PortId, World};
 use timeloom_peering::{AdjacencyReport, Portal as PeeringPortal};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -69,6 +69,10 @@ pub struct Options {
     pub peers: Option<PeeringPortal>,
     /// How long to wait for them at the start, until each is here. `None`: not at all.
     pub patience: Option<Duration>,
+    /// Whether the clock has gone on without this engine, which takes the place of one that is
+    /// lost: its network begins at the present, and frames that have come before are thrown
+    /// away.
+    pub late: bool,
     /// What the thread is called; of which the kernel keeps 15 bytes.
     pub name: String,
     /// Told when the thread dies of a fault in the model, with what it said.
@@ -92,6 +96,7 @@ impl Default for Options {
             sample: None,
             peers: None,
             patience: None,
+            late: false,
             name: "emulation".to_owned(),
             died: None,
         }
@@ -191,7 +196,16 @@ impl Emulation {
                 assemble(peers, &mut engine, patience)?;
             }
         }
+        let mut buffer = vec![0; LARGE];
+        if let (true, Timing::Follow(clock)) = (options.late, &timing) {
+            let (map, stop) = clock.map_and_stop();
+            come_to(map.at(wall_now()).min(stop), &mut engine);
+            for attachment in &mut portals.0 {
+                attachment.miss(&mut buffer);
+            }
+        }
         engine.with(|world, agenda| world.start(agenda));
+        let from = engine.now();
         let pace = match &timing {
             Timing::Follow(clock) => Pace::Clock(clock.map()),
             Timing::Steps => Pace::Granted(Instant::ZERO),
@@ -205,7 +219,7 @@ impl Emulation {
             capture: options.capture,
             sampler: options
                 .sample
-                .map(|(every, look)| Sampler::new(every, look)),
+                .map(|(every, look)| Sampler::new(every, look, from)),
             stop: Instant::FAR_FUTURE,
             moderation: Moderation::new(options.moderation),
             first: options.first,
@@ -213,7 +227,7 @@ impl Emulation {
             poll,
             alarm: alarm.clone(),
             orders,
-            buffer: vec![0; LARGE],
+            buffer,
             scratch: Vec::new(),
             sleeps: 0,
             cpu: None,
@@ -282,6 +296,14 @@ impl Emulation {
         self.ask(|worker| worker.report())
     }
 
+    /// Tells it that the life of engine `there` which began at `epoch` is over
+    /// ([`PeeringPortal::bury`]).
+    pub fn bury(&self, there: Owner, epoch: u64) {
+        self.command(Command::Do(Box::new(move |worker| {
+            worker.bury(there, epoch);
+        })));
+    }
+
     fn ask<R: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Worker) -> R + Send + 'static,
@@ -329,6 +351,13 @@ fn assemble(
         peers.poll(engine, wall_now()).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Brings a network that has not started to the present. All that happens on the way is what
+/// other engines have said since they have been greeted.
+fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
+    const AT_ONCE: u64 = 1 << 16;
+    while engine.run_until(present, AT_ONCE) == AT_ONCE {}
 }
 
 /// Runs a worker, and tells when it dies.

@@ -3,7 +3,7 @@
 use timeloom_net::{Frame, Node};
 
 use crate::join::Joiner;
-use crate::{Filter, Port, PortalError, TxStatus};
+use crate::{Filter, Port, PortalError, Received, TxStatus};
 
 /// What a portal has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct PortReport {
     pub refused: u64,
     /// Frames that the kernel dropped because this thread was too slow.
     pub dropped_before: u64,
+    /// Frames that had come before this engine was there, and were thrown away
+    /// ([`Options::late`](crate::Options::late)).
+    pub missed: u64,
     /// Whether the outside has gone away.
     pub gone: bool,
 }
@@ -42,6 +45,17 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
+    /// Throws away what has come so far.
+    pub(crate) fn miss(&mut self, buffer: &mut Vec<u8>) {
+        for _ in 0..MISSED {
+            match self.port.receive(buffer) {
+                Ok(Received::Frame(..) | Received::Malformed) => self.report.missed += 1,
+                // Of an interface that is gone the engine finds out by itself.
+                Ok(Received::Nothing) | Err(_) => return,
+            }
+        }
+    }
+
     /// Gives it a frame of the model, which may go out with others of the same turn.
     pub(crate) fn give(&mut self, frame: &Frame<'_>) {
         if !self.outward.is_empty() && !self.outward.passes(frame.head) {
@@ -67,6 +81,9 @@ impl Attachment {
         }
     }
 }
+
+/// More than any kernel keeps for a portal: whoever floods one keeps no engine from beginning.
+const MISSED: usize = 1 << 16;
 
 /// Sends what so many frames of the model were joined to.
 fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames: u64) {

@@ -148,7 +148,7 @@ impl World {
             return TcpStats::default();
         };
         TcpStats {
-            delivered_bytes: flow.receiver.next * u64::from(flow.segment_bytes),
+            delivered_bytes: flow.delivered_bytes(),
             retransmitted: flow.sender.retransmitted,
             slowed_by_marks: flow.sender.slowed_by_marks,
             timeouts: flow.sender.timeouts,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
-use timeloom_time::{Duration, Instant};
+use timeloom_time::Duration;
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
@@ -26,7 +26,7 @@ use crate::tables::source::{Source, TrafficConfig};
 use crate::tables::sparse::Sparse;
 use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
-use crate::tcp::{Receiver, Sender, TcpConfig};
+use crate::tcp::TcpConfig;
 
 /// A network that runs: the state of all nodes and links.
 ///
@@ -89,16 +89,7 @@ impl World {
             return Err(BuildError::BadTraffic(fault));
         }
         let (from, to) = self.ends(from, to)?;
-        self.flows.push(Flow {
-            sender: Sender::new(&config),
-            receiver: Receiver::new(&config),
-            from,
-            to,
-            segment_bytes: config.segment_bytes,
-            start: config.start,
-            sender_timer: Instant::FAR_FUTURE,
-            receiver_timer: Instant::FAR_FUTURE,
-        });
+        self.flows.push(Flow::new(from, to, &config));
         Ok(FlowId(self.flows.len() as u32 - 1))
     }
 

@@ -53,6 +53,8 @@ pub struct NodeOptions {
     pub security: Option<Security>,
     /// What it does to others, if it is not honest.
     pub rogue: Option<Rogue>,
+    /// When it begins to live: at zero, unless the network's engine begins later.
+    pub begins: Instant<Virtual>,
 }
 
 impl NodeOptions {
@@ -66,6 +68,7 @@ impl NodeOptions {
             address: None,
             security: None,
             rogue: None,
+            begins: Instant::ZERO,
         }
     }
 }
@@ -133,7 +136,7 @@ impl PtpNode {
             Some(security) => security.clock,
             None => Self::identity_at(world, node),
         };
-        let start = LOCAL.at(Instant::ZERO);
+        let start = LOCAL.at(options.begins);
         let machine = if is_switch {
             let count = ports.len() as u16;
             let mut config = TransparentConfig::new(identity, count, options.profile);

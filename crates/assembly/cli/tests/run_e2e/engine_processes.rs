@@ -49,8 +49,8 @@ sleep 1000
 after = ["server"]
 "#;
 
-/// The process of an engine of this run.
-fn process_of(run: &Running<'_>, engine: &str) -> i32 {
+/// The processes of an engine of this run.
+fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
     let parent = format!("PPid:\t{}\n", run.pid());
     let is_it = |process: &i32| {
         let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
@@ -59,9 +59,14 @@ fn process_of(run: &Running<'_>, engine: &str) -> i32 {
     };
     let all = fs::read_dir("/proc").expect("it is there").flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut those: Vec<i32> = all.filter(is_it).collect();
+    all.filter(is_it).collect()
+}
+
+/// The only one.
+fn process_of(run: &Running<'_>, engine: &str) -> i32 {
+    let those = processes_of(run, engine);
     assert_eq!(those.len(), 1, "the processes of engine {engine}");
-    those.remove(0)
+    those[0]
 }
 
 #[test]
@@ -118,12 +123,143 @@ fn a_run_goes_on_without_a_process_that_is_killed_where_it_is_to() {
     let lab = Lab::with_text(ASKS);
     let mut run = lab.start(&[PROCESSES, "network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
+    run.wait_until(1.5);
     kills(&run, "east");
     goes_on(
         &lab,
         run,
         "The simulated network's engine east process has died.",
     );
+}
+
+/// 20 ms between the routers, so that of 200 pings a second some are always in the part of `east`.
+/// Its host asks, too, and simulated traffic of all kinds crosses.
+const RETURNS: &str = r#"
+schema = "timeloom/1"
+name = "returns"
+time = { duration = "300 s" }
+[network]
+routers = ["r1", "r2"]
+traffic = [
+    { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
+    { from = "bg-r0", to = "bg-l0", kind = "cubic", name = "back" },
+    { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
+    { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
+]
+[network.engines]
+parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
+[[network.generate]]
+name = "bg"
+shape = "dumbbell"
+size = 1
+trunk = { delay = "5 ms", rate = "10 Mbit/s" }
+[system]
+links = [
+    { between = ["near", "r1"] },
+    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
+    { between = ["r2", "far"] },
+]
+[system.hosts.far]
+address = "10.2.0.2/24"
+[[system.hosts.far.programs]]
+name = "knock"
+run = ["ping", "-n", "-i", "0.005", "10.1.0.2"]
+[system.hosts.near]
+address = "10.1.0.2/24"
+[[system.hosts.near.programs]]
+name = "ask"
+run = ["ping", "-n", "-i", "0.005", "10.2.0.2"]
+[[capture]]
+link = ["r1", "r2"]
+"#;
+
+/// The numbers of the pings that were answered.
+fn answered(lab: &Lab, program: &str) -> Vec<u64> {
+    let lines = log_lines(&lab.run_path(), program).into_iter();
+    let number = |(_, line): (i64, String)| {
+        let number = line.split("icmp_seq=").nth(1)?;
+        number.split(' ').next()?.parse().ok()
+    };
+    lines.filter_map(number).collect()
+}
+
+#[test]
+fn another_process_takes_the_place_of_one_that_is_killed() {
+    let lab = Lab::with_text(RETURNS);
+    let encrypts = "network.engines.encrypt=true";
+    let mut run = lab.start(&[PROCESSES, encrypts, "network.engines.failure=restart"]);
+    run.wait_for_line("ask", "icmp_seq=");
+    run.wait_until(2.5);
+    let first = process_of(&run, "east");
+    kills(&run, "east");
+    run.wait_for(
+        "nobody takes its place",
+        |run| matches!(processes_of(run, "east")[..], [other] if other != first),
+    );
+    for program in ["ask", "knock"] {
+        let before = answered(&lab, program).len();
+        run.wait_for("no answers any more", |_| {
+            answered(&lab, program).len() > before + 100
+        });
+    }
+    let joined = run.virtual_s().expect("it runs");
+    run.wait_until(joined + 3.0);
+    run.signal(libc::SIGTERM);
+    let ended = run.wait();
+    lab.assert_nothing_left();
+    for program in ["ask", "knock"] {
+        let numbers = answered(&lab, program);
+        let gap = numbers.windows(2).any(|two| two[1] > two[0] + 1);
+        assert!(gap, "{program}: what was in the part that died is lost");
+    }
+
+    let events = ended.directory().events().expect("readable");
+    let said = |kind: &str, texts: &[&str]| {
+        let mut events = events.iter().filter(|event| &*event.kind == kind);
+        let found = events.any(|event| texts.iter().all(|text| event.text.contains(text)));
+        assert!(found, "{kind}: {texts:?} in {}", ended.output());
+    };
+    said("died", &["engine east", "another process", "signal: 9"]);
+    said("joined", &["engine east", "here again", "was away from"]);
+    said("untrusted", &["engine east", "was lost and started anew"]);
+    said("cut", &["east-west: ", "after its last word"]);
+    said(
+        "summary",
+        &["east: ", "frames had come before it was there"],
+    );
+    // What was counted before is neither counted again nor forgotten: the trunk has 10 Mbit/s.
+    let trunk = ended
+        .directory()
+        .series(&["net.link.bg-left-bg-right.throughput"]);
+    let trunk = &trunk.expect("readable")[0].samples;
+    assert!(
+        trunk.iter().all(|(_, bits)| (0.0..10.1e6).contains(bits)),
+        "{trunk:?}"
+    );
+    // What begins in the part is there again, and both ends of its cables are.
+    for signal in [
+        "net.flow.datagrams.throughput",
+        "net.flow.bulk.throughput",
+        "net.flow.back.throughput",
+        "net.flow.bg-l0-bg-r0.throughput",
+        "net.link.r1-r2.throughput",
+        "net.cut.east-west.packets",
+    ] {
+        let series = ended.directory().series(&[signal]).expect("readable");
+        let later = |at: f64| {
+            let samples = series[0].samples.iter();
+            samples
+                .filter(move |(when, _)| when.as_ns() as f64 * 1e-9 > at)
+                .map(|(_, value)| *value)
+                .fold(f64::NAN, f64::max)
+        };
+        // The first sample after that covers what was before, too.
+        assert!(
+            later(joined + 1.0) > 0.0,
+            "{signal}: {:?}",
+            series[0].samples
+        );
+    }
 }
 
 /// A run that is killed itself leaves no engine behind.

@@ -229,6 +229,7 @@ fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
     let lab = Lab::with_text(ASKS);
     let mut run = lab.start(&["network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
+    run.wait_until(1.5);
     fails(&run, "east");
     goes_on(
         &lab,
@@ -271,4 +272,11 @@ pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
         "engine east of the simulated network has died; the rest goes on"
     ));
     assert!(has("untrusted", doubt));
+    // What the living see of a link whose other end is gone is recorded on.
+    let died = events.iter().find(|event| &*event.kind == "died");
+    let died = died.expect("seen above").t_virtual;
+    let loss = ended.directory().series(&["net.link.r1-r2.loss"]);
+    let samples = &loss.expect("readable")[0].samples;
+    let later = samples.iter().filter(|(at, _)| *at > died).count();
+    assert!(later > 0, "{died:?}: {samples:?}");
 }

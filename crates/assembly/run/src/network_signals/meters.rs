@@ -57,16 +57,18 @@ impl LinkMeter {
         }
     }
 
-    /// From what was seen of both directions, the worse of each figure.
+    /// From what was seen of both directions, the worse of each figure. Nobody sees the one
+    /// whose engine is away.
     pub(super) fn measure(
         &mut self,
         at: Instant<Virtual>,
         every: Duration,
-        seen: [&LinkObservation; 2],
+        seen: [Option<&LinkObservation>; 2],
         rows: &mut Vec<Row>,
     ) {
         let mut worst = Figures::default();
         for (direction, seen) in self.directions.iter_mut().zip(seen) {
+            let Some(seen) = seen else { continue };
             let now = direction.measure(every, self.rate_bps, seen);
             worst.throughput_bps = worst.throughput_bps.max(now.throughput_bps);
             worst.loss = worst.loss.max(now.loss);

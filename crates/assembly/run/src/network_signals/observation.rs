@@ -42,11 +42,58 @@ pub(crate) struct NetworkObservation {
     pub(super) cuts: BTreeMap<usize, CutObservation>,
 }
 
+impl LinkObservation {
+    /// What waits is of this life.
+    fn add_earlier(&mut self, earlier: &Self) {
+        let (stats, before) = (&mut self.stats, &earlier.stats);
+        stats.packets += before.packets;
+        stats.bytes += before.bytes;
+        stats.dropped += before.dropped;
+        stats.marked += before.marked;
+        stats.lost += before.lost;
+        stats.waited_ns += before.waited_ns;
+        self.fluid.arrived_bytes += earlier.fluid.arrived_bytes;
+        self.fluid.lost_bytes += earlier.fluid.lost_bytes;
+    }
+}
+
 numbers!(LinkObservation: stats, fluid, backlog, waiting);
 numbers!(CutObservation: packets, late, lost);
 numbers!(NetworkObservation: links, senders, receivers, cuts);
 
 impl NetworkObservation {
+    /// Adds what earlier lives of the same engine had counted.
+    pub(crate) fn add_earlier(&mut self, earlier: &Self) {
+        for (place, link) in &mut self.links {
+            if let Some(earlier) = earlier.links.get(place) {
+                link.add_earlier(earlier);
+            }
+        }
+        for (flows, earlier) in [
+            (&mut self.senders, &earlier.senders),
+            (&mut self.receivers, &earlier.receivers),
+        ] {
+            for (place, flow) in flows {
+                if let Some(earlier) = earlier.get(place) {
+                    flow.add_earlier(earlier);
+                }
+            }
+        }
+        for (place, cut) in &mut self.cuts {
+            if let Some(earlier) = earlier.cuts.get(place) {
+                cut.packets += earlier.packets;
+                cut.late += earlier.late;
+                cut.lost += earlier.lost;
+            }
+        }
+    }
+
+    /// What one end of a flow had done.
+    pub(crate) fn flow(&self, place: usize) -> Option<&FlowStats> {
+        let sender = self.senders.get(&place);
+        sender.or_else(|| self.receivers.get(&place))
+    }
+
     fn join(&mut self, other: Self) {
         self.links.extend(other.links);
         self.senders.extend(other.senders);
@@ -177,8 +224,13 @@ pub(super) fn put_together(
             }
             Word::Ended => living -= 1,
         }
+        // Each speaks in order. So nobody adds to what is older than something that all have
+        // seen, though one that was away for a while has not seen it.
+        let is_whole = |count: usize| count >= living.max(1);
+        let last = parts.iter().rev().find(|(_, (count, _))| is_whole(*count));
+        let last = last.map(|(at, _)| *at);
         while let Some(first) = parts.first_entry() {
-            if first.get().0 < living.max(1) {
+            if last.is_none_or(|last| *first.key() > last) {
                 break;
             }
             let (at, (_, seen)) = first.remove_entry();

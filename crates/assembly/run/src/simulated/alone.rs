@@ -106,6 +106,7 @@ fn serve(
         epoch: start.epoch,
         config: engines::patient(engines::SILENCE),
         patience: Some(Duration::from_s(60)),
+        late: start.late,
     };
     let clock = Told(Arc::new(Mutex::new(start.clock)));
     let pacing = Pacing {
@@ -134,6 +135,7 @@ fn follow(clock: &Told, running: &Running, hear: &mut Receiver<UnixStream>) -> R
                 *clock.lock() = now;
                 running.emulation.wake();
             }
+            Ok(ToEngine::Lost(there, epoch)) => running.emulation.bury(there, epoch),
             Ok(ToEngine::Stop) => return Ok(()),
             Ok(ToEngine::Start(_)) => return Err("it is an engine already".to_owned()),
             Err(error) => return Err(format!("the run is gone: {error}")),

@@ -8,6 +8,7 @@ use timeloom_portal::Report;
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
+use super::process::{Absence, Known};
 use crate::record::Scribe;
 
 /// What is to be said of one engine: events by kind and text, and what makes it doubtful.
@@ -40,14 +41,16 @@ impl Closing {
 /// Says all that the engines have to say, of each `None` when it has died; gives back what makes
 /// the results doubtful. `what` an engine is: a thread or a process.
 pub(super) fn tell(
-    closings: Vec<Option<Closing>>,
+    closings: Vec<(Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
-    dropped: &[u64],
     scribe: &Scribe,
 ) -> Vec<String> {
     let mut doubts = Vec::new();
-    for (here, closing) in (0..).zip(closings) {
+    for (here, (closing, known)) in (0..).zip(closings) {
         let of = of(parts, here);
+        if !known.absences.is_empty() {
+            doubts.push(was_away(&of, &known.absences));
+        }
         let Some(closing) = closing else {
             doubts.push(format!("The simulated network's{of} {what} has died."));
             continue;
@@ -57,8 +60,13 @@ pub(super) fn tell(
         }
         doubts.extend(closing.doubts);
         // What a kernel has dropped is known where the portal was made.
-        let dropped = dropped.get(usize::from(here)).copied().unwrap_or(0);
-        if dropped > 0 {
+        let dropped = known.dropped;
+        if dropped > 0 && !known.absences.is_empty() {
+            doubts.push(format!(
+                "The kernel dropped {dropped} frames that the simulated network{of} did not take \
+                 in time."
+            ));
+        } else if dropped > 0 {
             doubts.push(format!(
                 "This machine was too slow for the simulated network{of}, so its results are not \
                  to be trusted: the kernel dropped {dropped} frames before it took them."
@@ -69,6 +77,15 @@ pub(super) fn tell(
         scribe.event("local", "network", "untrusted", text);
     }
     doubts
+}
+
+fn was_away(of: &str, absences: &[Absence]) -> String {
+    let absences: Vec<String> = absences.iter().map(Absence::tell).collect();
+    format!(
+        "The simulated network's{of} was lost and started anew, so the results are not to be \
+         trusted: its part was away {}.",
+        absences.join(", ")
+    )
 }
 
 /// Of which engine something is said, with a blank before it.
@@ -87,8 +104,13 @@ fn summary(of: &str, report: &Report) -> String {
     } else {
         format!("{of}: ")
     };
+    let missed: u64 = report.ports.iter().map(|port| port.missed).sum();
+    let missed = match missed {
+        0 => String::new(),
+        missed => format!("; {missed} frames had come before it was there, and are lost"),
+    };
     format!(
-        "{of}{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine; {} of processor time, {} KiB of links and traffic",
+        "{of}{} events, {} frames in, {} out; at most {} late, 99 % within {}; {} refused, {} malformed, {} dropped by this machine; {} of processor time, {} KiB of links and traffic{missed}",
         report.events,
         report.ports.iter().map(|port| port.received).sum::<u64>(),
         report.ports.iter().map(|port| port.sent).sum::<u64>(),
@@ -106,8 +128,16 @@ fn summary(of: &str, report: &Report) -> String {
 /// of the way back.
 fn crossed(name: &str, line: &AdjacencyReport) -> String {
     let lateness = &line.lateness;
+    let absent = match line.stats.joined {
+        0 | 1 => String::new(),
+        _ => format!(
+            ", {} more had gone there after its last word, and the links there dropped {} while it \
+             was away",
+            line.stats.unconfirmed, line.dropped_meanwhile
+        ),
+    };
     format!(
-        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}; {}{} lost on the way back",
+        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}; {}{} lost on the way back{absent}",
         lateness.events(),
         line.late,
         lateness.worst(),

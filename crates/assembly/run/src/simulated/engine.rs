@@ -9,7 +9,8 @@ use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Sample, Timing};
 use timeloom_scenario::{Background, EngineMode, Parts, Plan, Simulated};
-use timeloom_time::{Duration, Instant, Utc};
+use timeloom_sys::wall_now;
+use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use super::ending::Closing;
 use super::{captures, engines};
@@ -55,6 +56,8 @@ pub(super) struct Ways {
     pub(super) config: PeerConfig,
     /// How long to wait for the others, who are elsewhere.
     pub(super) patience: Option<Duration>,
+    /// Whether they have been under way without this one.
+    pub(super) late: bool,
 }
 
 impl Engine<'_> {
@@ -81,11 +84,16 @@ impl Engine<'_> {
         let failed = |error| RunError::Start(format!("the simulated network: {error}"));
         let (plan, simulated) = (self.plan, self.simulated);
         let mut world = self.part();
+        let is_late = ways.as_ref().is_some_and(|ways| ways.late);
+        let begins = match is_late {
+            true => present(&*pacing.clock),
+            false => Instant::ZERO,
+        };
         let clocks = PtpClocks::start(
             plan,
             &simulated.clocks,
             (&mut world, |node| self.owns(node)),
-            pacing.civil_start,
+            (pacing.civil_start, begins),
             outlets.note,
         )?;
         let mut servers = simulated.hosts.clone();
@@ -109,6 +117,7 @@ impl Engine<'_> {
         }
         if let Some(ways) = ways {
             options.patience = ways.patience;
+            options.late = ways.late;
             options.peers = self.peers(&mut world, ways);
             options.moderation = self.moderation(options.moderation);
         }
@@ -164,6 +173,12 @@ impl Engine<'_> {
             engines::moderation(usual, parts, mode, self.plan.time.dilation)
         })
     }
+}
+
+/// What a clock shows.
+fn present(clock: &dyn Follow) -> Instant<Virtual> {
+    let (map, stop) = clock.map_and_stop();
+    map.at(wall_now()).min(stop)
 }
 
 /// One that runs.

@@ -78,6 +78,7 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
         epoch: 1,
         config: patient(Duration::from_s(3_600)),
         patience: None,
+        late: false,
     }
 }
 
@@ -105,7 +106,10 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
     let (scribe, reporter) = (scribe.clone(), reporter.clone());
     Box::new(move |what| match failure {
-        EngineFailure::Stop => reporter.failed(&who, format!("died: {what}")),
+        // One that does not come back any more ends the run, too.
+        EngineFailure::Stop | EngineFailure::Restart => {
+            reporter.failed(&who, format!("died: {what}"));
+        }
         EngineFailure::Continue => {
             let text = format!("{who} has died; the rest goes on without it: {what}");
             scribe.event("local", "network", "died", &text);

@@ -20,6 +20,8 @@ pub(super) enum ToEngine {
     Start(Box<Start>),
     /// The clock goes otherwise from now on.
     Clock(ClockNow),
+    /// The life of another engine which began at this epoch is over.
+    Lost(Owner, u64),
     /// The run is over.
     Stop,
 }
@@ -40,7 +42,7 @@ pub(super) enum FromEngine {
 }
 
 /// What an engine is.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Start {
     /// Its number, and what it is called.
     pub(super) here: Owner,
@@ -53,6 +55,8 @@ pub(super) struct Start {
     pub(super) encrypts: bool,
     /// When it was started, ns since 1970: later than any before it.
     pub(super) epoch: u64,
+    /// Whether it takes the place of one that has died.
+    pub(super) late: bool,
     /// Civil time at virtual zero, ns since 1970.
     pub(super) civil_start_ns: i64,
     /// The clock at the start.

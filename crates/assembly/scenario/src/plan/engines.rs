@@ -63,6 +63,8 @@ pub enum EngineFailure {
     Stop,
     /// It goes on without that part, and is not to be trusted.
     Continue,
+    /// Another process takes its place and joins the others; the run is not to be trusted.
+    Restart,
 }
 
 impl Default for Engines {

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{EngineMode, Mode};
+use crate::plan::{EngineFailure, EngineMode, Mode};
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let plan = rules.plan;
@@ -35,6 +35,21 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "a datagram may be lost, and a promise with it: choose `mode = \"free\"`, or \
                     leave out `processes`";
         rules.broken(&at(&path, ["processes"]), message, help);
+    }
+    if engines.failure == EngineFailure::Restart && !engines.processes {
+        let message = "an engine that is a thread does not come back";
+        let help = match engines.mode {
+            EngineMode::Free => {
+                "what a thread dies of leaves its process in doubt: write `processes = true` \
+                 beside it, or another `failure`"
+            }
+            EngineMode::Exact => {
+                "engines that wait for one another are threads, and what one of them has promised \
+                 is lost with it: write another `failure`, or `mode = \"free\"` and \
+                 `processes = true`"
+            }
+        };
+        rules.broken(&at(&path, ["failure"]), message, help);
     }
     if engines.encrypt && !engines.processes {
         let message = "between threads there is nothing to encrypt";

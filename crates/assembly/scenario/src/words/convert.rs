@@ -148,7 +148,11 @@ read_from_words! {
     }
     TimelineScale { "tai" => Self::Tai, "local" => Self::Local }
     EngineMode { "free" => Self::Free, "exact" => Self::Exact }
-    EngineFailure { "stop" => Self::Stop, "continue" => Self::Continue }
+    EngineFailure {
+        "stop" => Self::Stop,
+        "continue" => Self::Continue,
+        "restart" => Self::Restart,
+    }
     TrafficModel { "packet" => Self::Packet, "fluid" => Self::Fluid }
     RegisterType {
         "bit" => Self::Bit,

@@ -101,6 +101,14 @@ fn engines_that_cannot_be_are_refused_with_the_reason() {
         ),
         ("count = 2, encrypt = true", "nothing to encrypt"),
         (
+            r#"count = 2, failure = "restart""#,
+            "a thread does not come back",
+        ),
+        (
+            r#"count = 2, mode = "exact", failure = "restart""#,
+            "what one of them has promised is lost",
+        ),
+        (
             "count = 2, late_after = \"0 s\"",
             "a packet is late after a time",
         ),

@@ -29,6 +29,9 @@ pub struct PeerStats {
     pub malformed: u64,
     /// Packets to be sent while the other one was away.
     pub dropped_away: u64,
+    /// Packets that were sent after the last word of one that was then gone: whether they came,
+    /// nobody knows.
+    pub unconfirmed: u64,
     /// Packets too large for a datagram.
     pub too_large: u64,
     /// Packets that found a ring of shared memory full.

@@ -204,7 +204,7 @@ fn one_that_starts_again_is_a_new_one() {
         pair.step(Duration::from_ms(1));
     }
     assert!(pair.a.is_present() && pair.b.is_present());
-    assert_eq!(pair.events.last(), Some(&PeerEvent::Joined));
+    assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
     // Its earlier life is over.
     let before = pair.b.stats().stale;
     for datagram in &recorded {
@@ -221,6 +221,56 @@ fn one_that_starts_again_is_a_new_one() {
     old.iter()
         .for_each(|datagram| assert_eq!(pair.give(datagram), None));
     assert!(pair.got.is_empty());
+}
+
+#[test]
+fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
+    let mut pair = Pair::joined();
+    pair.put(1);
+    pair.now += Duration::from_us(60);
+    pair.speak();
+    let said = core::mem::take(&mut pair.wire);
+    assert_eq!(pair.b.bury(100), Some(PeerEvent::Left));
+    assert!(!pair.b.is_present());
+    for datagram in &said {
+        assert_eq!(
+            pair.give(datagram),
+            None,
+            "it does not rise by what it said"
+        );
+    }
+    assert!(pair.got.is_empty());
+    pair.a = peer(0, 1, 150);
+    for _ in 0..4 {
+        pair.step(Duration::from_ms(1));
+    }
+    assert!(pair.a.is_present() && pair.b.is_present());
+    assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
+    // Who hears of that death late does not take the next life for dead.
+    assert_eq!(pair.b.bury(100), None);
+    assert!(pair.b.is_present());
+    pair.put(2);
+    pair.step(Duration::from_us(60));
+    assert_eq!(pair.got, [2]);
+}
+
+#[test]
+fn what_was_sent_after_the_last_word_of_the_dead_is_counted() {
+    let mut pair = Pair::joined();
+    pair.put(1);
+    pair.step(Duration::from_us(60));
+    // B says nothing to that before it dies, nor to these two; the last still waits.
+    for seq in [2, 3] {
+        pair.put(seq);
+    }
+    pair.now += Duration::from_us(60);
+    pair.speak();
+    pair.put(4);
+    let before = pair.a.stats();
+    assert_eq!((before.unconfirmed, before.dropped_away), (0, 0));
+    assert_eq!(pair.a.bury(200), Some(PeerEvent::Left));
+    let stats = pair.a.stats();
+    assert_eq!((stats.unconfirmed, stats.dropped_away), (3, 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::io;
 
 use timeloom_engine::{Engine, Pace};
-use timeloom_net::World;
+use timeloom_net::{Owner, World};
 use timeloom_peering::{AdjacencyReport, Portal};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
@@ -36,6 +36,13 @@ impl Meeting {
         self.portal.follow(pace);
         self.portal.receive(engine, now)?;
         Ok(self.portal.safe_until())
+    }
+
+    /// Takes the life of an engine that began at `epoch` for gone. What it has said comes first.
+    pub(super) fn bury(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
+        // A line that has failed says nothing any more.
+        let _ = self.portal.receive(engine, wall_now());
+        self.portal.bury(&mut engine.model, there, epoch);
     }
 
     /// Sends what has left, and says how far the engine has lived.

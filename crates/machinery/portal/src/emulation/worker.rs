@@ -10,7 +10,7 @@ use std::io;
 use std::sync::mpsc::Receiver;
 
 use timeloom_engine::{Awake, Pace, Paced, Wake};
-use timeloom_net::{Node, World};
+use timeloom_net::{Node, Owner, World};
 use timeloom_sys::clock::{thread_time, wall_now};
 use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
@@ -55,11 +55,17 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn new(every: Duration, look: Sample) -> Self {
+    /// From the first multiple of `every` on that has not passed at `from`.
+    pub(super) fn new(every: Duration, look: Sample, from: Instant<Virtual>) -> Self {
+        let every = every.max(Duration::from_ns(1));
+        let passed_ns = (from - Instant::ZERO).as_ns().max(0);
+        let count = passed_ns
+            .unsigned_abs()
+            .div_ceil(every.as_ns().unsigned_abs());
         Self {
-            every: every.max(Duration::from_ns(1)),
+            every,
             look,
-            next: Instant::ZERO,
+            next: Instant::from_ns(count.cast_signed() * every.as_ns()),
         }
     }
 
@@ -201,6 +207,13 @@ impl Worker {
             peers.wake();
         }
         slept
+    }
+
+    /// Another engine is known to be gone.
+    pub(super) fn bury(&mut self, there: Owner, epoch: u64) {
+        if let Some(peers) = &mut self.peers {
+            peers.bury(&mut self.paced.engine, there, epoch);
+        }
     }
 
     /// Brings the model to the present, so that what is taken in now is

@@ -242,6 +242,26 @@ impl World {
         Some(late)
     }
 
+    /// Another life of engine `there` is here, whose hosts know no connection of before. A TCP
+    /// without an end between one of them and a host of ours is opened anew, as it is there
+    /// ([`World::start`]); others stay broken off.
+    pub fn reopen<Q: EventQueue>(&mut self, there: Owner, agenda: &mut Agenda<Q>) {
+        let owner = |port: PortId| self.crossings.owner(self.ports[port].node);
+        let flows = self.flows.iter().filter(|(_, flow)| {
+            let begun = flow.start <= agenda.now() && flow.sender.is_endless();
+            begun && [flow.from, flow.to].map(owner).contains(&Some(there))
+        });
+        let flows: Vec<u32> = flows.map(|(index, _)| index).collect();
+        for index in flows {
+            let flow = &mut self.flows[index];
+            flow.reopen();
+            let node = NodeId(self.ports[flow.from].node);
+            if self.crossings.owns(node.0) {
+                agenda.schedule(agenda.now(), node, Token::START | index);
+            }
+        }
+    }
+
     fn makes_sense(&self, packet: &Packet, bytes: &[u8]) -> bool {
         let ports = self.ports.len() as u32;
         let Some(link) = self.ports.get(packet.link) else {

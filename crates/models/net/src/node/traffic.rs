@@ -7,6 +7,15 @@ use crate::ids::Token;
 use crate::world::World;
 
 impl World {
+    /// Makes the appointment for a source's first packet from now on.
+    pub(crate) fn begin_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
+        let source = &mut self.sources[index];
+        if let Some(at) = source.advance_to(agenda.now()) {
+            let node = NodeId(self.ports[source.from()].node);
+            agenda.schedule(at, node, Token::SOURCE | index);
+        }
+    }
+
     /// Makes the appointment for a source's next packet.
     pub(crate) fn schedule_source<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let source = &mut self.sources[index];

@@ -49,11 +49,20 @@ impl<Q: EventQueue> Model<Q> for World {
 impl World {
     /// Makes the first appointments of all flows and sources. To be called
     /// once, at the beginning.
+    ///
+    /// The beginning may be later than zero, for a part whose engine takes the place of one
+    /// that is lost. Sources go on as if they had sent all along. A TCP without an end is opened
+    /// anew; its other host has to hear of that ([`World::reopen`]). One with an end that had
+    /// begun is broken off, so that nothing is sent twice.
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         self.links.prepare();
         for (index, flow) in self.flows.iter() {
             let node = NodeId(self.ports[flow.from].node);
             if !self.crossings.owns(node.0) {
+                continue;
+            }
+            let had_begun = flow.start < agenda.now();
+            if had_begun && !flow.sender.is_endless() {
                 continue;
             }
             let at = flow.start.max(agenda.now());
@@ -63,7 +72,7 @@ impl World {
             let source = self.sources.get(index);
             let is_ours = |source: &Source| self.crossings.owns(self.ports[source.from()].node);
             if source.is_some_and(is_ours) {
-                self.schedule_source(index, agenda);
+                self.begin_source(index, agenda);
             }
         }
         self.start_residents(agenda);

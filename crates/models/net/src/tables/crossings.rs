@@ -52,6 +52,11 @@ impl Crossings {
         owner.is_none_or(|owner| *owner == self.here)
     }
 
+    /// Which engine has a node, where there are several.
+    pub(crate) fn owner(&self, node: u32) -> Option<Owner> {
+        self.owners.as_ref()?.get(node as usize).copied()
+    }
+
     /// A packet leaves, with the bytes that it carries.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, bytes: &[u8]) {

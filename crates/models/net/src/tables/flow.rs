@@ -4,7 +4,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::packet::PortId;
 use crate::tables::source::Source;
-use crate::tcp::{Receiver, Sender};
+use crate::tcp::{Receiver, Sender, TcpConfig};
 
 /// A TCP flow: both ends, and their appointments.
 #[derive(Clone, Debug)]
@@ -19,6 +19,38 @@ pub(crate) struct Flow {
     /// so there is one appointment, kept late, instead of one per packet.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
+    /// Segments that arrived in order by connections that are over.
+    delivered_before: u64,
+}
+
+impl Flow {
+    /// From one interface to another, not opened yet.
+    pub(crate) fn new(from: PortId, to: PortId, config: &TcpConfig) -> Self {
+        Self {
+            sender: Sender::new(config),
+            receiver: Receiver::new(config),
+            from,
+            to,
+            segment_bytes: config.segment_bytes,
+            start: config.start,
+            sender_timer: Instant::FAR_FUTURE,
+            receiver_timer: Instant::FAR_FUTURE,
+            delivered_before: 0,
+        }
+    }
+
+    /// Forgets the connection; another is to be opened. Appointments that were made for it find
+    /// nothing due.
+    pub(crate) fn reopen(&mut self) {
+        self.delivered_before += self.receiver.next;
+        self.sender = self.sender.anew();
+        self.receiver = self.receiver.anew();
+    }
+
+    /// Payload bytes that arrived in order.
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        (self.delivered_before + self.receiver.next) * u64::from(self.segment_bytes)
+    }
 }
 
 /// From where to where a flow or source goes, and how much each packet of it carries.

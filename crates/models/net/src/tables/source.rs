@@ -208,6 +208,27 @@ impl Source {
         (at < self.config.stop && at != Instant::FAR_FUTURE).then_some(at)
     }
 
+    /// As [`Source::advance`], at the beginning: to the first packet that is not before `now`.
+    /// What comes before counts as sent, and so is found missing by who receives.
+    pub(crate) fn advance_to(&mut self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        if let (Pattern::Constant { rate_bps }, Size::Fixed(size)) =
+            (&self.config.pattern, self.config.size)
+        {
+            // As many as there have been since, which may be too many to go through.
+            let passed = now.min(self.config.stop) - self.base;
+            let bits = passed.as_ns().max(0) as u128 * u128::from(*rate_bps);
+            self.count = (bits / (u128::from(size) * 8 * 1_000_000_000)) as u64;
+            self.stats.sent = self.count;
+        }
+        loop {
+            let at = self.advance()?;
+            if at >= now {
+                return Some(at);
+            }
+            self.stats.sent += 1;
+        }
+    }
+
     /// The packet that [`Source::advance`] has gone on to; `number` is this source's.
     #[inline]
     pub(crate) fn send(&mut self, number: u32) -> Packet {
@@ -316,6 +337,30 @@ mod tests {
         };
         let instants = instants_ns(source(pattern, Size::Fixed(100), 1));
         assert_eq!(instants, [0, 266_667, 533_334, 800_000]);
+    }
+
+    #[test]
+    fn a_source_that_begins_late_goes_on_where_it_would_be() {
+        let at = |us: i64| Instant::ZERO + Duration::from_us(us);
+        let constant = Pattern::Constant {
+            rate_bps: 3_000_000,
+        };
+        let poisson = Pattern::Poisson {
+            mean: Duration::from_us(20),
+        };
+        for pattern in [constant, poisson] {
+            let whole = source(pattern.clone(), Size::Fixed(100), 1);
+            let all = instants_ns(whole.clone());
+            for now in [0, 1, 400, 534, 801, 5_000] {
+                let mut late = whole.clone();
+                let first = late.advance_to(at(now)).map(|at| at.as_ns());
+                let before = all.iter().filter(|ns| **ns < now * 1_000).count();
+                assert_eq!(first, all.get(before).copied(), "{pattern:?} from {now} us");
+                assert_eq!(late.stats.sent, before as u64, "{pattern:?} from {now} us");
+                let rest = &all[all.len().min(before + 1)..];
+                assert_eq!(instants_ns(late), rest);
+            }
+        }
     }
 
     #[test]

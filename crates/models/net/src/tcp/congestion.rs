@@ -61,6 +61,16 @@ impl Congestion {
         }
     }
 
+    /// By what the window goes.
+    pub(crate) fn control(&self) -> Control {
+        match self {
+            Self { cubic: Some(_), .. } => Control::Cubic,
+            Self { bbr: Some(_), .. } => Control::Bbr,
+            Self { dctcp: Some(_), .. } => Control::Dctcp,
+            _ => Control::NewReno,
+        }
+    }
+
     /// More segments are acknowledged.
     #[inline]
     pub(crate) fn grow(&mut self, now: Instant<Virtual>, progress: &Progress) {

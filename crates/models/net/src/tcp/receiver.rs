@@ -54,6 +54,23 @@ impl Receiver {
         }
     }
 
+    /// That of another connection of the same flow, to which nothing has come.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            next: 0,
+            window: self.window,
+            board: Board::new(u32::try_from(self.window).unwrap_or(u32::MAX)),
+            ahead: 0,
+            block: (0, 0),
+            unanswered: 0,
+            congested: false,
+            is_exact: self.is_exact,
+            stamp: Instant::ZERO,
+            hold: self.hold,
+            deadline: Instant::FAR_FUTURE,
+        }
+    }
+
     /// When a held-back acknowledgement is due.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {

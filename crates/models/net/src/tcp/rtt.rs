@@ -55,6 +55,11 @@ impl RoundTrip {
         Duration::from_ns((base << self.backoff).min(CEILING_NS))
     }
 
+    /// The least timeout.
+    pub(crate) fn floor(&self) -> Duration {
+        Duration::from_ns(self.floor_ns)
+    }
+
     pub(crate) fn smoothed(&self) -> Duration {
         Duration::from_ns(self.smoothed_ns)
     }

@@ -47,6 +47,7 @@ pub(crate) struct Sender {
     /// First segment that will never be sent.
     end: u64,
     receive_window: u32,
+    initial_window: u32,
     congestion: Congestion,
     round_trip: RoundTrip,
     duplicates: u32,
@@ -95,6 +96,7 @@ impl Sender {
             nxt: 0,
             end: config.segments.unwrap_or(u64::MAX),
             receive_window: config.receive_window.next_power_of_two(),
+            initial_window: config.initial_window,
             congestion: Congestion::new(config.control, config.initial_window),
             round_trip: RoundTrip::new(config.min_rto),
             duplicates: 0,
@@ -130,6 +132,31 @@ impl Sender {
             Some(bbr) if self.is_paced => self.deadline.min(bbr.next_send),
             _ => self.deadline,
         }
+    }
+
+    /// That of another connection of the same flow, which is to be opened. What was counted goes
+    /// on.
+    pub(crate) fn anew(&self) -> Self {
+        let config = TcpConfig {
+            control: self.congestion.control(),
+            segments: (!self.is_endless()).then_some(self.end),
+            initial_window: self.initial_window,
+            receive_window: self.receive_window,
+            min_rto: self.round_trip.floor(),
+            ecn: self.ecn,
+            ..TcpConfig::default()
+        };
+        Self {
+            retransmitted: self.retransmitted,
+            timeouts: self.timeouts,
+            slowed_by_marks: self.slowed_by_marks,
+            ..Self::new(&config)
+        }
+    }
+
+    /// Whether it sends for ever.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.end == u64::MAX
     }
 
     /// The first segment that is not acknowledged.

@@ -200,11 +200,16 @@ impl Running<'_> {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
+    /// What the virtual clock shows, in seconds.
+    pub(crate) fn virtual_s(&self) -> Option<f64> {
+        let status = self.control("query").ok()?;
+        Some(status["virtual_ns"].as_f64()? * 1e-9)
+    }
+
     /// Waits until the virtual clock has passed so many seconds.
     pub(crate) fn wait_until(&mut self, virtual_s: f64) {
         self.wait_for(&format!("the run does not get to {virtual_s} s"), |run| {
-            run.control("query")
-                .is_ok_and(|status| status["virtual_ns"].as_f64() > Some(virtual_s * 1e9))
+            run.virtual_s() > Some(virtual_s)
         });
     }
 

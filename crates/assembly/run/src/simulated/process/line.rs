@@ -1,0 +1,237 @@
+//! What leads to the process of an engine: to one as long as it lives, then to the next.
+
+use std::io;
+use std::net::Shutdown;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration as StdDuration;
+
+use timeloom_guest::Clock;
+use timeloom_net::Owner;
+use timeloom_portal::Port;
+use timeloom_sys::{descriptor, wall_now};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::super::message::{ClockNow, Start, ToEngine};
+use super::UNKEYED;
+use crate::channel::{Receiver, Sender};
+use crate::error::RunError;
+use crate::experiment::civil_now;
+use crate::network_signals::NetworkObservation;
+
+/// What leads to the process.
+pub(super) struct Line {
+    pub(super) name: String,
+    here: Owner,
+    life: Mutex<Life>,
+    /// Whether this life is joined to all other engines.
+    has_joined: AtomicBool,
+    /// Its end is no failure any more.
+    is_over: AtomicBool,
+    pub(super) past: Mutex<Past>,
+    /// Interfaces stay while the run lasts, whatever becomes of the process.
+    pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
+}
+
+/// A process as long as it lives.
+pub(super) struct Life {
+    say: Sender<UnixStream>,
+    stream: UnixStream,
+    epoch: u64,
+}
+
+/// What is known of lives that are over.
+#[derive(Default)]
+pub(super) struct Past {
+    pub(super) absences: Vec<Absence>,
+    /// What they had counted by their last samples.
+    pub(super) counted: NetworkObservation,
+}
+
+/// A time in which an engine was away, and for how long if that is over.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Absence {
+    pub(super) from: Instant<Virtual>,
+    pub(super) to: Option<Instant<Virtual>>,
+}
+
+impl Absence {
+    /// In words.
+    pub(in super::super) fn tell(&self) -> String {
+        // To know it to the nanosecond says nothing.
+        let since_zero = |at: Instant<Virtual>| Duration::from_ms(at.as_ns() / 1_000_000);
+        let from = since_zero(self.from);
+        match self.to {
+            Some(to) => format!("from {from} to {}", since_zero(to)),
+            None => format!("from {from} on"),
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn new(start: &Start, life: Life, ports: Vec<Box<dyn Port>>) -> Self {
+        Self {
+            name: start.name.clone(),
+            here: start.here,
+            life: Mutex::new(life),
+            has_joined: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            past: Mutex::default(),
+            ports: Mutex::new(ports),
+        }
+    }
+
+    /// One that takes nothing for long is as good as dead, and what it has of a message is of no
+    /// use.
+    pub(super) fn say(&self, message: &ToEngine) -> io::Result<()> {
+        let mut life = lock(&self.life);
+        let said = life.say.say(message);
+        if said.is_err() {
+            let _ = life.stream.shutdown(Shutdown::Both);
+        }
+        said
+    }
+
+    pub(super) fn hang_up(&self) {
+        let _ = lock(&self.life).stream.shutdown(Shutdown::Both);
+    }
+
+    /// The run is over.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn joined(&self) {
+        self.has_joined.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::SeqCst)
+    }
+
+    /// This life is over: who of the others hears of it has it for gone.
+    pub(super) fn lost(&self) -> ToEngine {
+        self.has_joined.store(false, Ordering::SeqCst);
+        ToEngine::Lost(self.here, lock(&self.life).epoch)
+    }
+
+    pub(super) fn unwilling(&self, why: &str) -> RunError {
+        RunError::Start(format!("the process of engine {}: {why}", self.name))
+    }
+}
+
+/// The lines to all engines of a run.
+#[derive(Default)]
+pub(in super::super) struct Company(Mutex<Vec<Weak<Line>>>);
+
+impl Company {
+    pub(super) fn join(&self, line: &Arc<Line>) {
+        lock(&self.0).push(Arc::downgrade(line));
+    }
+
+    /// Tells the others that a life of `who` is over.
+    pub(super) fn lost(&self, who: &Arc<Line>) {
+        let lost = who.lost();
+        let lines: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
+        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
+            // One that is gone as well is told nothing.
+            let _ = line.say(&lost);
+        }
+    }
+}
+
+/// All of which a process is made, and another when it has died.
+pub(super) struct Seed {
+    pub(super) program: PathBuf,
+    pub(super) start: Start,
+    pub(super) sockets: Vec<(Owner, UdpSocket)>,
+    pub(super) clock: Weak<Clock>,
+}
+
+/// A process, what it says, and the means to say something to it.
+pub(super) type Born = (Life, Receiver<UnixStream>, Child);
+
+impl Seed {
+    /// A process that knows nothing yet.
+    pub(super) fn born(&self) -> io::Result<Born> {
+        let (stream, theirs) = UnixStream::pair()?;
+        stream.set_write_timeout(Some(TO_LISTEN))?;
+        let mut command = Command::new(&self.program);
+        command.args(["engine", &self.start.name]);
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        // A Ctrl-C is for the run, which then tells its engines.
+        command.process_group(0);
+        let child = command.spawn()?;
+        let life = Life {
+            say: Sender::with_key(stream.try_clone()?, UNKEYED),
+            stream: stream.try_clone()?,
+            epoch: civil_now().as_ns().unsigned_abs(),
+        };
+        Ok((life, Receiver::with_key(stream, UNKEYED), child))
+    }
+
+    /// Tells the first process what it is.
+    pub(super) fn introduce(&self, line: &Line) -> io::Result<()> {
+        let mut life = lock(&line.life);
+        self.tell(&mut life, line, false)
+    }
+
+    /// Lets another process be at the end of the line, in the place of one that has died.
+    pub(super) fn replace(&self, line: &Line, mut life: Life) {
+        // Civil time may have been set back.
+        life.epoch = life.epoch.max(lock(&line.life).epoch + 2);
+        // One that cannot be told is found dead by whoever hears it.
+        let _ = self.tell(&mut life, line, true);
+        *lock(&line.life) = life;
+        // What was changed since it was told went to the one before.
+        if let Some(clock) = self.clock.upgrade() {
+            let _ = line.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
+        }
+        if line.is_over() {
+            line.hang_up();
+        }
+    }
+
+    /// Tells what it is, and hands over the descriptors.
+    fn tell(&self, life: &mut Life, line: &Line, late: bool) -> io::Result<()> {
+        let clock = self.clock.upgrade();
+        let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
+        let start = Start {
+            clock: ClockNow::of(clock.map_and_stop()),
+            epoch: life.epoch,
+            late,
+            ..self.start.clone()
+        };
+        life.say.say(&ToEngine::Start(Box::new(start)))?;
+        let ports = lock(&line.ports);
+        let descriptors = ports.iter().map(|port| port.descriptor());
+        let sockets = self.sockets.iter().map(|(_, socket)| socket.as_fd());
+        for descriptor in descriptors.chain(sockets) {
+            descriptor::send(life.stream.as_fd(), descriptor)?;
+        }
+        Ok(())
+    }
+
+    /// What the run's clock shows.
+    pub(super) fn now(&self) -> Option<Instant<Virtual>> {
+        let (map, stop) = self.clock.upgrade()?.map_and_stop();
+        Some(map.at(wall_now()).min(stop))
+    }
+}
+
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// To take what it is told, of which there is little.
+const TO_LISTEN: StdDuration = StdDuration::from_secs(30);

@@ -1,0 +1,173 @@
+//! The thread that hears the process of an engine, and lets another take its place.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use timeloom_time::{Instant, Virtual};
+
+use super::super::engine::Ended;
+use super::super::message::{FromEngine, Piece};
+use super::Sinks;
+use super::line::{Absence, Line, Seed, lock};
+use crate::channel::{Content, Receiver};
+use crate::network_signals::NetworkObservation;
+
+/// The thread that hears it.
+pub(super) struct Listener {
+    pub(super) line: Arc<Line>,
+    pub(super) seed: Arc<Seed>,
+    pub(super) sinks: Sinks,
+    pub(super) ready: mpsc::Sender<Result<(), String>>,
+    pub(super) ended: mpsc::Sender<Ended>,
+    /// The last sample, with what earlier lives had counted.
+    pub(super) seen: NetworkObservation,
+}
+
+impl Listener {
+    pub(super) fn listen(mut self, mut hear: Receiver<UnixStream>, mut child: Child) {
+        while let Err(why) = self.hear_out(&mut hear) {
+            // A conversation that has broken off has no other end.
+            self.line.hang_up();
+            let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
+            let what = why.unwrap_or(how);
+            // Whoever waits for it hears it first.
+            let _ = self.ready.send(Err(what.clone()));
+            if self.line.is_over() {
+                return;
+            }
+            match self.another(&what) {
+                Some(other) => (hear, child) = other,
+                None => return (self.sinks.died)(&what),
+            }
+        }
+        self.line.hang_up();
+        reap(&mut child, false);
+    }
+
+    /// Hears one life to its end. An error says why it was no good one, if that is known.
+    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<(), Option<String>> {
+        let mut sample = Vec::new();
+        while self.take(hear.any(), &mut sample)? {}
+        Ok(())
+    }
+
+    /// Another process in the place of one that has died, where there is to be one.
+    fn another(&mut self, what: &str) -> Option<(Receiver<UnixStream>, Child)> {
+        let had_joined = self.line.has_joined();
+        self.sinks.company.lost(&self.line);
+        // What dies before it is joined, or again and again, dies of something that will not pass.
+        let lives = lock(&self.line.past).absences.len() + 1;
+        if !self.sinks.comes_back || !had_joined || lives >= MOST_LIVES {
+            return None;
+        }
+        let from = self.seed.now()?;
+        let mut past = lock(&self.line.past);
+        past.absences.push(Absence { from, to: None });
+        past.counted = self.seen.clone();
+        drop(past);
+        self.tell(
+            "died",
+            &format!("has died, and another process takes its place: {what}"),
+        );
+        let (life, hear, child) = self.seed.born().ok()?;
+        self.seed.replace(&self.line, life);
+        Some((hear, child))
+    }
+
+    /// It is joined to all others.
+    fn joined(&self) {
+        self.line.joined();
+        let mut past = lock(&self.line.past);
+        if let Some(last) = past.absences.last_mut() {
+            last.to = self.seed.now();
+            let text = format!("is here again; its part was away {}", last.tell());
+            drop(past);
+            self.tell("joined", &text);
+        }
+        let _ = self.ready.send(Ok(()));
+    }
+
+    fn tell(&self, kind: &str, what: &str) {
+        let text = format!("engine {} of the simulated network {what}", self.line.name);
+        self.sinks.scribe.event("local", "network", kind, &text);
+    }
+
+    fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {
+        if self.sinks.comes_back {
+            seen.add_earlier(&lock(&self.line.past).counted);
+            self.seen = seen.clone();
+        }
+        self.sinks.speaker.saw(at, seen);
+    }
+
+    /// Takes what was heard; false at the end. An error says why it is one, if that is known.
+    fn take(
+        &mut self,
+        heard: io::Result<Content>,
+        sample: &mut Vec<u64>,
+    ) -> Result<bool, Option<String>> {
+        let nonsense = || Some("it speaks nonsense".to_owned());
+        match heard {
+            // It is gone.
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(None),
+            Err(_) => return Err(nonsense()),
+            Ok(Content::Bytes(bytes)) => match Piece::of_bytes(&bytes).ok_or_else(nonsense)? {
+                Piece::Frame(captured) => {
+                    if let Some(capture) = &mut self.sinks.capture {
+                        capture(captured.port, captured.at, captured.wall, &captured.frame);
+                    }
+                }
+                Piece::More(part) => sample.extend(part),
+                Piece::Last(part) => {
+                    sample.extend(part);
+                    let whole = Piece::sample(std::mem::take(sample));
+                    let (at, seen) = whole.ok_or_else(nonsense)?;
+                    self.saw(at, seen);
+                }
+            },
+            Ok(Content::Message(text)) => {
+                let message = serde_json::from_slice(&text).map_err(|_| nonsense())?;
+                match message {
+                    FromEngine::Ready => self.joined(),
+                    FromEngine::Note(note) => self.sinks.scribe.note(&note),
+                    FromEngine::Refused { why } | FromEngine::Died { what: why } => {
+                        return Err(Some(why));
+                    }
+                    FromEngine::Ended(ended) => {
+                        let _ = self.ended.send(*ended);
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Waits for the end of a process to which nobody speaks any more, unless nobody needs what it
+/// does; says how it ended.
+fn reap(child: &mut Child, at_once: bool) -> String {
+    let until = StdInstant::now() + if at_once { StdDuration::ZERO } else { TO_DIE };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return format!("its process has ended: {status}"),
+            Ok(None) if StdInstant::now() < until => {
+                std::thread::sleep(StdDuration::from_millis(5));
+            }
+            // It may stand, or be none of ours.
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return "its process did not end".to_owned();
+            }
+        }
+    }
+}
+
+/// To end when nobody speaks to it any more.
+const TO_DIE: StdDuration = StdDuration::from_secs(10);
+/// Processes that one engine may have in a run.
+const MOST_LIVES: usize = 5;
