@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_fabric::{
-    Fabric, FabricError, KernelError, Namespace, NetworkSpec, StationTimers, make_self_clocking,
+    Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers,
+    make_self_clocking,
 };
 use timeloom_guest::{ChangeKind, Session};
 use timeloom_scenario::{Compute, Plan};
@@ -48,10 +49,9 @@ impl KernelTimers {
         }
         for station in stations {
             let own = OwnTime {
-                station: station.try_clone().map_err(|error| {
+                timers: StationTimers::of(station).map_err(|error| {
                     RunError::Start(format!("namespace of {}: {error}", station.name()))
                 })?,
-                timers: None,
                 dilation: 1.0,
                 runs_programs: plan.system.hosts.contains_key(station.name()),
             };
@@ -105,9 +105,7 @@ struct AllTimers {
 }
 
 struct OwnTime {
-    station: Namespace,
-    /// Since they were first changed.
-    timers: Option<StationTimers>,
+    timers: StationTimers,
     /// Seconds of the session to one of its own.
     dilation: f64,
     /// It is a host. A device's sockets are the supervisor's.
@@ -119,8 +117,9 @@ impl AllTimers {
         let hosts = self.all.iter().filter(|(_, one)| one.runs_programs);
         let own = hosts.map(|(name, one)| (name.as_str(), one.dilation));
         self.first.dilate(self.session, own);
-        let mut all = self.all.values_mut();
-        all.try_for_each(|one| one.dilate(self.session, &self.first))
+        let (session, first) = (self.session, &self.first);
+        let all = self.all.values_mut();
+        StationTimers::dilate(all.map(|one| one.dilated(session, first)))
     }
 
     fn dilate_host(&mut self, name: &str, dilation: f64) -> Result<(), KernelError> {
@@ -131,22 +130,21 @@ impl AllTimers {
         if one.runs_programs {
             self.first.dilate(self.session, [(name, dilation)]);
         }
-        one.dilate(self.session, &self.first)
+        let dilated = one.dilated(self.session, &self.first);
+        StationTimers::dilate(std::iter::once(dilated))
     }
 }
 
 impl OwnTime {
-    fn dilate(&mut self, session: f64, first: &FirstTimeouts) -> Result<(), KernelError> {
-        let timers = match self.timers.take() {
-            Some(timers) => timers,
-            None => StationTimers::of(&self.station)?,
-        };
-        let timers = self.timers.insert(timers);
+    fn dilated(&mut self, session: f64, first: &FirstTimeouts) -> StationDilation<'_> {
         let dilation = session * self.dilation;
-        let first = match self.runs_programs {
-            true => first.at(dilation),
-            false => connecting::USUAL,
-        };
-        timers.dilate(&self.station, dilation, first)
+        StationDilation {
+            timers: &mut self.timers,
+            dilation,
+            first: match self.runs_programs {
+                true => first.at(dilation),
+                false => connecting::USUAL,
+            },
+        }
     }
 }

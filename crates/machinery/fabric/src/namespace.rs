@@ -105,13 +105,18 @@ impl Namespace {
     /// When `work` panics, with its payload.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
         on_thread(|| {
-            into_network(&self.fd).map_err(|errno| {
-                KernelError::new(
-                    format!("enter the network namespace of `{}`", self.name),
-                    errno.into(),
-                )
-            })?;
+            self.enter()?;
             Ok(work())
+        })
+    }
+
+    /// Moves the calling thread inside, for good.
+    pub(crate) fn enter(&self) -> Result<(), KernelError> {
+        into_network(&self.fd).map_err(|errno| {
+            KernelError::new(
+                format!("enter the network namespace of `{}`", self.name),
+                errno.into(),
+            )
         })
     }
 
@@ -158,7 +163,8 @@ impl AsRawFd for Namespace {
     }
 }
 
-fn on_thread<T: Send>(
+/// Does `work` on a new thread, and waits for it.
+pub(crate) fn on_thread<T: Send>(
     work: impl FnOnce() -> Result<T, KernelError> + Send,
 ) -> Result<T, KernelError> {
     thread::scope(|scope| {

@@ -11,7 +11,8 @@
 use netlink_packet_route::route::RouteMetric;
 
 use crate::metrics::{RTAX_RTO_MIN, set_metrics};
-use crate::station::{STATION_INTERFACE, write_setting};
+use crate::settings::Settings;
+use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
 /// Makes the TCP of a station go by acknowledgements alone. Connections that there are
@@ -22,14 +23,15 @@ use crate::{KernelError, Namespace};
 /// When a setting cannot be written or a route not changed.
 pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
     station.run(|| {
+        let settings = Settings::here()?;
         for (key, value) in SETTINGS {
-            write_setting(&format!("ipv4/{key}"), value, false)?;
+            settings.write(key, value)?;
         }
         // A neighbour once known is not asked for again: nobody knows at which instant of
         // virtual time that would be.
         for (key, value) in NEIGHBOURS {
-            let key = format!("ipv4/neigh/{STATION_INTERFACE}/{key}");
-            write_setting(&key, value, false)?;
+            let key = format!("neigh/{STATION_INTERFACE}/{key}");
+            settings.write(&key, value)?;
         }
         // TCP acknowledges at once, and takes nothing for lost before a good while has
         // passed: that one counts only where it is locked.

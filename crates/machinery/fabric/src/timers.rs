@@ -11,60 +11,88 @@
 //! A runner asks for it where time is dilated. Where computing takes no time, see
 //! [`crate::make_self_clocking`].
 
-use std::fs;
+use std::io;
 use std::time::Duration;
 
 use netlink_packet_route::route::RouteMetric;
 
 use crate::metrics::{RTAX_RTO_MIN, set_metrics};
-use crate::station::{STATION_INTERFACE, write_setting};
+use crate::namespace::on_thread;
+use crate::settings::Settings;
+use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
-/// The timers of one station's kernel, and how long each was when it was found.
+/// The timers of one station's kernel.
 #[derive(Debug)]
 pub struct StationTimers {
-    found: Vec<(Timer, u64)>,
+    station: Namespace,
+    /// How long each was before the first change.
+    found: Option<Vec<(Timer, u64)>>,
+}
+
+/// What a station's timers are to become.
+#[derive(Debug)]
+pub struct StationDilation<'a> {
+    /// Whose they are.
+    pub timers: &'a mut StationTimers,
+    /// Each becomes this many times as long as it was found, as far as the kernel can.
+    pub dilation: f64,
+    /// How long connections wait there before their first packet is sent again.
+    pub first: Duration,
 }
 
 impl StationTimers {
-    /// Those of `station`, as they are now.
+    /// Those of `station`, which are looked at when they are changed first.
     ///
     /// # Errors
-    /// When its namespace cannot be entered.
-    pub fn of(station: &Namespace) -> Result<Self, KernelError> {
-        let found = station.run(|| {
-            let read = |timer: &Timer| Some((*timer, timer.read()?));
-            TIMERS.iter().filter_map(read).collect()
-        })?;
-        Ok(Self { found })
+    /// When the namespace's descriptor cannot be duplicated.
+    pub fn of(station: &Namespace) -> io::Result<Self> {
+        Ok(Self {
+            station: station.try_clone()?,
+            found: None,
+        })
     }
 
-    /// Makes each of `station`, whose they are, `dilation` times as long as it was found,
-    /// as far as the kernel can. There connections wait `first` before their first packet is
-    /// sent again.
+    /// Changes those of all these stations, whatever becomes of one, and returns when it is
+    /// done. One thread goes through all of their namespaces: on a busy machine every thread
+    /// that is to be started, and waited for, waits for a processor first.
     ///
     /// # Errors
-    /// When a setting cannot be written or a route not changed.
-    pub fn dilate(
-        &self,
-        station: &Namespace,
-        dilation: f64,
-        first: Duration,
+    /// The first of: a namespace cannot be entered, a setting not written, a route not
+    /// changed.
+    pub fn dilate<'a>(
+        all: impl Iterator<Item = StationDilation<'a>> + Send,
     ) -> Result<(), KernelError> {
-        station.run(|| {
-            for (timer, found) in &self.found {
-                let value = timer.kind.dilated(*found, dilation, first).to_string();
-                write_setting(&timer.key(), &value, true)?;
-            }
-            let least = Kind::Ms.dilated(LEAST_TIMEOUT_MS, dilation, first);
-            let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
-            // A metric counts for this one only where it is locked.
-            let metrics = [
-                RouteMetric::Lock(1 << RTAX_RTO_MIN),
-                RouteMetric::RtoMin(least),
-            ];
-            set_metrics(station, &metrics)
-        })?
+        on_thread(|| {
+            let changed = all.map(StationDilation::change);
+            changed.fold(Ok(()), Result::and)
+        })
+    }
+}
+
+impl StationDilation<'_> {
+    /// Takes the calling thread to the station.
+    fn change(self) -> Result<(), KernelError> {
+        let station = &self.timers.station;
+        station.enter()?;
+        let settings = Settings::here()?;
+        let found = self.timers.found.get_or_insert_with(|| {
+            let read = |timer: &Timer| Some((*timer, settings.number(&timer.key())?));
+            TIMERS.iter().filter_map(read).collect()
+        });
+        let dilated = |kind: Kind, found| kind.dilated(found, self.dilation, self.first);
+        for (timer, found) in found {
+            let value = dilated(timer.kind, *found).to_string();
+            settings.write(&timer.key(), &value)?;
+        }
+        let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
+        let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
+        // A metric counts for this one only where it is locked.
+        let metrics = [
+            RouteMetric::Lock(1 << RTAX_RTO_MIN),
+            RouteMetric::RtoMin(least),
+        ];
+        set_metrics(station, &metrics)
     }
 }
 
@@ -100,15 +128,9 @@ impl Timer {
 
     fn key(&self) -> String {
         match self.place {
-            Place::Station => format!("ipv4/{}", self.name),
-            Place::Neighbours => format!("ipv4/neigh/{STATION_INTERFACE}/{}", self.name),
+            Place::Station => self.name.to_owned(),
+            Place::Neighbours => format!("neigh/{STATION_INTERFACE}/{}", self.name),
         }
-    }
-
-    /// `None` where this kernel has no such setting.
-    fn read(&self) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/sys/net/{}", self.key())).ok()?;
-        text.trim().parse().ok()
     }
 }
 

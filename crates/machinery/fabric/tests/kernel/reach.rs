@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::{H1, H2, build, host, inside, line, link, ping, station};
-use timeloom_fabric::{MacAddress, NetworkSpec};
+use timeloom_fabric::{MacAddress, NetworkSpec, StationDilation, StationTimers};
 
 #[test]
 fn the_first_ping_over_four_switches_arrives() {
@@ -102,10 +102,18 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
         "tcp_syn_retries",
     ];
     let found = keys.map(setting);
-    let timers = timeloom_fabric::StationTimers::of(h1).expect("it can be entered");
-    timers
-        .dilate(h1, 8.0, FIRST)
-        .expect("this kernel has the settings");
+    let h2 = host(&fabric, "h2");
+    let mut both = [h1, h2].map(|host| StationTimers::of(host).expect("a descriptor"));
+    let mut dilate = |factors: [f64; 2]| {
+        let all = both.iter_mut().zip(factors);
+        let all = all.map(|(timers, dilation)| StationDilation {
+            timers,
+            dilation,
+            first: FIRST,
+        });
+        StationTimers::dilate(all).expect("this kernel has the settings");
+    };
+    dilate([8.0, 2.0]);
     let [retrans, probe, fragments, retries] = keys.map(setting);
     assert_eq!(
         [retrans, probe, fragments],
@@ -114,17 +122,13 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
     assert!(retries > found[3], "{retries}");
     let routes = inside(h1, "ip -4 route");
     assert!(routes.contains("rto_min lock 1.6s"), "{routes}");
+    let other = inside(h2, "ip -4 route");
+    assert!(other.contains("rto_min lock 400ms"), "{other}");
     // However often they were changed before, they go by what was found.
-    timers
-        .dilate(h1, 3.0, FIRST)
-        .expect("this kernel has the settings");
+    dilate([3.0, 1.0]);
     assert_eq!(setting(keys[0]), 3 * found[0]);
-    timers
-        .dilate(h1, 1.0, FIRST)
-        .expect("this kernel has the settings");
+    dilate([1.0, 1.0]);
     assert_eq!(keys.map(setting), found);
-    let other = inside(host(&fabric, "h2"), "ip -4 route");
-    assert!(!other.contains("rto_min"), "{other}");
 }
 
 #[test]
