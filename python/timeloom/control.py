@@ -95,7 +95,8 @@ class State:
     paused: bool
     #: Wall seconds per virtual second.
     dilation: float
-    #: Its hosts by name (a scenario has them).
+    #: Its hosts by name (a scenario has them): after :meth:`Controller.state`, and after what was asked of hosts. After
+    #: what was asked of the session only those whose own time is not the session's.
     hosts: dict[str, HostState]
 
     @property

@@ -103,7 +103,8 @@ fn chronyd_finds_out_for_how_long_its_host_was_suspended() {
     ] {
         assert!(control(request).0, "{request:?}");
     }
-    let (_, answer) = control(&["resume"]);
+    assert!(control(&["resume"]).0);
+    let (_, answer) = control(&["query"]);
     let hosts = answer["hosts"].as_array().expect("its hosts");
     let behind_ns = |name: &str| {
         let host = hosts.iter().find(|host| host["name"] == name);

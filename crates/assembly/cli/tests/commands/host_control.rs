@@ -90,7 +90,11 @@ fn a_host_is_paused_stepped_and_let_go_while_the_run_goes_on() {
     );
     refused(&name, &["dilate", "0", "--host", "bob"], "not possible");
     refused(&name, &["run-until", "1ns", "--host", "bob"], "in the past");
-    ask(&name, &["pause"]);
+    // The session's own answers name those whose time is not its own.
+    let answer = ask(&name, &["pause"]);
+    let named = answer["hosts"].as_array().into_iter().flatten();
+    let named: Vec<&Value> = named.map(|host| &host["name"]).collect();
+    assert_eq!(named, ["alice"], "{answer}");
     refused(&name, &["step", "1ms", "--host", "alice"], "session stands");
     ask(&name, &["resume"]);
     assert_eq!(host(&ask(&name, &["query"]), "alice")["paused"], true);

@@ -29,6 +29,13 @@ pub struct HostTime {
     pub dilation: f64,
 }
 
+impl HostTime {
+    /// Whether its own time is not the session's.
+    pub(crate) fn is_off(&self) -> bool {
+        self.held || self.behind != Duration::ZERO || self.dilation != 1.0
+    }
+}
+
 /// A change of a host's course, for the record.
 #[derive(Clone, Debug)]
 pub struct HostChange {

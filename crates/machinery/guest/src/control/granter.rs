@@ -109,7 +109,7 @@ fn stands(
             ended,
             grants: grants.tally().grants,
         }),
-        ..session.status().into()
+        ..StatusText::brief(session.status())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use crate::control::controlled::Controlled;
 use crate::control::error::Refusal;
 use crate::control::granter::peer;
-use crate::control::protocol::{Lines, Response, send};
+use crate::control::protocol::{Lines, Response, StatusText, send};
 
 /// Holds, says how things stand, and lets go when the client does, or says anything.
 pub(super) fn serve<C: Controlled>(
@@ -24,7 +24,7 @@ pub(super) fn serve<C: Controlled>(
     let (hold, response) = match (held, controlled.upgrade()) {
         (Ok(hold), Some(session)) => {
             let status = session.session().status();
-            (Some(hold), Response::Ok(status.into()))
+            (Some(hold), Response::Ok(StatusText::brief(status)))
         }
         (Ok(_), None) => (None, Refusal::Ended.into()),
         (Err(refusal), _) => (None, refusal.into()),

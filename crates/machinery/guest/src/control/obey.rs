@@ -17,15 +17,20 @@ pub(crate) fn obey<C: Controlled>(
     request: Request,
 ) -> Result<Response, Refusal> {
     let lists = request == Request::Query;
+    let names_all = lists || matches!(request, Request::Host { .. });
     let stopped_after = carry_out(controlled, request)?;
     let controlled = controlled.upgrade().ok_or(Refusal::Ended)?;
     let session = controlled.session();
     let listed = lists.then(|| session.processes()).transpose()?;
+    let status = session.status();
     Ok(Response::Ok(StatusText {
         stopped_after_ns: stopped_after.map(Duration::as_ns),
         directory: controlled.directory().map(Path::to_owned),
         processes: listed.map(|all| all.into_iter().map(ProcessText::from).collect()),
-        ..session.status().into()
+        ..match names_all {
+            true => status.into(),
+            false => StatusText::brief(status),
+        }
     }))
 }
 

@@ -139,11 +139,12 @@ pub struct StatusText {
     /// After a grant: what the granter wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
-    /// Its hosts.
+    /// Its hosts, in an answer to a query or to what was asked of hosts. In others those whose
+    /// own time is not the session's: who changes the time of a thousand does not wait until
+    /// all are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostText>,
-    /// Its processes, in an answer to a query. In no other: who changes the time of a
-    /// thousand hosts does not wait until all are listed.
+    /// Its processes, in an answer to a query alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessText>>,
 }
@@ -210,6 +211,14 @@ impl From<Status> for StatusText {
             hosts: status.hosts.into_iter().map(HostText::from).collect(),
             processes: None,
         }
+    }
+}
+
+impl StatusText {
+    /// Without hosts whose own time is the session's.
+    pub(crate) fn brief(mut status: Status) -> Self {
+        status.hosts.retain(HostTime::is_off);
+        status.into()
     }
 }
 
