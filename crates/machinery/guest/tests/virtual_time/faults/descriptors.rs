@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 use crate::support::command_line::{
     CommandLine, Running, User, cgroup_of, eventually, shell, state_of,
@@ -15,14 +14,6 @@ fn files_of(pid: i32) -> u64 {
         .flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
     numbers.max().expect("it has some open") + 1
-}
-
-fn socket(line: &CommandLine) -> PathBuf {
-    let directory = match line.user {
-        User::Same => PathBuf::from("/run/timeloom"),
-        User::Nobody => line.scratch.path("runtime/timeloom"),
-    };
-    directory.join(format!("{}.sock", line.name))
 }
 
 fn pids(status: &serde_json::Value) -> Vec<i64> {
@@ -62,7 +53,7 @@ fn without_files(user: User) {
     line.limit(supervisor, "nofile", files_of(supervisor));
     // Who connects and says nothing takes what is left, for five seconds.
     let idle: Vec<UnixStream> = (0..64)
-        .filter_map(|_| UnixStream::connect(socket(&line)).ok())
+        .filter_map(|_| UnixStream::connect(line.socket()).ok())
         .collect();
     assert!(!idle.is_empty());
     let answer = line.try_ask(&["query"]);

@@ -131,6 +131,15 @@ impl CommandLine {
         serde_json::from_slice(&output.stdout).expect("one JSON object")
     }
 
+    /// Where the session is asked.
+    pub(crate) fn socket(&self) -> PathBuf {
+        let directory = match self.user {
+            User::Same => PathBuf::from("/run/timeloom"),
+            User::Nobody => self.scratch.path("runtime/timeloom"),
+        };
+        directory.join(format!("{}.sock", self.name))
+    }
+
     pub(crate) fn try_ask(&self, request: &[&str]) -> Output {
         self.command(request)
             .args(["--json", "--name", &self.name])

@@ -1,0 +1,42 @@
+//! Who asks a session and takes no answer.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::support::command_line::{CommandLine, User, shell};
+
+/// Asks until nobody takes a request any more: the session waits with an answer.
+fn ask_until_stuck(line: &CommandLine) -> UnixStream {
+    let mut stream = UnixStream::connect(line.socket()).expect("the session's socket");
+    stream.set_nonblocking(true).expect("a socket");
+    let mut refused = 0;
+    while refused < 20 {
+        match stream.write(b"{\"op\":\"query\"}\n") {
+            Ok(_) => refused = 0,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    stream
+}
+
+#[test]
+fn who_takes_no_answer_holds_nobody_up() {
+    let line = CommandLine::new("mute", User::Same);
+    let mut running = line.exec(shell("sleep 3600 & wait"));
+    line.wait_for_process("sleep");
+    let mute: Vec<UnixStream> = (0..4).map(|_| ask_until_stuck(&line)).collect();
+    for _ in 0..3 {
+        assert_eq!(line.ask(&["pause"])["paused"], true);
+        assert_eq!(line.ask(&["resume"])["paused"], false);
+        assert_eq!(line.ask(&["dilate", "2"])["dilation"], 2.0);
+    }
+    running.signal(libc::SIGTERM);
+    running.wait();
+    line.expect_nothing_left();
+    drop(mute);
+}
