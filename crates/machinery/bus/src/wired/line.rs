@@ -2,7 +2,7 @@
 //!
 //! A state machine without pins and threads. The first edge of a change counts at once and
 //! with its kernel stamp; what follows within the debounce time is bounce, and a reading
-//! afterwards says where the line came to rest. The kernel's own debouncing in software
+//! afterwards, or the next edge, says where the line came to rest. The kernel's own debouncing in software
 //! rounds 20 µs up to a tick of its timer, and stamps the end of it.
 //!
 //! Edges and readings check each other: edges have the kernel's numbers, rising and falling
@@ -141,8 +141,8 @@ pub struct Line {
     high: bool,
     /// Edges until then are bounce.
     quiet_until: Instant<Wall>,
-    /// The last of them, which a reading may turn out to have counted.
-    bounced: Option<Instant<Wall>>,
+    /// The last of them, which may turn out to have counted: by a reading, or by the next edge.
+    bounced: Option<Edge>,
     /// The kernel's numbers of the last rising and falling edge.
     numbers: [Option<u32>; 2],
     /// A reading that no edge explains, and since when.
@@ -237,8 +237,16 @@ impl Line {
         }
         self.doubt = None;
         if edge.at < self.quiet_until {
-            self.bounced = Some(edge.at);
+            self.bounced = Some(edge);
+            // It may be told after that time, and after the reading at its end.
+            self.next_look = self.next_look.min(self.quiet_until);
             return;
+        }
+        // Nobody has read the line since the debounce time. It rested where the last edge put it.
+        if let Some(last) = self.bounced.take()
+            && last.rising != self.high
+        {
+            self.becomes(last.rising, last.at);
         }
         if edge.rising == self.high {
             let rising = edge.rising;
@@ -280,9 +288,9 @@ impl Line {
             self.bounced = None;
             return;
         }
-        if agree && let Some(at) = self.bounced.take() {
+        if agree && let Some(last) = self.bounced.take() {
             // It was quick: there and back within the debounce time.
-            return self.becomes(levels.rising, at);
+            return self.becomes(levels.rising, last.at);
         }
         // An edge may have come between what was told and what was read.
         let since = match self.doubt {

@@ -186,6 +186,76 @@ fn a_sound_line_tells_every_change_and_no_fault() {
     });
 }
 
+/// A change within the debounce time of another is no fault, and is told with its stamp, whether
+/// somebody reads the line before the next or a thread comes too late for that.
+#[test]
+fn pulses_shorter_than_the_debounce_time_are_no_fault() {
+    let of = [
+        Happens::Changes,
+        Happens::Bounces,
+        Happens::Rests,
+        Happens::Looks,
+    ];
+    every(&of, 8, |sequence, bench| {
+        let mut high = false;
+        for heard in &bench.heard {
+            let (to, at) = match *heard {
+                Heard::Rose(at) => (true, at),
+                Heard::Fell(at) => (false, at),
+                _ => panic!("{sequence:?}: {:?}", bench.heard),
+            };
+            assert_ne!(to, high, "{sequence:?}: {:?}", bench.heard);
+            assert!(
+                bench.told.contains(&(to, at)),
+                "{sequence:?}: {:?}",
+                bench.heard
+            );
+            high = to;
+        }
+        // Where it rested, it was said to be.
+        for pair in bench.told.windows(2) {
+            let [(rests, since), (_, until)] = [pair[0], pair[1]];
+            if until - since > Duration::from_us(20) {
+                let told = level_at(&bench.heard, since);
+                assert_eq!(told, rests, "{sequence:?}: {:?}", bench.heard);
+            }
+        }
+    });
+}
+
+/// What was told of the line's level at an instant; low at first.
+fn level_at(heard: &[Heard], at: Instant<Wall>) -> bool {
+    let levels = heard.iter().filter_map(|heard| match *heard {
+        Heard::Rose(since) => Some((true, since)),
+        Heard::Fell(since) => Some((false, since)),
+        _ => None,
+    });
+    let until_then = levels.filter(|(_, since)| *since <= at);
+    until_then.last().is_some_and(|(high, _)| high)
+}
+
+/// The kernel tells an edge by a thread, which may wait for a processor: until the line was
+/// read at the end of the debounce time. It is read again at once then.
+#[test]
+fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
+    let mut bench = Bench::new();
+    bench.happen(Happens::Changes);
+    let rose = bench.now;
+    bench.high = false;
+    bench.now = rose + Duration::from_us(20);
+    bench.look();
+    assert_eq!(bench.heard, [Heard::Rose(rose)], "an edge may be under way");
+    let fell = rose + Duration::from_us(8);
+    bench.line.edge(Edge {
+        rising: false,
+        at: fell,
+        number: 1,
+    });
+    assert!(bench.line.next_wake() <= bench.now, "nobody waits for that");
+    bench.look();
+    assert_eq!(bench.heard, [Heard::Rose(rose), Heard::Fell(fell)]);
+}
+
 /// One mistake among changes that are told is always noticed.
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {

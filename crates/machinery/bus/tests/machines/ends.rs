@@ -1,85 +1,20 @@
 //! Several ends of one line.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration as StdDuration;
 
 use timeloom_accord::{OnSilence, Settings};
 use timeloom_bus::{
-    AgreedTestbed, Alone, Bound, Cause, Key, LineSettings, MachineTimeline, MachineWire, Peer,
-    TestbedError, Wire, Wired, prove,
+    Alone, Bound, Key, LineSettings, MachineTimeline, MachineWire, Peer, Wire, Wired, prove,
 };
 use timeloom_sys::wall_now;
 use timeloom_testing::eventually;
-use timeloom_time::{Duration, Instant, Virtual, Wall};
+use timeloom_time::Duration;
 
+use crate::clock::{CAUSE, Clock, free};
 use crate::wire::Copper;
-
-/// A clock without processes.
-#[derive(Default)]
-struct Clock(Mutex<Shows>);
-
-#[derive(Default)]
-struct Shows {
-    /// Where and since when it runs.
-    runs: Option<(Instant<Virtual>, Instant<Wall>)>,
-    stands: Option<Instant<Virtual>>,
-    stood: Vec<Instant<Virtual>>,
-    halted: bool,
-}
-
-impl Shows {
-    fn now(&self) -> Instant<Virtual> {
-        match (self.stands, self.runs) {
-            (Some(at), _) => at,
-            (None, Some((from, since))) => from + (wall_now() - since),
-            (None, None) => Instant::ZERO,
-        }
-    }
-}
-
-impl AgreedTestbed for Clock {
-    fn hold_alone(&self) -> Result<(), TestbedError> {
-        Ok(())
-    }
-
-    fn close(
-        &self,
-        lead: Duration,
-        at_least: Option<Instant<Virtual>>,
-    ) -> Result<Instant<Virtual>, TestbedError> {
-        let ahead = self.0.lock().unwrap().now() + lead;
-        Ok(at_least.map_or(ahead, |at_least| ahead.max(at_least)))
-    }
-
-    fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
-        let mut shows = self.0.lock().unwrap();
-        shows.stands = Some(at);
-        shows.stood.push(at);
-        Ok(())
-    }
-
-    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
-        let left = at - wall_now();
-        if left > Duration::ZERO {
-            thread::sleep(StdDuration::from_nanos(left.as_ns() as u64));
-        }
-        let mut shows = self.0.lock().unwrap();
-        assert_eq!(shows.stands.take(), Some(from));
-        shows.runs = Some((from, at));
-        Ok(())
-    }
-
-    fn halt(&self) {
-        self.0.lock().unwrap().halted = true;
-    }
-}
-
-const CAUSE: Cause<'static> = Cause {
-    requester: "test",
-    reason: "test",
-};
 
 /// This wire does not bounce. A thread that comes late makes a pulse shorter than any
 /// debounce time, and each of its edges counts.
@@ -105,11 +40,7 @@ fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>
         })
         .collect();
     for (end, clock) in &machines {
-        assert_eq!(
-            clock.0.lock().unwrap().runs,
-            None,
-            "the last has not let go"
-        );
+        assert_eq!(clock.state().goes, None, "the last has not let go");
         end.let_go().expect("it lets go");
     }
     for (end, _) in &machines {
@@ -120,9 +51,8 @@ fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>
 
 /// What a clock shows less the time on the wall, while it runs.
 fn behind(clock: &Clock) -> Option<i64> {
-    let shows = clock.0.lock().unwrap();
-    let running = shows.runs.filter(|_| shows.stands.is_none());
-    running.map(|(from, since)| from.as_ns() - since.as_ns())
+    let goes = clock.state().goes;
+    goes.map(|(since, from)| from.as_ns() - since.as_ns())
 }
 
 /// Each board stops late by its own delay. None of that adds up: all have stood for as long
@@ -134,7 +64,7 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     for turn in 0..128 {
         let (end, clock) = &machines[turn % 4];
         let at = end.raise(CAUSE).expect("it stands");
-        assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+        assert_eq!(clock.state().stands, Some(at));
         short(turn as u64 % 3);
         end.lower(CAUSE, at).expect("it goes on");
         let all_run = || machines.iter().all(|(_, clock)| behind(clock).is_some());
@@ -144,13 +74,37 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     eventually("all have stood as often", || {
         machines
             .iter()
-            .all(|(_, clock)| clock.0.lock().unwrap().stood.len() == 129 && behind(clock).is_some())
+            .all(|(_, clock)| clock.state().stood.len() == 129 && behind(clock).is_some())
     });
     let all: Vec<Option<i64>> = machines.iter().map(|(_, clock)| behind(clock)).collect();
     assert!(
         all[0].is_some() && all.iter().all(|one| *one == all[0]),
         "{all:?}"
     );
+    for (end, _) in &machines {
+        assert_eq!(end.halted(), None);
+    }
+}
+
+/// Pulses shorter than the debounce time, heard all at once by threads that come late: each
+/// board has stood for as long as they were in all, to the nanosecond.
+#[test]
+fn short_pulses_that_are_heard_late_count_on_a_wire_alone() {
+    let copper: Arc<Copper> = Arc::default();
+    let machines = alone(&copper, LineSettings::default());
+    let all = || -> Vec<Option<i64>> { machines.iter().map(|it| behind(&it.1)).collect() };
+    let before = all();
+    short(20);
+    let began = wall_now() - Duration::from_ms(10);
+    let pulses: Vec<_> = (0..3)
+        .map(|pulse| began + Duration::from_ms(pulse))
+        .map(|rises| (rises, rises + Duration::from_us(5)))
+        .collect();
+    copper.pulses(&pulses);
+    eventually("all have stood for so long", || {
+        let after = before.iter().map(|one| one.map(|ns| ns - 15_000));
+        all().into_iter().eq(after)
+    });
     for (end, _) in &machines {
         assert_eq!(end.halted(), None);
     }
@@ -167,7 +121,7 @@ fn boards_on_a_wire_alone_stand_while_any_holds() {
                 for round in 0..50 {
                     let at = end.raise(CAUSE).expect("it stands");
                     short((index + round) as u64 % 3);
-                    assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+                    assert_eq!(clock.state().stands, Some(at));
                     end.lower(CAUSE, at).expect("it lets go");
                 }
             });
@@ -194,9 +148,7 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
         why.contains("the line is low, and no edge told so"),
         "{why}"
     );
-    eventually("its clock stands for good", || {
-        machines[2].1.0.lock().unwrap().halted
-    });
+    eventually("its clock stands for good", || machines[2].1.state().halted);
     assert_eq!(machines[1].0.halted(), None);
 }
 
@@ -209,8 +161,7 @@ struct Both {
 
 impl Both {
     fn new(copper: &Arc<Copper>, on_silence: OnSilence) -> Self {
-        let free = || UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| free().expect("one")).collect();
+        let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| free()).collect();
         let settings = Settings {
             on_silence,
             patience: Duration::from_s(60),
@@ -263,7 +214,7 @@ impl Both {
     fn pause(&self, index: usize) {
         let at = self.ends[index].raise(CAUSE).expect("the line");
         for clock in &self.clocks {
-            assert_eq!(clock.0.lock().unwrap().stands, Some(at));
+            assert_eq!(clock.state().stands, Some(at));
         }
         short(3);
         self.ends[index].lower(CAUSE, at).expect("it goes on");
@@ -281,7 +232,7 @@ impl Both {
     }
 
     fn agree(&self) {
-        let of = |clock: &Arc<Clock>| clock.0.lock().unwrap().stood.clone();
+        let of = |clock: &Arc<Clock>| clock.state().stood.clone();
         let stood: Vec<_> = self.clocks.iter().map(of).collect();
         assert!(stood.iter().all(|one| *one == stood[0]), "{stood:?}");
         let all: Vec<_> = self.clocks.iter().map(|clock| behind(clock)).collect();
@@ -308,7 +259,7 @@ fn who_has_the_wire_alone_holds_those_that_have_both() {
     let both = Both::new(&copper, OnSilence::Release);
     copper.sticks(true);
     eventually("all stand", || {
-        let stands = |clock: &Arc<Clock>| clock.0.lock().unwrap().stands.is_some();
+        let stands = |clock: &Arc<Clock>| clock.state().stands.is_some();
         both.clocks.iter().all(stands)
     });
     copper.sticks(false);
@@ -358,7 +309,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     }
     // What is decided is said first, and done then.
     eventually("all clocks stand for good", || {
-        let halted = |clock: &Arc<Clock>| clock.0.lock().unwrap().halted;
+        let halted = |clock: &Arc<Clock>| clock.state().halted;
         stop.clocks.iter().all(halted)
     });
     drop(stop);

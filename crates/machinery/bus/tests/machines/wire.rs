@@ -7,6 +7,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_bus::{Edge, Levels, Pins};
 use timeloom_sys::wall_now;
+use timeloom_time::{Instant, Wall};
 
 /// Between the pins of some machines.
 #[derive(Default)]
@@ -66,6 +67,26 @@ impl Copper {
                 *number += 1;
                 end.edges.push_back(Edge {
                     rising: high,
+                    at,
+                    number: *number,
+                });
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Pulses that are over, of which nobody has heard yet: when each rose and fell.
+    pub(crate) fn pulses(&self, pulses: &[(Instant<Wall>, Instant<Wall>)]) {
+        let mut state = self.state.lock().unwrap();
+        for end in &mut state.ends {
+            for (rising, at) in pulses
+                .iter()
+                .flat_map(|&(rose, fell)| [(true, rose), (false, fell)])
+            {
+                let number = &mut end.numbers[usize::from(rising)];
+                *number += 1;
+                end.edges.push_back(Edge {
+                    rising,
                     at,
                     number: *number,
                 });

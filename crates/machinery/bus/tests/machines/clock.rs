@@ -1,0 +1,100 @@
+//! What all ends in these tests command, and say.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use timeloom_bus::{AgreedTestbed, Cause, TestbedError};
+use timeloom_sys::wall_now;
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+pub(crate) const CAUSE: Cause<'static> = Cause {
+    requester: "test",
+    reason: "test",
+};
+
+/// An address that is free now.
+pub(crate) fn free() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.local_addr().expect("its address")
+}
+
+/// A clock without processes.
+#[derive(Default)]
+pub(crate) struct Clock(Mutex<State>);
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// When and from where it went on; none while it stands.
+    pub(crate) goes: Option<(Instant<Wall>, Instant<Virtual>)>,
+    ceiling: Option<Instant<Virtual>>,
+    pub(crate) stands: Option<Instant<Virtual>>,
+    /// All instants at which it stood, and when it went on from each.
+    pub(crate) stood: Vec<Instant<Virtual>>,
+    pub(crate) went: Vec<Instant<Wall>>,
+    pub(crate) halted: bool,
+}
+
+impl State {
+    fn shows(&self) -> Instant<Virtual> {
+        let Some((at, from)) = self.goes else {
+            return self.stands.unwrap_or(Instant::ZERO);
+        };
+        let shows = from + (wall_now() - at);
+        self.ceiling.map_or(shows, |ceiling| shows.min(ceiling))
+    }
+}
+
+impl Clock {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl AgreedTestbed for Clock {
+    fn hold_alone(&self) -> Result<(), TestbedError> {
+        Ok(())
+    }
+
+    fn close(
+        &self,
+        lead: Duration,
+        at_least: Option<Instant<Virtual>>,
+    ) -> Result<Instant<Virtual>, TestbedError> {
+        let mut state = self.state();
+        let shows = state.shows();
+        let ceiling = at_least.map_or(shows + lead, |at_least| at_least.max(shows));
+        state.ceiling = Some(ceiling);
+        Ok(ceiling)
+    }
+
+    fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError> {
+        let ahead = {
+            let mut state = self.state();
+            assert!(state.shows() <= at, "past {at:?} already");
+            state.ceiling = Some(at);
+            at - state.shows()
+        };
+        thread::sleep(StdDuration::from_nanos(ahead.as_ns() as u64));
+        let mut state = self.state();
+        (state.goes, state.stands) = (None, Some(at));
+        state.stood.push(at);
+        Ok(())
+    }
+
+    fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError> {
+        while wall_now() < at {
+            thread::sleep(StdDuration::from_micros(50));
+        }
+        let mut state = self.state();
+        assert_eq!(state.stands, Some(from), "no jump");
+        (state.goes, state.stands, state.ceiling) = (Some((at, from)), None, None);
+        state.went.push(at);
+        Ok(())
+    }
+
+    fn halt(&self) {
+        self.state().halted = true;
+    }
+}
