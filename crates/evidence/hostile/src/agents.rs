@@ -1,5 +1,5 @@
 //! Scenarios that are spread over agents: what a run and its agents say and send to each
-//! other, and the links between machines.
+//! other, the links between machines, and their pause bus.
 
 use std::fs;
 use std::path::Path;
@@ -72,3 +72,21 @@ pub(crate) fn tunnel(input: &[u8]) {
     let frames: Vec<_> = frames.chunks_exact(17).map(frame).collect();
     timeloom_portal::fuzzing::line(&frames, rate);
 }
+
+/// What comes to an end of the pause bus.
+///
+/// Input: a datagram; read again as what a host says that has the key: one byte of whether the
+/// silent are released, then for each datagram one byte of milliseconds, one of what happens here,
+/// and the datagram.
+pub(crate) fn pause_bus(input: &[u8]) {
+    timeloom_bus::fuzzing::unsealed(input);
+    let ([release], said) = split::<1>(input);
+    let said = said.chunks(2 + DATAGRAM_BYTES).map(|said| {
+        let ([ms, happens], datagram) = split::<2>(said);
+        (ms, happens, datagram)
+    });
+    timeloom_bus::fuzzing::member(release & 1 == 1, said);
+}
+
+/// Without its seal.
+const DATAGRAM_BYTES: usize = 112;

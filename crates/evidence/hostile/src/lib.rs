@@ -24,7 +24,7 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its seeds have too.
-pub const INPUTS: [(&str, Input); 26] = [
+pub const INPUTS: [(&str, Input); 27] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
     ("bundle", scenarios::bundle),
@@ -36,6 +36,7 @@ pub const INPUTS: [(&str, Input); 26] = [
     ("key_file", ptp::key_file),
     ("modbus", plants::modbus),
     ("network_frame", networks::frame),
+    ("pause_bus", agents::pause_bus),
     ("peering_datagram", networks::peering_datagram),
     ("plant_reply", plants::reply),
     ("ptp_message", ptp::message),

@@ -22,6 +22,8 @@
 mod agreed;
 mod bus;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod level;
 mod record;
 mod testbed;

@@ -9,6 +9,7 @@ mod testbed;
 mod timeline;
 mod udp;
 
+pub(crate) use seal::Unopened;
 pub use seal::{Key, parse_key};
 pub use testbed::AgreedTestbed;
 pub use timeline::{CommonTimeline, MachineTimeline, SystemTimeline};

@@ -26,10 +26,11 @@ impl Key {
         out
     }
 
-    /// `None` when it is no datagram of this run. What is no datagram costs no hash.
-    pub(crate) fn open(&self, bytes: &[u8]) -> Option<Datagram> {
-        let (body, seal) = bytes.split_at_checked(Datagram::BYTES)?;
-        let datagram = Datagram::from_bytes(body)?;
+    /// The datagram, if this key has sealed it. What is no datagram costs no hash.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Datagram, Unopened> {
+        let parts = bytes.split_at_checked(Datagram::BYTES);
+        let (body, seal) = parts.ok_or(Unopened::NoDatagram)?;
+        let datagram = Datagram::from_bytes(body).ok_or(Unopened::NoDatagram)?;
         let hash = blake3::keyed_hash(&self.0, body);
         let expected: &[u8] = &hash.as_bytes()[..SEAL];
         // Compared without telling by its duration where the difference is.
@@ -39,8 +40,17 @@ impl Key {
                 .zip(expected)
                 .fold(0, |sum, (a, b)| sum | (a ^ b))
                 == 0;
-        same.then_some(datagram)
+        same.then_some(datagram).ok_or(Unopened::OtherKey)
     }
+}
+
+/// What came that this key has not sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unopened {
+    /// Not even a datagram.
+    NoDatagram,
+    /// One of another run, or of nobody who has a key.
+    OtherKey,
 }
 
 /// The bytes that a key file says: 64 hexadecimal digits.

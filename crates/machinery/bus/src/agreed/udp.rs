@@ -4,6 +4,7 @@
 //! does what was agreed to clock and processes, in order, for that may take its time and must
 //! not keep the others from answering (`udp/threads.rs`).
 
+mod halted;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -15,12 +16,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use timeloom_accord::{Action, Halt, HostId, Hosts, Member, Moment, Order, Settings, Why};
+use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
 use timeloom_time::{Instant, Virtual};
 
+use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
 use super::group;
-use super::seal::Key;
+use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
@@ -58,6 +60,8 @@ struct Shared {
     testbed: Arc<dyn AgreedTestbed>,
     names: Vec<String>,
     addresses: BTreeMap<HostId, SocketAddr>,
+    /// When this end began to take part.
+    began: Moment,
     state: Mutex<State>,
     changed: Condvar,
     refused: AtomicU64,
@@ -70,6 +74,10 @@ struct State {
     halted: Option<Halt>,
     resumed: bool,
     claims: Claims,
+    /// Of whom something was taken.
+    heard: Hosts,
+    /// Why what came from a host of whom nothing was taken yet was refused last.
+    refusals: BTreeMap<HostId, Refusal>,
     /// None when it takes part no more. Orders are given with the number of the claim.
     orders: Option<Sender<(u64, Order)>>,
 }
@@ -196,6 +204,7 @@ impl Bound {
             group: self.group.as_ref().map(|(_, address)| *address),
             key: self.key,
             timeline: self.timeline,
+            began: now,
             testbed,
             addresses: addresses.collect(),
             names,
@@ -205,6 +214,8 @@ impl Bound {
                 halted: None,
                 resumed: false,
                 claims: Claims::default(),
+                heard: Hosts::NONE,
+                refusals: BTreeMap::new(),
                 orders: Some(orders),
             }),
             changed: Condvar::new(),
@@ -279,14 +290,14 @@ impl MachineWire for Udp {
         let shared = &self.0;
         let state = shared.wait(|state| state.resumed || state.halted.is_some());
         match state.halted {
-            Some(halt) => Err(shared.words(halt)),
+            Some(halt) => Err(shared.words(&state, halt)),
             None => Ok(()),
         }
     }
 
     fn halted(&self) -> Option<String> {
-        let halted = self.0.lock().halted;
-        halted.map(|halt| self.0.words(halt))
+        let state = self.0.lock();
+        state.halted.map(|halt| self.0.words(&state, halt))
     }
 
     /// The others find this host silent.
@@ -305,7 +316,7 @@ impl Wire for Udp {
         match (state.halted, state.granted) {
             (None, Some(at)) => Ok(at),
             (halted, _) => {
-                let why = halted.map(|halt| self.0.words(halt));
+                let why = halted.map(|halt| self.0.words(&state, halt));
                 Err(TestbedError::new(why.unwrap_or_default()))
             }
         }
@@ -383,51 +394,55 @@ impl Shared {
         said
     }
 
-    /// Takes bytes that came.
-    fn hear(&self, bytes: &[u8]) {
-        let datagram = self.key.open(bytes);
-        // What is said to all comes back to who says it.
-        if datagram.is_some_and(|datagram| datagram.from == self.here) {
-            return;
-        }
-        let taken = datagram
-            .is_some_and(|datagram| self.tell(|member, now| member.receive(&datagram, now)));
+    /// Takes bytes that came from somewhere.
+    fn hear(&self, bytes: &[u8], source: SocketAddr) {
+        let taken = match self.key.open(bytes) {
+            // What is said to all comes back to who says it.
+            Ok(datagram) if datagram.from == self.here => return,
+            Ok(datagram) => self.take(&datagram),
+            Err(unopened) => {
+                let mut peers = self.addresses.iter().filter(|it| *it.1 == source);
+                if unopened == Unopened::OtherKey
+                    && let Some((&host, _)) = peers.next()
+                {
+                    self.lock().note(host, Refusal::OtherKey);
+                }
+                false
+            }
+        };
         if !taken {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// A key may serve several runs, and who listened to an earlier one may send again what was
+    /// said there. Its number tells only once something newer has come from that host; when it
+    /// was sent tells from the start.
+    fn take(&self, datagram: &Datagram) -> bool {
+        let mut state = self.lock();
+        let early = self.began.now - datagram.stamp;
+        if early > self.began.uncertainty + datagram.uncertainty {
+            state.note(datagram.from, Refusal::Earlier(early));
+            return false;
+        }
+        let taken = self.tell_of(&mut state, |member, now| member.receive(datagram, now));
+        if taken {
+            state.heard = state.heard.with(datagram.from);
+            state.refusals.remove(&datagram.from);
+        }
+        taken
     }
 
     fn name(&self, host: HostId) -> String {
         let name = self.names.get(usize::from(host.number()));
         name.cloned().unwrap_or_else(|| host.to_string())
     }
+}
 
-    fn words(&self, halt: Halt) -> String {
-        let by = self.name(halt.by);
-        match halt.why {
-            Why::Silent(host) => {
-                let host = self.name(host);
-                format!(
-                    "{by} hears nothing from {host}: that host has died, \
-                     or the link {by}–{host} is broken"
-                )
-            }
-            Why::Link(host) => {
-                let host = self.name(host);
-                format!("the link {by}–{host} is broken: others hear both")
-            }
-            Why::Minority => format!("{by} hears no more than half of the hosts"),
-            Why::Excluded => {
-                format!("the others have gone on without {by}, which they did not hear")
-            }
-            Why::Restarted(host) => {
-                format!("{} began anew in the middle of the run", self.name(host))
-            }
-            Why::Line => format!(
-                "the line at {by} is high, and no host says that it drives it: it is stuck, or \
-                 held by a machine that is not on the network"
-            ),
-            Why::Failed => format!("clock or processes of {by} could not be commanded"),
+impl State {
+    fn note(&mut self, host: HostId, refusal: Refusal) {
+        if !self.heard.contains(host) {
+            self.refusals.insert(host, refusal);
         }
     }
 }

@@ -5,6 +5,7 @@
 mod agreed;
 mod clock;
 mod ends;
+mod hostile;
 mod level;
 mod pins;
 mod wire;

@@ -24,8 +24,8 @@ pub(super) fn listen(shared: &Shared) {
             .socket
             .set_read_timeout(Some(StdDuration::from_nanos(left as u64)));
         // An error is a peer that is not there yet (ICMP), or nothing to be had.
-        if let Ok((bytes, _)) = shared.socket.recv_from(&mut buffer) {
-            shared.hear(&buffer[..bytes]);
+        if let Ok((bytes, source)) = shared.socket.recv_from(&mut buffer) {
+            shared.hear(&buffer[..bytes], source);
         }
         if shared.timeline.read().now >= due {
             shared.tell(Member::wake);
@@ -38,8 +38,8 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     let mut buffer = [0; SEALED + 1];
     let _ = socket.set_read_timeout(Some(StdDuration::from_millis(50)));
     while !shared.ended.load(Ordering::SeqCst) {
-        if let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
-            shared.hear(&buffer[..bytes]);
+        if let Ok((bytes, source)) = socket.recv_from(&mut buffer) {
+            shared.hear(&buffer[..bytes], source);
         }
     }
 }

@@ -1,0 +1,60 @@
+//! Why a host stopped for good, in words.
+
+use timeloom_accord::{Halt, Why};
+use timeloom_time::Duration;
+
+use super::{Shared, State};
+
+/// Why what came from a host was refused, where that can be said.
+#[derive(Clone, Copy)]
+pub(super) enum Refusal {
+    OtherKey,
+    /// It was sent so long before this host began, by the timeline.
+    Earlier(Duration),
+}
+
+impl Shared {
+    pub(super) fn words(&self, state: &State, halt: Halt) -> String {
+        let by = self.name(halt.by);
+        match halt.why {
+            Why::Silent(silent) => {
+                let host = self.name(silent);
+                let refusal = state.refusals.get(&silent);
+                match refusal.filter(|_| halt.by == self.here) {
+                    None => format!(
+                        "{by} hears nothing from {host}: that host has died, \
+                         or the link {by}–{host} is broken"
+                    ),
+                    Some(Refusal::OtherKey) => format!(
+                        "{by} hears nothing from {host}: what comes from its address is sealed \
+                         with another key"
+                    ),
+                    Some(Refusal::Earlier(early)) => {
+                        let early = Duration::from_ms(early.as_ns() / 1_000_000);
+                        format!(
+                            "{by} hears nothing from {host}: what came last was sent {early} \
+                             before {by} began. Their clocks differ by more than they say, or \
+                             somebody sends again what an earlier run said"
+                        )
+                    }
+                }
+            }
+            Why::Link(host) => {
+                let host = self.name(host);
+                format!("the link {by}–{host} is broken: others hear both")
+            }
+            Why::Minority => format!("{by} hears no more than half of the hosts"),
+            Why::Excluded => {
+                format!("the others have gone on without {by}, which they did not hear")
+            }
+            Why::Restarted(host) => {
+                format!("{} began anew in the middle of the run", self.name(host))
+            }
+            Why::Line => format!(
+                "the line at {by} is high, and no host says that it drives it: it is stuck, or \
+                 held by a machine that is not on the network"
+            ),
+            Why::Failed => format!("clock or processes of {by} could not be commanded"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: a datagram of the pause bus,
+//! from somebody without the key, and from a host that has it and says anything. Not for programs.
+
+use timeloom_accord::{
+    Action, Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Settings,
+};
+use timeloom_time::{Duration, Instant};
+
+use crate::agreed::{Key, Unopened};
+
+/// Bytes that come to an end of the line.
+///
+/// # Panics
+/// When they pass for sealed, or are read as what they do not say.
+pub fn unsealed(bytes: &[u8]) {
+    let key = Key::new(&[7; 32]);
+    assert!(key.open(bytes).is_err(), "nobody knows the key");
+    let Some(datagram) = Datagram::from_bytes(bytes) else {
+        return;
+    };
+    assert_eq!(datagram.to_bytes(), bytes);
+    let sealed = key.seal(&datagram);
+    assert_eq!(key.open(&sealed), Ok(datagram));
+    let other = Key::new(&[8; 32]);
+    assert_eq!(other.open(&sealed), Err(Unopened::OtherKey));
+}
+
+/// What a host of three does when others that have the key say anything: `said` are bytes of
+/// datagrams, before each of which so many milliseconds pass, and something happens here.
+///
+/// # Panics
+/// When it goes on for ever, says what nobody can read, commands a clock that it has stopped for
+/// good, or grants a hold that nobody wants.
+pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>) {
+    let settings = Settings {
+        on_silence: match release {
+            true => OnSilence::Release,
+            false => OnSilence::Stop,
+        },
+        mode: Mode::Immediate,
+        to_all: false,
+        ..Settings::default()
+    };
+    let [me, b, c] = [0, 1, 2].map(|number| HostId::new(number).expect("a small number"));
+    let mut moment = Moment {
+        now: Instant::from_ns(1_000_000_000),
+        uncertainty: Duration::from_us(10),
+    };
+    let all = Hosts::NONE.with(b).with(c);
+    let mut member = Member::new(me, all, Hosts::NONE, settings, moment);
+    let (mut claims, mut halted) = (false, false);
+    for (ms, happens, bytes) in said {
+        moment.now += Duration::from_ms(ms.into());
+        match happens % 8 {
+            1 => {
+                claims = true;
+                member.claim(moment);
+            }
+            2 => {
+                claims = false;
+                member.release(moment);
+            }
+            3 => member.closed(Instant::from_ns(5), moment),
+            4 => member.stood(moment),
+            5 => member.wake(moment),
+            6 => member.drives(true),
+            7 => member.failed(moment),
+            _ => {}
+        }
+        if let Some(datagram) = Datagram::from_bytes(bytes) {
+            member.receive(&datagram, moment);
+        }
+        let mut actions = 0;
+        while let Some(action) = member.next_action() {
+            actions += 1;
+            assert!(actions < 100, "it says and does ever more");
+            match action {
+                Action::Send(datagram) => {
+                    let again = Datagram::from_bytes(&datagram.to_bytes());
+                    assert_eq!(again, Some(datagram), "nobody can read that");
+                }
+                Action::Order(order) => {
+                    assert!(!halted, "{order:?} after the end");
+                    halted = matches!(order, Order::Halt(_));
+                    assert!(claims || !matches!(order, Order::Grant { .. }));
+                }
+            }
+        }
+        let _ = (member.next_wake(), member.lead(moment), member.members());
+    }
+}

@@ -1,0 +1,366 @@
+//! Who has not the key of a run, or has listened to an earlier one; runs that meet by mistake.
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use timeloom_accord::{Moment, Settings};
+use timeloom_bus::{
+    AgreedTestbed, Bound, CommonTimeline, Key, MachineTimeline, MachineWire, Peer, TestbedError,
+    Udp, Wire,
+};
+use timeloom_clock::Timeline;
+use timeloom_testing::eventually;
+use timeloom_time::{Duration, Instant, Virtual, Wall};
+
+use crate::agreed::{listen, settings};
+use crate::clock::{CAUSE, Clock, free};
+
+/// One end of a line between `a` and `b`.
+fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
+    let other = if name == "a" { "b" } else { "a" };
+    let peer = Peer {
+        name: other.to_owned(),
+        address: to,
+        late: false,
+    };
+    let end = bound.start(name, false, &[peer], testbed);
+    end.expect("an end of the line")
+}
+
+/// Who listens on the way to an address, and passes on what is sent there.
+struct Tap {
+    address: SocketAddr,
+    kept: Arc<Mutex<Vec<Vec<u8>>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Tap {
+    fn start(to: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let patience = Some(StdDuration::from_millis(50));
+        socket.set_read_timeout(patience).expect("a time-out");
+        let tap = Self {
+            address: socket.local_addr().expect("its address"),
+            kept: Arc::default(),
+            over: Arc::default(),
+        };
+        let (kept, over) = (Arc::clone(&tap.kept), Arc::clone(&tap.over));
+        thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            while !over.load(Ordering::SeqCst) {
+                if let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+                    let datagram = &buffer[..bytes];
+                    let mut kept = kept.lock().unwrap();
+                    if kept.len() < 1_000 {
+                        kept.push(datagram.to_vec());
+                    }
+                    let _ = socket.send_to(datagram, to);
+                }
+            }
+        });
+        tap
+    }
+
+    fn kept(&self) -> Vec<Vec<u8>> {
+        self.kept.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Sends what was said before, forgeries of it and nonsense, as fast as it goes. Adds up the
+/// bytes.
+fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &AtomicU64) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let mut luck = 1u64;
+    while !over.load(Ordering::Relaxed) {
+        luck = luck.wrapping_mul(6364136223846793005).wrapping_add(99);
+        let draw = (luck >> 40) as usize;
+        let mut bytes = heard[draw % heard.len()].clone();
+        match luck >> 33 & 3 {
+            0 => {}
+            1 => {
+                let at = draw % bytes.len();
+                bytes[at] ^= 1 << (luck >> 37 & 7);
+            }
+            2 => bytes.resize(draw % 200, 0),
+            _ => bytes.iter_mut().enumerate().for_each(|(at, byte)| {
+                *byte = luck.rotate_left(at as u32) as u8;
+            }),
+        }
+        for address in to {
+            let _ = socket.send_to(&bytes, address);
+        }
+        sent.fetch_add(2 * bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Waits for that. Holds that meet are one pause.
+fn go_on(clocks: &[Arc<Clock>]) {
+    eventually("all go on", || {
+        clocks.iter().all(|clock| clock.state().goes.is_some())
+    });
+}
+
+/// Memory of this process, in bytes.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").expect("/proc");
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    4096 * pages.unwrap_or(0u64)
+}
+
+/// Without the key nobody pauses anything, keeps nothing from pausing, and takes no memory.
+#[test]
+fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
+    let addresses = [free(), free()];
+    let tap = Tap::start(addresses[0]);
+    let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
+    let ways = [addresses[1], tap.address];
+    let start = |here: usize, name| {
+        let bound = listen(addresses[here], 7, settings());
+        end(bound, name, ways[here], clocks[here].clone())
+    };
+    let ends = [start(0, "a"), start(1, "b")];
+    for end in &ends {
+        end.wait_for_start().expect("both are there");
+    }
+    // What it repeats has a pause in it.
+    let mut asked = Vec::new();
+    let mut pause = |end: &Udp| {
+        let at = end.raise(CAUSE).expect("the line");
+        for clock in &clocks {
+            assert_eq!(clock.state().stands, Some(at));
+        }
+        asked.push(at);
+        end.lower(CAUSE, at).expect("it goes on");
+        go_on(&clocks);
+    };
+    pause(&ends[0]);
+    let heard = tap.kept();
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let before = resident();
+    thread::scope(|scope| {
+        scope.spawn(|| flood(addresses, &heard, &over, &sent));
+        for turn in 0..10 {
+            pause(&ends[turn % 2]);
+        }
+        eventually("that was a flood", || {
+            let refused = ends.iter().map(Udp::refused).min();
+            refused > Some(50_000) && sent.load(Ordering::Relaxed) > 20_000_000
+        });
+        over.store(true, Ordering::Relaxed);
+    });
+    let grown = resident().saturating_sub(before);
+    assert!(
+        grown < sent.into_inner() / 2,
+        "{grown} bytes are kept of it"
+    );
+    for (end, clock) in ends.iter().zip(&clocks) {
+        assert_eq!(end.halted(), None);
+        // The first is the start.
+        assert_eq!(clock.state().stood[1..], asked);
+        end.end();
+    }
+}
+
+/// What all clocks show is as much later as they are told.
+struct Later(Duration);
+
+impl CommonTimeline for Later {
+    fn read(&self) -> Moment {
+        let moment = MachineTimeline.read();
+        Moment {
+            now: moment.now + self.0,
+            ..moment
+        }
+    }
+
+    fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall> {
+        MachineTimeline.wall_at(at - self.0)
+    }
+
+    fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline> {
+        MachineTimeline.timeline_at(at) + self.0
+    }
+}
+
+fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> Bound {
+    let timeline = Arc::new(Later(later));
+    Bound::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
+}
+
+/// A clock that does not obey.
+struct Stubborn;
+
+impl AgreedTestbed for Stubborn {
+    fn hold_alone(&self) -> Result<(), TestbedError> {
+        Err(TestbedError::new("no"))
+    }
+
+    fn close(
+        &self,
+        _: Duration,
+        _: Option<Instant<Virtual>>,
+    ) -> Result<Instant<Virtual>, TestbedError> {
+        Err(TestbedError::new("no"))
+    }
+
+    fn stand(&self, _: Instant<Virtual>) -> Result<(), TestbedError> {
+        Err(TestbedError::new("no"))
+    }
+
+    fn resume(&self, _: Instant<Virtual>, _: Instant<Wall>) -> Result<(), TestbedError> {
+        Err(TestbedError::new("no"))
+    }
+
+    fn halt(&self) {}
+}
+
+/// A run with the key of an earlier one, in which `b` stopped all: whoever sends that again
+/// before `b` has said anything stops nobody.
+#[test]
+fn what_an_earlier_run_said_stops_no_later_one() {
+    let addresses = [free(), free()];
+    let tap = Tap::start(addresses[0]);
+    let clock = Arc::new(Clock::default());
+    let a = end(
+        listen(addresses[0], 7, settings()),
+        "a",
+        addresses[1],
+        clock,
+    );
+    let b = listen(addresses[1], 7, settings());
+    let b = end(b, "b", tap.address, Arc::new(Stubborn));
+    eventually("b stops both", || a.halted().is_some());
+    let said = tap.kept();
+    a.end();
+    b.end();
+
+    let hour = Duration::from_s(3_600);
+    let addresses = [free(), free()];
+    let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
+    let start = |here: usize, name| {
+        let bound = listen_later(addresses[here], hour, settings());
+        end(bound, name, addresses[1 - here], clocks[here].clone())
+    };
+    let a = start(0, "a");
+    let who_listened = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    eventually("all that was said is refused", || {
+        for datagram in &said {
+            let _ = who_listened.send_to(datagram, addresses[0]);
+        }
+        assert_eq!(a.halted(), None, "it was said in another run");
+        a.refused() >= said.len() as u64
+    });
+    let b = start(1, "b");
+    for end in [&a, &b] {
+        end.wait_for_start().expect("both are there");
+    }
+    let at = a.raise(CAUSE).expect("the line");
+    assert_eq!(clocks[1].state().stands, Some(at));
+    a.lower(CAUSE, at).expect("it goes on");
+    a.end();
+    b.end();
+}
+
+/// Long enough for datagrams to come on a busy machine.
+fn hasty() -> Settings {
+    Settings {
+        assembly: Duration::from_s(3),
+        ..settings()
+    }
+}
+
+/// Another key is another run, and nobody is heard by both. Each says so.
+#[test]
+fn a_stranger_is_nobody() {
+    let addresses = [free(), free()];
+    let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
+    let start = |here: usize, name| {
+        let bound = listen(addresses[here], here as u8, hasty());
+        end(bound, name, addresses[1 - here], clocks[here].clone())
+    };
+    let ends = [start(0, "a"), start(1, "b")];
+    for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
+        let why = end.wait_for_start().expect_err("it is alone");
+        let nothing = format!("hears nothing from {other}: what comes from its address is sealed");
+        assert!(why.contains(&nothing), "{why}");
+        assert!(end.refused() > 0, "the other was there");
+        assert!(end.raise(CAUSE).is_err(), "it stays so");
+        eventually("it is halted", || clock.state().halted);
+        end.end();
+    }
+}
+
+/// One whose clock is far behind does not take part, and that is said.
+#[test]
+fn clocks_that_differ_by_more_than_they_say_are_said_to() {
+    let addresses = [free(), free()];
+    let late = Arc::new(Clock::default());
+    let b = end(listen(addresses[1], 7, settings()), "b", addresses[0], late);
+    let a = listen_later(addresses[0], Duration::from_s(3_600), hasty());
+    let a = end(a, "a", addresses[1], Arc::new(Clock::default()));
+    let why = a.wait_for_start().expect_err("it is alone");
+    assert!(
+        why.contains("hears nothing from b: what came last was sent"),
+        "{why}"
+    );
+    assert!(why.contains("before a began"), "{why}");
+    a.end();
+    b.end();
+}
+
+/// Two runs whose hosts have the same names meet in one group by mistake.
+#[test]
+fn two_runs_in_one_group_do_not_disturb_each_other() {
+    let group = SocketAddr::from(([239, 255, 77, 7], free().port()));
+    let run = |key: u8| {
+        let addresses = [free(), free()];
+        let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
+        let start = |here: usize, name| {
+            let bound = listen(addresses[here], key, settings()).join(group);
+            let bound = bound.expect("the loopback interface has groups");
+            end(bound, name, addresses[1 - here], clocks[here].clone())
+        };
+        let ends = [start(0, "a"), start(1, "b")];
+        (ends, clocks)
+    };
+    let runs = [run(1), run(2)];
+    let all = || runs.iter().flat_map(|(ends, _)| ends);
+    for end in all() {
+        end.wait_for_start().expect("its two are there");
+    }
+    let stood = |run: usize| {
+        let clocks = &runs[run].1;
+        go_on(clocks);
+        let [a, b] = clocks;
+        assert_eq!(a.state().stood, b.state().stood);
+        a.state().stood.len()
+    };
+    assert_eq!((stood(0), stood(1)), (1, 1), "they have begun");
+    for turn in 0..8 {
+        let end = &runs[0].0[turn % 2];
+        let at = end.raise(CAUSE).expect("the line");
+        let others = &runs[1].1;
+        assert!(others.iter().all(|clock| clock.state().goes.is_some()));
+        end.lower(CAUSE, at).expect("it goes on");
+        go_on(&runs[0].1);
+    }
+    assert_eq!((stood(0), stood(1)), (9, 1));
+    let at = runs[1].0[0].raise(CAUSE).expect("the line");
+    runs[1].0[0].lower(CAUSE, at).expect("it goes on");
+    assert_eq!((stood(0), stood(1)), (9, 2));
+    for end in all() {
+        assert!(end.refused() > 0, "the others were there");
+        assert_eq!(end.halted(), None);
+        end.end();
+    }
+}
