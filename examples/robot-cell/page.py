@@ -8,6 +8,8 @@ Every number on it is read from the runs' tables.
 from __future__ import annotations
 
 import html
+import json
+import statistics
 import sys
 from bisect import bisect_right
 from pathlib import Path
@@ -28,8 +30,8 @@ STORIES = {
     "pause": ("The planner is paused", "The hosts of both planners stand for four seconds."),
     "rogue-unsigned": ("A rogue clock lies, unsigned", "A better PTP master appears, whose time is wrong. Plain clocks go by SNTP."),
     "rogue-signed": ("A rogue clock lies, signed", "The same rogue, where the left controller asks for signatures."),
-    "machine": ("The planner in a virtual machine", "Nothing happens; the planner and its time are in an emulated machine."),
-    "machine-paused": ("Its virtual machine is paused", "The machine with the planner stands for four seconds."),
+    "machine": ("The planner in a virtual machine", "Nothing happens; the planner is in an emulated machine, which reads its host's timeline."),
+    "machine-paused": ("Its virtual machine is paused", "The host with the planner's machine stands for four seconds, and so all of that."),
 }
 
 
@@ -90,6 +92,14 @@ class Seen:
 
     def __getitem__(self, name: str) -> Signal:
         return self.signals[name]
+
+    def planner_half_widths_us(self) -> list[float]:
+        """Half of the planner's interval at each command that it gave, from what it printed."""
+        lines = self.run.arrow.logs().to_pylist()
+        said = [line["text"] for line in lines if line["program"] in ("planner", "machine-planner")]
+        # A machine's console has other lines, too.
+        commands = [json.loads(text) for text in said if text.startswith('{"number"') and text.rstrip().endswith("}")]
+        return [command["half_width_ns"] / 1e3 for command in commands if command["half_width_ns"] is not None]
 
     def worst_mm(self, cell: str) -> float:
         return 1e3 * max(self[f"{cell}.error"].values)
@@ -198,8 +208,15 @@ def section(seen: Seen) -> str:
         for name, label, t_s in instants(seen)
     )
     report = html.escape(f"{seen.directory.name}/report.html")
+    widths_us = seen.planner_half_widths_us()
+    planner = (
+        f"The planner knew the time of its {len(widths_us)} commands to ± {statistics.median(widths_us):.0f} µs in the "
+        f"median, and to ± {max(widths_us):.0f} µs at worst; it asks for ± 1000 µs."
+        if widths_us
+        else "The planner gave no command with an interval."
+    )
     return (
-        f"<h2 id={seen.name}>{title}</h2><p>{story} <a href='{report}'>The run's own report</a>.</p>"
+        f"<h2 id={seen.name}>{title}</h2><p>{story} {planner} <a href='{report}'>The run's own report</a>.</p>"
         f"<div class=plots>{errors}{modes}{widths}{parts}</div><div class=cells>{pictures}</div>"
     )
 

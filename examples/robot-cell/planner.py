@@ -74,7 +74,14 @@ def main(controllers: list[str], plain: bool) -> None:
             {"number": number, "move": move, "x": x, "z": z, "close": close, "seconds": seconds},
             act_at_ns,
         )
-        print(json.dumps({"number": number, "move": move, "act_at_ns": act_at_ns}), flush=True)
+        said = {"number": number, "move": move, "act_at_ns": act_at_ns, "half_width_ns": half_width_ns(post)}
+        print(json.dumps(said), flush=True)
+
+
+def half_width_ns(post: Post) -> int | None:
+    """How well the time is known by which a command is given; a plain clock does not say."""
+    stamp = post.read()
+    return None if stamp.earliest_ns is None else (stamp.latest_ns - stamp.earliest_ns) // 2
 
 
 def guard(watch: Watch) -> bool:

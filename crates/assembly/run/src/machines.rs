@@ -1,7 +1,11 @@
 //! The hosts' virtual machines: each an emulator that is a program of its host.
 
+use std::path::Path;
+
 use timeloom_fabric::{Fabric, FabricError, StationSpec};
 use timeloom_scenario::{MachineProfile, Mode, Plan, Program};
+
+use crate::timelines::TimelineDaemon;
 
 /// Gives each machine that has an address of its own a card at its host's cable.
 pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
@@ -28,6 +32,35 @@ pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {
             Some((name.clone(), program))
         })
         .collect()
+}
+
+/// Lets each emulator be started by `timeloom vm run`, where its machine may read timelines of
+/// its host: that is a guest of the host as well, and so the counter that it shares with the
+/// machine is the host's.
+pub(crate) fn give_timelines(
+    plan: &Plan,
+    keepers: &[TimelineDaemon],
+    timeloom: &Path,
+    emulators: &mut [(String, Program)],
+) {
+    for (host, program) in emulators {
+        let machine = plan.system.hosts[host].machine.as_ref();
+        let timelines = machine.map_or(&[][..], |machine| &machine.timelines);
+        let keeper = keepers.iter().find(|keeper| keeper.host == *host);
+        let (Some(keeper), false) = (keeper, timelines.is_empty()) else {
+            continue;
+        };
+        let mut run = vec![timeloom.display().to_string()];
+        // The daemon begins when the machine does.
+        run.extend(["vm", "run", "--wait", "1 min", "--directory"].map(str::to_owned));
+        run.push(keeper.directory.display().to_string());
+        for timeline in timelines {
+            run.extend(["--timeline".to_owned(), timeline.clone()]);
+        }
+        run.push("--".to_owned());
+        run.append(&mut program.run);
+        program.run = run;
+    }
 }
 
 /// What of real time the virtual machines see, in words for the manifest.

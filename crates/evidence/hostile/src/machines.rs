@@ -46,7 +46,7 @@ fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<()
     let relation = relation(region.generation());
     let known = RelationWriter::new(region.incarnation()).expect("memory");
     for index in 0..=region.timelines().len() {
-        let opened = RegionReader::open(&file, index, known.fd());
+        let opened = RegionReader::open(&file, index, known.fd(), None);
         if index == region.timelines().len() {
             assert!(opened.is_err(), "there is no timeline {index}");
             continue;
@@ -69,7 +69,7 @@ fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<()
         }
     }
     // A region is no page of a relation.
-    assert!(RegionReader::open(&file, 0, &file).is_err());
+    assert!(RegionReader::open(&file, 0, &file, None).is_err());
     Ok(())
 }
 

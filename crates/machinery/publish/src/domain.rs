@@ -18,6 +18,7 @@ use timeloom_page::{ClockPage, PAGE_ADDRESS, Shown};
 
 use crate::memory::machine;
 use crate::refusal::Refusal;
+use crate::shared_counter::EmulatedTsc;
 
 /// A set of readers who share their counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,16 @@ impl HostPage {
     pub(crate) fn disruptions(self) -> u64 {
         fence(Acquire);
         self.0.disruptions().load(Relaxed)
+    }
+
+    /// The time-stamp counter that the session's programs see, where that is not the
+    /// machine's.
+    pub(crate) fn emulated_tsc(self) -> Option<EmulatedTsc> {
+        let per_ns_8_56 = self.0.tsc_per_ns_8_56.load(Relaxed);
+        (per_ns_8_56 != 0).then(|| EmulatedTsc {
+            tsc0: self.0.tsc0.load(Relaxed),
+            per_ns_8_56,
+        })
     }
 }
 

@@ -35,6 +35,7 @@ pub mod foreign;
 pub mod fuzzing;
 #[cfg(target_arch = "aarch64")]
 mod generic_timer;
+mod given_clock;
 mod host_strict;
 #[cfg(miri)]
 mod interpreted;
@@ -48,6 +49,7 @@ mod reader;
 mod refusal;
 mod region;
 mod relation;
+mod shared_counter;
 mod sync;
 mod system_clock;
 #[cfg(target_arch = "x86_64")]
@@ -61,6 +63,7 @@ pub use domain::{Domain, host_disruptions};
 pub use encode::PageSegment;
 #[cfg(target_arch = "aarch64")]
 pub use generic_timer::GenericTimer;
+pub use given_clock::{GivenClock, clock_page_here};
 pub use host_strict::HostStrict;
 pub use latch::Latch;
 pub use layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
@@ -74,6 +77,7 @@ pub use region::{
     RegionReader, RegionWriter, RelationWriter, Slot, SlotWriter,
 };
 pub use relation::{Bounds, Relation, Translated};
+pub use shared_counter::{NotShared, SharedCounter};
 pub use system_clock::{SystemClock, Unusable};
 #[cfg(target_arch = "x86_64")]
 pub use tsc::{Tsc, TscError};

@@ -292,15 +292,14 @@ impl PageReader {
         line.flatten().map(|line| (sequence, line))
     }
 
-    /// The words in force, for whoever gives them on; `None` when they are those of
-    /// `before`.
+    /// What is in force, for whoever gives it on; `None` when that is what `before` was.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub(crate) fn words_after(
+    pub(crate) fn segment_after(
         &self,
         before: Option<u32>,
-    ) -> Result<Option<(u32, [u64; WORDS])>, Refusal> {
+    ) -> Result<Option<(u32, PageSegment)>, Refusal> {
         let page = self.memory.get();
         if before == Some(page.latch.sequence()) {
             return Ok(None);
@@ -309,15 +308,22 @@ impl PageReader {
             let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
             (words, sequence)
         });
-        PageSegment::from_words(&words)?;
+        let segment = PageSegment::from_words(&words)?;
         self.meet_successor()?;
-        Ok(Some((sequence, words)))
+        Ok(Some((sequence, segment)))
     }
 
-    /// The marker as it is now, and until when the daemon has shown itself.
+    /// The marker as it is now, and until when the daemon has shown itself. On a host's page
+    /// the marker is another one too while its crystal is not what it was for the daemon.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let page = self.memory.get();
         let marker = page.disruption_marker().load(Relaxed);
+        let host = self.host.map(HostPage::disruptions);
+        let marker = if is_displaced(host, marker) {
+            !marker
+        } else {
+            marker
+        };
         (marker, page.alive_until().load(Relaxed))
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use timeloom_clock::counter::SharedStrict;
 use timeloom_clock::quality::{Interval, Requirement, Stamp, Status, TimelineId};
-use timeloom_publish::{PageReader, Reading, Refusal, RegionReader};
+use timeloom_publish::{PageReader, Reading, Refusal, Region, RegionReader};
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::{
     Answer, Ask, ClientError, Connection, Directory, Page, TimelineName,
@@ -73,7 +73,11 @@ impl Timeline {
             // counter has to do with that.
             Some(index) => {
                 let relation = connection.relation().map_err(OpenError::Daemon)?;
-                let reader = RegionReader::open(&fd, index as usize, &relation);
+                let region = Region::open(&fd).map_err(OpenError::Page)?;
+                let clock = region.has_clock().then(|| connection.host_clock());
+                let clock = clock.transpose().map_err(OpenError::Daemon)?;
+                let clock = clock.as_ref().map(AsFd::as_fd);
+                let reader = RegionReader::open(&fd, index as usize, &relation, clock);
                 Self::of(Reader::Region(Box::new(reader.map_err(OpenError::Page)?)))
             }
         };

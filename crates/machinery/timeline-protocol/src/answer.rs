@@ -33,6 +33,8 @@ pub enum Answer {
     Page(Page),
     /// To [`crate::Ask::Relation`]; the descriptor comes in the same packet.
     Relation,
+    /// To [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
+    HostClock,
     /// To [`crate::Ask::Bind`].
     Bound {
         /// Number of the new binding; never used twice by one daemon.

@@ -99,6 +99,18 @@ impl Connection {
         }
     }
 
+    /// In the guest of a virtual machine on a host of a session: that one's clock page, for
+    /// `timeloom_publish::RegionReader::open`.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn host_clock(&mut self) -> Result<OwnedFd, ClientError> {
+        match self.ask_for(Ask::HostClock)? {
+            (Answer::HostClock, Some(fd)) => Ok(fd),
+            _ => Err(ClientError::Ended),
+        }
+    }
+
     /// The next event, waited for until `patience` is over.
     ///
     /// # Errors

@@ -56,6 +56,9 @@ pub enum Ask {
     /// In the guest of a virtual machine: how its counter stands to the host's, as a page
     /// whose descriptor comes beside the reply.
     Relation,
+    /// There too, where its host is one of a session: that one's clock page, whose
+    /// descriptor comes beside the reply.
+    HostClock,
 }
 
 /// A requirement in plain numbers.

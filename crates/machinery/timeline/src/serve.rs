@@ -341,7 +341,7 @@ impl Client {
                         Err(error @ PastError::InFuture) => refuse(RefusalCode::InFuture, error),
                     })
             }
-            Ask::Relation => {
+            Ask::Relation | Ask::HostClock => {
                 let why = "this machine is no guest of a relay: read the page itself";
                 Some(refuse(RefusalCode::BadRequest, why))
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,8 @@ struct Shared {
     region: Region,
     /// For programs, read-only.
     region_fd: OwnedFd,
+    /// Beside it, where the host is one of a session.
+    clock: Option<OwnedFd>,
     relation: RelationWriter,
     directory: Directory,
     state: Mutex<State>,
@@ -58,15 +60,25 @@ struct State {
 }
 
 impl Agent {
-    /// Starts with the way to the host and the region that it has given this machine;
-    /// programs meet it in `directory`.
+    /// Starts with the way to the host and the memory that it has given this machine: the
+    /// region, and the clock page that a region may have beside it. Programs meet it in
+    /// `directory`.
     ///
     /// # Errors
-    /// When the region is refused ([`Refusal`] as an [`io::Error`]), nobody is at the other
-    /// end, or the system refuses.
-    pub fn start(link: Link, region: OwnedFd, directory: Directory) -> io::Result<Self> {
+    /// When the region is refused ([`Refusal`] as an [`io::Error`]), its clock page is not
+    /// there, nobody is at the other end, or the system refuses.
+    pub fn start(
+        link: Link,
+        region: OwnedFd,
+        clock: Option<OwnedFd>,
+        directory: Directory,
+    ) -> io::Result<Self> {
         let refused = |refusal: Refusal| io::Error::other(refusal.to_string());
         let opened = Region::open(&region).map_err(refused)?;
+        if opened.has_clock() && clock.is_none() {
+            let what = "the clock page of the host is not there, which belongs to its timelines";
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
         let names: Result<Vec<TimelineName>, _> = opened
             .timelines()
             .iter()
@@ -81,6 +93,7 @@ impl Agent {
             relation: RelationWriter::new(opened.incarnation())?,
             region: opened,
             region_fd: region,
+            clock,
             directory,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -348,6 +361,18 @@ impl Shared {
         }
     }
 
+    /// What is not the host's to say, with a descriptor.
+    fn own_answer(&self, ask: &Ask) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
+        match ask {
+            Ask::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
+            Ask::HostClock => {
+                let clock = self.clock.as_ref()?;
+                Some((DaemonAnswer::HostClock, clock.as_fd()))
+            }
+            _ => None,
+        }
+    }
+
     /// Gives the host what a program asks.
     fn serve(&self, name: &TimelineName, number: u64, program: &Arc<OwnedFd>) {
         let mut buffer = vec![0; MOST_BYTES];
@@ -355,13 +380,10 @@ impl Shared {
             let Ok(request) = decode::<Request>(&buffer[..length]) else {
                 break;
             };
-            if request.ask == Ask::Relation {
-                let reply = Message::Reply(Reply {
-                    id: request.id,
-                    answer: DaemonAnswer::Relation,
-                });
-                let fd = Some(self.relation.fd());
-                if packet::send(&**program, &encode(&reply), fd, true).is_err() {
+            if let Some((answer, fd)) = self.own_answer(&request.ask) {
+                let id = request.id;
+                let reply = Message::Reply(Reply { id, answer });
+                if packet::send(&**program, &encode(&reply), Some(fd), true).is_err() {
                     break;
                 }
                 continue;

@@ -4,6 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use timeloom_publish::{GivenClock, Region};
+
+/// Where Linux lists PCI devices.
+const PCI: &str = "/sys/bus/pci/devices";
+
 /// The port's name on both sides.
 pub const PORT: &str = "org.timeloom.timelines";
 
@@ -13,10 +18,19 @@ pub const PORT: &str = "org.timeloom.timelines";
 /// # Errors
 /// When there is none, or it cannot be opened.
 pub fn region() -> io::Result<File> {
-    region_under(Path::new("/sys/bus/pci/devices"))
+    memory_under(Path::new(PCI), |file| Region::open(file).is_ok())
 }
 
-fn region_under(devices: &Path) -> io::Result<File> {
+/// The memory that is the clock page of the session's host on which the machine is, where it
+/// was given one.
+///
+/// # Errors
+/// As [`region`].
+pub fn clock() -> io::Result<File> {
+    memory_under(Path::new(PCI), |file| GivenClock::open(file).is_ok())
+}
+
+fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result<File> {
     for device in std::fs::read_dir(devices)? {
         let path = device?.path();
         let is = |file: &str, number: &str| {
@@ -26,12 +40,12 @@ fn region_under(devices: &Path) -> io::Result<File> {
             // Memory is not answered for before it is enabled.
             let _ = std::fs::write(path.join("enable"), "1");
             let file = File::open(path.join("resource2"))?;
-            if timeloom_publish::Region::open(&file).is_ok() {
+            if is_wanted(&file) {
                 return Ok(file);
             }
         }
     }
-    let what = "no PCI device 1af4:1110 has a region of timelines: is the machine started with the arguments of `timeloom vm`?";
+    let what = "no PCI device 1af4:1110 has what belongs to timelines: is the machine started with the arguments of `timeloom vm`?";
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
@@ -80,6 +94,6 @@ mod tests {
         let found = port_under(ports.path(), PORT).unwrap();
         assert_eq!(found, Path::new("/dev/vport1p1"));
         assert!(port_under(&ports.path().join("none"), PORT).is_err());
-        assert!(region_under(ports.path()).is_err());
+        assert!(memory_under(ports.path(), |_| true).is_err());
     }
 }

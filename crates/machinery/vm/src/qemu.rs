@@ -2,23 +2,30 @@
 
 use std::ffi::OsString;
 
+use timeloom_publish::PAGE_SIZE;
+
 use crate::devices::PORT;
 
 /// The arguments: the region by `memory`, a path that QEMU can open, of so many bytes; the
 /// port by `channel`, a character device's options such as `socket,fd=7`.
 ///
+/// `clock` is a path to the clock page of a session's host, where the machine is on one.
 /// `monitor` is a second device's, by which the emulator tells when its machine stops.
 /// The memory is read-only for the machine: what a guest writes there is dropped.
-pub fn arguments(memory: &str, size: usize, channel: &str, monitor: &str) -> Vec<OsString> {
-    // A comma is doubled within an option of QEMU's.
-    let memory = memory.replace(',', ",,");
-    [
-        "-object",
-        &format!(
-            "memory-backend-file,id=timeloom,mem-path={memory},size={size},share=on,readonly=on"
-        ),
-        "-device",
-        "ivshmem-plain,memdev=timeloom",
+pub fn arguments(
+    memory: &str,
+    size: usize,
+    clock: Option<&str>,
+    channel: &str,
+    monitor: &str,
+) -> Vec<OsString> {
+    let mut all = shared("timeloom", memory, size).to_vec();
+    all.extend(
+        clock
+            .into_iter()
+            .flat_map(|path| shared("timeloom-clock", path, PAGE_SIZE)),
+    );
+    let rest = [
         "-device",
         "virtio-serial-pci,id=timeloom-ports",
         "-chardev",
@@ -29,9 +36,23 @@ pub fn arguments(memory: &str, size: usize, channel: &str, monitor: &str) -> Vec
         &format!("{monitor},id=timeloom-monitor"),
         "-mon",
         "chardev=timeloom-monitor,mode=control",
+    ];
+    all.extend(rest.map(OsString::from));
+    all
+}
+
+/// A file as memory of a device that the machine can only read.
+fn shared(name: &str, path: &str, size: usize) -> [OsString; 4] {
+    // A comma is doubled within an option of QEMU's.
+    let path = path.replace(',', ",,");
+    let backend = "memory-backend-file";
+    [
+        "-object".to_owned(),
+        format!("{backend},id={name},mem-path={path},size={size},share=on,readonly=on"),
+        "-device".to_owned(),
+        format!("ivshmem-plain,memdev={name}"),
     ]
     .map(OsString::from)
-    .to_vec()
 }
 
 #[cfg(test)]
@@ -40,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_path_with_a_comma_is_one_path() {
-        let arguments = arguments("/run/a,b", 8192, "socket,fd=7", "socket,fd=8");
+        let arguments = arguments("/run/a,b", 8192, None, "socket,fd=7", "socket,fd=8");
         let object = arguments[1].to_str().unwrap();
         assert_eq!(
             object,

@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use timeloom_publish::{
-    CoreScale, PageCounter, PageReader, Refusal, RegionEntry, RegionWriter, now_ticks,
+    PageCounter, PageReader, Refusal, RegionEntry, RegionWriter, SharedCounter, clock_page_here,
+    now_ticks,
 };
 use timeloom_timeline_protocol::{
     Answer, Ask, ClientError, Connection as Client, Directory, MOST_BYTES, Message, RefusalCode,
@@ -27,6 +28,7 @@ use crate::words::{FromGuest, FromHost, VM_VERSION};
 pub struct Relay {
     shared: Arc<Shared>,
     region: OwnedFd,
+    clock: Option<OwnedFd>,
     size: usize,
     threads: Vec<JoinHandle<()>>,
 }
@@ -51,7 +53,7 @@ pub enum RelayError {
     Daemon(TimelineName, ClientError),
     /// Its page cannot be read here.
     Page(TimelineName, Refusal),
-    /// Its page is not by the processor's counter, the only one that guest and host share.
+    /// Its page is by a counter that nothing relates to the one that guest and host share.
     Counter(TimelineName),
     /// The system refuses.
     System(io::Error),
@@ -64,7 +66,7 @@ impl fmt::Display for RelayError {
             Self::Page(name, refusal) => write!(f, "{name}: {refusal}"),
             Self::Counter(name) => write!(
                 f,
-                "{name}: its daemon does not count by the processor's time-stamp counter, which is all that a guest shares with its host; run it where the kernel's clock source is tsc, outside of sessions"
+                "{name}: its daemon does not count by the processor's time-stamp counter, which is all that a guest shares with its host; run it where the kernel's clock source is tsc"
             ),
             Self::System(error) => error.fmt(f),
         }
@@ -80,6 +82,7 @@ struct Shared {
     directory: Directory,
     timelines: Vec<TimelineName>,
     session: Session,
+    counter: SharedCounter,
     region: Mutex<RegionWriter>,
     ended: AtomicBool,
     frames: AtomicU64,
@@ -88,18 +91,18 @@ struct Shared {
 
 impl Relay {
     /// Starts the relay of a machine that is to be started: its region is kept from now
-    /// on. `scale` is the rate of this machine's time-stamp counter.
+    /// on. `counter` is what the machine shares with this program.
     ///
     /// # Errors
     /// [`RelayError`].
     pub fn start(
         directory: Directory,
         timelines: Vec<TimelineName>,
-        scale: &CoreScale,
+        counter: SharedCounter,
     ) -> Result<Self, RelayError> {
         let mut sources = Vec::new();
         for name in &timelines {
-            sources.push(source(&directory, name)?);
+            sources.push(source(&directory, name, &counter)?);
         }
         let entries: Vec<_> = timelines
             .iter()
@@ -109,13 +112,17 @@ impl Relay {
                 name: name.to_string(),
             })
             .collect();
-        let region = RegionWriter::new(&entries, scale).map_err(RelayError::System)?;
+        // Without the right to it, disruptions of the host come by way of the copies.
+        let clock = clock_page_here().ok().flatten().map(OwnedFd::from);
+        let region = RegionWriter::new(&entries, &counter, clock.is_some());
+        let region = region.map_err(RelayError::System)?;
         let fd = region.fd().try_clone_to_owned();
         let shared = Arc::new(Shared {
             channel: Mutex::new(None),
             directory,
             timelines,
             session: Session::new(),
+            counter,
             ended: AtomicBool::new(false),
             frames: AtomicU64::new(0),
             malformed: AtomicU64::new(0),
@@ -125,13 +132,14 @@ impl Relay {
         // Before the guest looks, all that is known is there.
         shared.copy(&mut sources);
         let copying = shared.clone();
-        let tick_ns = scale.rate.as_f64();
+        let tick_ns = counter.scale().rate.as_f64();
         let alive = (ALIVE.as_nanos() as f64 / tick_ns) as u64;
         let copy = move || copying.keep_copying(sources, alive);
         let threads = vec![std::thread::spawn(copy)];
         Ok(Self {
             shared,
             region: fd.map_err(RelayError::System)?,
+            clock,
             size,
             threads,
         })
@@ -155,6 +163,13 @@ impl Relay {
     /// The region, for the emulator.
     pub fn region(&self) -> BorrowedFd<'_> {
         self.region.as_fd()
+    }
+
+    /// The clock page of the session's host on which this runs, for the emulator too: the
+    /// guest sees there at once when the host alone is held or slowed. `None` outside of
+    /// sessions, and without the right to give it on.
+    pub fn clock(&self) -> Option<BorrowedFd<'_>> {
+        self.clock.as_ref().map(AsFd::as_fd)
     }
 
     /// Bytes of the region.
@@ -201,13 +216,17 @@ impl Drop for Relay {
 }
 
 /// The page of a timeline, from its daemon.
-fn source(directory: &Directory, name: &TimelineName) -> Result<PageReader, RelayError> {
+fn source(
+    directory: &Directory,
+    name: &TimelineName,
+    counter: &SharedCounter,
+) -> Result<PageReader, RelayError> {
     let daemon = |error| RelayError::Daemon(name.clone(), error);
     let mut client = Client::open(directory, name).map_err(daemon)?;
     let (_, fd) = client.page().map_err(daemon)?;
     let reader =
         PageReader::open(&fd).map_err(|refusal| RelayError::Page(name.clone(), refusal))?;
-    if reader.counter() == PageCounter::Tsc {
+    if reader.counter() == counter.of_pages() {
         Ok(reader)
     } else {
         Err(RelayError::Counter(name.clone()))
@@ -236,11 +255,10 @@ impl Shared {
                 looked = Instant::now();
                 self.session.look();
                 for (index, name) in self.timelines.iter().enumerate() {
-                    let now = now_ticks(PageCounter::Tsc);
-                    if sources[index].alive_until() > now {
+                    if sources[index].alive_until() > sources[index].ticks() {
                         continue;
                     }
-                    if let Ok(successor) = source(&self.directory, name)
+                    if let Ok(successor) = source(&self.directory, name, &self.counter)
                         && successor.timeline() == sources[index].timeline()
                     {
                         sources[index] = successor;
@@ -360,7 +378,10 @@ impl Shared {
                 message: Box::new(Message::Reply(reply)),
             });
         };
-        if matches!(request.ask, Ask::Convert { .. } | Ask::Relation) {
+        if matches!(
+            request.ask,
+            Ask::Convert { .. } | Ask::Relation | Ask::HostClock
+        ) {
             let why = "not through a relay: the daemon does not know the guest's counter";
             return refuse(RefusalCode::BadRequest, why.to_owned());
         }

@@ -1,22 +1,26 @@
 //! `timeloom vm`: the machine's timelines for its virtual machines.
 
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration as StdDuration, Instant};
 
 use clap::{Args, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use timeloom_exit::{Failure, say};
+use timeloom_publish::{NotShared, PageCounter, SharedCounter};
 use timeloom_sys::vsock;
+use timeloom_time::Duration;
 use timeloom_timeline_protocol::TimelineName;
 use timeloom_vm::{Agent, Link, Relay, RelayError, VSOCK_PORT, devices, monitor, qemu};
 
+use super::control::parse_span;
 use super::timeline::DirectoryArg;
 
 #[derive(Subcommand)]
@@ -47,23 +51,36 @@ struct Given {
 }
 
 impl Given {
-    #[cfg(target_arch = "x86_64")]
-    fn relay(self) -> Result<Relay, Failure> {
-        let counter = |error| Failure::run(format!("counting with the guest: {error}"));
-        let tsc = timeloom_publish::Tsc::trusted().map_err(counter)?;
-        let scale = tsc.calibrate().map_err(counter)?;
-        let relay = Relay::start(self.place.directory(), self.timelines, &scale);
-        relay.map_err(|error| match error {
-            RelayError::Counter(_) => Failure::usage(error),
-            error => Failure::run(error),
-        })
+    /// Waits so long for daemons that are only starting.
+    fn relay(self, patience: Duration) -> Result<Relay, Failure> {
+        let counter = SharedCounter::here().map_err(|error| match error {
+            NotShared::Processor(_) => Failure::run(error),
+            _ => Failure::usage(error),
+        })?;
+        let directory = self.place.directory();
+        let until = Instant::now() + StdDuration::from_nanos(patience.as_ns().unsigned_abs());
+        loop {
+            match Relay::start(directory.clone(), self.timelines.clone(), counter) {
+                Ok(relay) => {
+                    warn_of(&relay, &counter);
+                    return Ok(relay);
+                }
+                Err(RelayError::Daemon(..)) if Instant::now() < until => {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                Err(error @ RelayError::Counter(_)) => return Err(Failure::usage(error)),
+                Err(error) => return Err(Failure::run(error)),
+            }
+        }
     }
+}
 
-    #[cfg(not(target_arch = "x86_64"))]
-    fn relay(self) -> Result<Relay, Failure> {
-        let _ = self.place.directory();
-        let what = "guests share a counter with their host only on x86-64 so far";
-        Err(Failure::usage(what))
+/// In a session a machine should see its host's clock page.
+fn warn_of(relay: &Relay, counter: &SharedCounter) {
+    if relay.clock().is_none() && counter.of_pages() == PageCounter::HostRaw {
+        eprintln!(
+            "timeloom: without the right to open what is mapped (CAP_CHECKPOINT_RESTORE) the machine learns some milliseconds late when this host alone is paused or slowed"
+        );
     }
 }
 
@@ -71,7 +88,9 @@ impl Given {
 ///
 /// QEMU is given its arguments and what belongs to the timelines: memory that the guest can
 /// only read, and a port by which it binds. In the guest `timeloom vm guest` serves programs.
-/// The exit code is QEMU's.
+/// The exit code is QEMU's. In a session the timelines are those of the host on which this
+/// runs, and the machine's time is the session's: that must emulate the time-stamp counter
+/// (--tsc emulate).
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom vm run --timeline plant -- qemu-system-x86_64 -m 512 -nographic disk.img"
@@ -79,6 +98,9 @@ impl Given {
 pub(crate) struct Run {
     #[command(flatten)]
     given: Given,
+    /// How long to wait for a timeline's daemon that is not there yet
+    #[arg(long, value_name = "SPAN", default_value = "0 s", value_parser = parse_span)]
+    wait: Duration,
     /// QEMU and its own arguments
     #[arg(last = true, required = true, value_name = "QEMU")]
     command: Vec<OsString>,
@@ -89,19 +111,24 @@ impl Run {
         let failed = |what: &'static str| {
             move |error: std::io::Error| Failure::run(format!("{what}: {error}"))
         };
-        let mut relay = self.given.relay()?;
+        let mut relay = self.given.relay(self.wait)?;
         let pair = || UnixStream::pair().map_err(failed("making a channel"));
         let ((ours, port), (watched, told)) = (pair()?, pair()?);
         let region = relay.region().try_clone_to_owned();
         let region = region.map_err(failed("handing the region on"))?;
+        let clock = relay.clock().map(|clock| clock.try_clone_to_owned());
+        let clock = clock.transpose().map_err(failed("handing the clock on"))?;
+        let path = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).args(qemu::arguments(
-            &format!("/proc/self/fd/{}", region.as_raw_fd()),
+            &path(&region),
             relay.size(),
+            clock.as_ref().map(path).as_deref(),
             &format!("socket,fd={}", port.as_raw_fd()),
             &format!("socket,fd={}", told.as_raw_fd()),
         ));
-        for descriptor in [region, port.into(), told.into()] {
+        let descriptors = [region, port.into(), told.into()];
+        for descriptor in descriptors.into_iter().chain(clock) {
             timeloom_sys::command::inherit(&mut command, descriptor);
         }
         timeloom_sys::command::die_with_parent(&mut command);
@@ -155,7 +182,7 @@ impl Serve {
     fn run(self) -> Result<ExitCode, Failure> {
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
-        let relay = self.given.relay()?;
+        let relay = self.given.relay(Duration::ZERO)?;
         let place = self.sockets;
         let refused = |error| Failure::run(format!("{}: {error}", place.display()));
         std::fs::create_dir_all(&place).map_err(refused)?;
@@ -178,14 +205,14 @@ impl Serve {
             let path = path.display().to_string().replace(',', ",,");
             format!("socket,path={path}")
         };
-        let region = format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            relay.region().as_raw_fd()
-        );
+        let path = |fd: BorrowedFd<'_>| {
+            let process = std::process::id();
+            format!("/proc/{process}/fd/{}", fd.as_raw_fd())
+        };
         let words = qemu::arguments(
-            &region,
+            &path(relay.region()),
             relay.size(),
+            relay.clock().map(path).as_deref(),
             &socket(&port_path),
             &socket(&monitor_path),
         );
@@ -243,7 +270,8 @@ impl Guest {
             Link::Port(devices::port().map_err(missing)?.into())
         };
         let directory = self.place.directory();
-        let agent = Agent::start(link, region.into(), directory.clone())
+        let clock = devices::clock().ok().map(OwnedFd::from);
+        let agent = Agent::start(link, region.into(), clock, directory.clone())
             .map_err(|error| Failure::run(format!("serving the host's timelines: {error}")))?;
         for name in agent.timelines() {
             eprintln!(
@@ -274,3 +302,6 @@ fn watch(stream: UnixStream, relay: &Mutex<Relay>) {
 fn lock(relay: &Mutex<Relay>) -> std::sync::MutexGuard<'_, Relay> {
     relay.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Between two looks for a daemon.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);

@@ -37,7 +37,7 @@ impl<'a> Run<'a> {
         let session = session(plan, options)?;
         let hosts = hosts::add(plan, &session)?;
         let keepers = timelines::prepare(plan, directory, &options.timeloom)?;
-        let machines = machines::programs(plan);
+        let mut machines = machines::programs(plan);
         let mut containers = Containers::read(plan)?;
         manifest.degraded_modes.extend(containers.left_out());
         manifest.degraded_modes.extend(machines::leaks(plan));
@@ -62,6 +62,7 @@ impl<'a> Run<'a> {
                 manifest.add_program(&inputs::without_detours(&file));
             }
         }
+        machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
         if together.is_none() {
             // Else they are kept where they come from.
             inputs::keep(plan, directory, manifest)?;

@@ -45,6 +45,9 @@ pub struct MachineSpec {
     /// TCP ports of the host that lead into it, when it has no `address`.
     #[schemars(default)]
     pub ports: Vec<u16>,
+    /// The timelines of its host that it may read.
+    #[schemars(default)]
+    pub timelines: Vec<String>,
     /// More arguments for QEMU.
     #[schemars(default)]
     pub arguments: Vec<String>,
@@ -169,6 +172,7 @@ impl Default for MachineSpec {
             profile: MachineProfile::default(),
             address: None,
             ports: Vec::new(),
+            timelines: Vec::new(),
             arguments: Vec::new(),
             directory: PathBuf::new(),
             ready: None,
@@ -192,6 +196,7 @@ impl Read for MachineSpec {
             profile: fields.or_default("profile"),
             address: fields.optional("address"),
             ports: fields.or_default("ports"),
+            timelines: fields.or_default("timelines"),
             arguments: fields.or_default("arguments"),
             directory: fields.directory("directory"),
             ready: fields.optional("ready"),

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use timeloom_publish::MOST_TIMELINES;
+
 use super::{Rules, at};
 use crate::plan::{MachineProfile, MachineSpec, Mode, Tsc};
 
@@ -12,6 +14,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
             starts(rules, machine, &path);
             addressed(rules, host, machine, &path);
             counts(rules, machine, &path);
+            timelines(rules, host, machine, &path);
         }
     }
 }
@@ -94,6 +97,44 @@ fn counts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
         };
         let path = at(path, ["arguments", &index.to_string()]);
         rules.broken(&path, message, help);
+    }
+}
+
+/// What it reads of its host is by a counter that it shares with it.
+fn timelines(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
+    if machine.timelines.is_empty() || !rules.part_was_read(path, "timelines") {
+        return;
+    }
+    let described = &rules.plan.system.hosts[host];
+    let place = at(path, ["timelines"]);
+    if machine.timelines.len() > MOST_TIMELINES {
+        let message = format!("a machine's memory has room for {MOST_TIMELINES} timelines");
+        rules.broken(&place, message, "name those that it reads");
+    }
+    let kept = ["system", "hosts", host, "timelines"];
+    for (index, name) in machine.timelines.iter().enumerate() {
+        let path = at(&place, [&index.to_string()]);
+        if machine.timelines[..index].contains(name) {
+            rules.broken(&path, format!("`{name}` is named twice"), "name it once");
+        } else if !described.timelines.contains_key(name) && rules.was_read(&kept) {
+            let message = format!("the host `{host}` keeps no timeline `{name}`");
+            let kept: Vec<_> = described.timelines.keys().map(String::as_str).collect();
+            let help = match &kept[..] {
+                [] => format!("describe it at [system.hosts.{host}.timelines.{name}]"),
+                kept => format!("name one that it keeps: {}", kept.join(", ")),
+            };
+            rules.broken(&path, message, help);
+        }
+    }
+    let fast = machine.profile == MachineProfile::Fast && rules.part_was_read(path, "profile");
+    if fast {
+        let message = "with `profile = \"fast\"` the machine's counter is not the session's, by which its host's timelines are";
+        let help = "write `profile = \"exact\"`, and `tsc = \"emulate\"` under `[time]`";
+        rules.broken(&place, message, help);
+    } else if rules.plan.time.mode == Mode::Real && rules.was_read(&["time", "mode"]) {
+        let message = "in real time the machine's counter is not emulated, by which it would read its host's timelines";
+        let help = "leave `mode = \"real\"` out and write `tsc = \"emulate\"`, or leave this out";
+        rules.broken(&place, message, help);
     }
 }
 

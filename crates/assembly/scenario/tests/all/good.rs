@@ -198,6 +198,33 @@ fn recording_follows_the_step_unless_told() {
 }
 
 #[test]
+fn a_virtual_machine_may_read_timelines_of_its_host() {
+    let text = r#"
+        schema = "timeloom/1"
+        name = "reading"
+        time = { duration = "1 s", tsc = "emulate" }
+        [system.hosts.plc]
+        address = "10.0.0.1/24"
+        [system.hosts.plc.timelines.cell]
+        sources = [{ type = "system-clock" }]
+        [system.hosts.plc.machine]
+        kernel = "vmlinuz"
+        timelines = ["cell"]
+        "#;
+    let plan = read(text);
+    let machine = plan.system.hosts["plc"].machine.as_ref().unwrap();
+    assert_eq!(machine.timelines, ["cell"]);
+    assert_eq!(read(&plan.to_toml()), plan);
+    // In real time nothing relates its counter to its host's timelines.
+    let real = text.replace("tsc = \"emulate\"", "mode = \"real\"");
+    let errors = parse(&real, "lab/real.toml", &[]).unwrap_err().to_string();
+    assert!(
+        errors.contains("in real time the machine's counter is not emulated"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn loading_looks_at_this_machine() {
     let directory = std::env::temp_dir().join(format!("timeloom-scenario-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

@@ -139,7 +139,7 @@ pub(super) fn look(directory: &Directory) -> Option<Timeline> {
 fn agent(directory: &Directory) -> io::Result<Agent> {
     let region = devices::region()?;
     let link = Link::Port(devices::port()?.into());
-    Agent::start(link, region.into(), directory.clone())
+    Agent::start(link, region.into(), None, directory.clone())
 }
 
 /// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of

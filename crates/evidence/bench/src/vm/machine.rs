@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use timeloom_publish::CoreScale;
+use timeloom_publish::SharedCounter;
 use timeloom_timeline_client::{Directory, TimelineName};
 use timeloom_vm::{Relay, qemu};
 
@@ -27,7 +27,7 @@ pub(super) const PORT: &str = "org.timeloom.bench";
 /// Where a guest's time comes from.
 pub(super) enum Time<'a> {
     /// The host's daemon, through memory.
-    FromHost(&'a Directory, &'a CoreScale),
+    FromHost(&'a Directory, SharedCounter),
     /// A chronyd of its own, which asks this port of the host over the emulated card.
     Own(u16),
 }
@@ -100,9 +100,9 @@ impl Machine {
         command.stdout(console).stderr(errors);
         let mut descriptors: Vec<OwnedFd> = vec![theirs.into()];
         let mut relay = None;
-        if let Time::FromHost(directory, scale) = time {
+        if let Time::FromHost(directory, counter) = time {
             let name: TimelineName = NAME.parse().expect("a good name");
-            let mut started = Relay::start((*directory).clone(), vec![name], scale)
+            let mut started = Relay::start((*directory).clone(), vec![name], *counter)
                 .map_err(|error| BenchError::Worker(error.to_string()))?;
             let (channel, port) = pair()?;
             let region = started.region().try_clone_to_owned();
@@ -110,6 +110,7 @@ impl Machine {
             command.args(qemu::arguments(
                 &format!("/proc/self/fd/{}", region.as_raw_fd()),
                 started.size(),
+                None,
                 &format!("socket,fd={}", port.as_raw_fd()),
                 &format!("socket,fd={}", told.as_raw_fd()),
             ));

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use timeloom_publish::CoreScale;
+use timeloom_publish::SharedCounter;
 use timeloom_timeline_client::Timeline;
 
 use crate::error::BenchError;
@@ -74,8 +74,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             return bench.verdict();
         }
     };
-    let scale = match scale() {
-        Ok(scale) => scale,
+    let counter = match SharedCounter::here() {
+        Ok(counter) => counter,
         Err(why) => {
             (options.remark)(&format!("{why}; virtual machines are left out"));
             return bench.verdict();
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         scratch: scratch.path(),
     };
     let feeder = Feeder::start()?;
-    let mut machines = bench.para_virtual(&guests, &scale)?;
+    let mut machines = bench.para_virtual(&guests, counter)?;
     if let Some((reader, neighbours)) = machines.split_first_mut() {
         bench.beside_hungry("paravirtual", reader, neighbours, &feeder, &PARA_VIRTUAL)?;
     }
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
     fn para_virtual(
         &mut self,
         guests: &Guests<'_>,
-        scale: &CoreScale,
+        counter: SharedCounter,
     ) -> Result<Vec<Machine>, BenchError> {
         let directory = self.source.daemon.directory().clone();
         let mut machines = Vec::new();
@@ -235,7 +235,7 @@ impl<'a> Bench<'a> {
             }
             while machines.len() < count {
                 let name = format!("guest-{}", machines.len());
-                machines.push(guests.start(&name, &Time::FromHost(&directory, scale))?);
+                machines.push(guests.start(&name, &Time::FromHost(&directory, counter))?);
             }
             let name = match count {
                 1 => "paravirtual".to_owned(),
@@ -402,18 +402,6 @@ fn fits(more: usize) -> bool {
         .find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
     kib.is_none_or(|kib| kib / 1024 > (more + 1) * GUEST_MIB)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn scale() -> Result<CoreScale, String> {
-    timeloom_publish::Tsc::trusted()
-        .and_then(|tsc| tsc.calibrate())
-        .map_err(|error| error.to_string())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn scale() -> Result<CoreScale, String> {
-    Err("guests share a counter with their host only on x86-64 so far".to_owned())
 }
 
 /// The error with its sign, at each twentieth of the readings where truth is known.

@@ -62,7 +62,7 @@ impl Line {
         Self::from(|index| words[index].load(Relaxed))
     }
 
-    pub(super) fn of(words: &[u64; WORDS]) -> Self {
+    pub(crate) fn of(words: &[u64; WORDS]) -> Self {
         Self::from(|index| words[index])
     }
 

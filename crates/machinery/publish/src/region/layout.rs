@@ -12,7 +12,7 @@ use crate::layout::sum;
 pub const REGION_MAGIC: u32 = u32::from_le_bytes(*b"TLRG");
 
 /// Raised whenever the layout changes.
-pub const REGION_VERSION: u32 = 1;
+pub const REGION_VERSION: u32 = 2;
 
 /// Timelines that a region may have.
 pub const MOST_TIMELINES: usize = 15;
@@ -51,7 +51,10 @@ pub struct RegionDirectory {
     pub generation: AtomicU64,
     /// The host's counter when this was last stored.
     pub stamp: AtomicU64,
-    pub(crate) reserved: [AtomicU64; 6],
+    /// 1 when the host's clock page is given beside the region
+    /// ([`crate::GivenClock`]): its disruptions are the pages' markers. It is summed, too.
+    pub has_clock: AtomicU64,
+    pub(crate) reserved: [AtomicU64; 5],
     /// The timelines: slot n is page n + 1.
     pub slots: [Slot; MOST_TIMELINES],
     pub(crate) rest: [AtomicU64; REST],
@@ -83,6 +86,7 @@ impl RegionDirectory {
             self.incarnation.load(Relaxed),
             self.slack.load(Relaxed),
             self.tick_8_56.load(Relaxed),
+            self.has_clock.load(Relaxed),
         ];
         for slot in &self.slots {
             let fields = slot.timeline.iter().chain(&slot.name);

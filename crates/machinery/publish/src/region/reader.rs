@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU64, fence};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use timeloom_clock::quality::{Stamp, Status, TimelineId};
 
@@ -13,7 +13,7 @@ use super::relation_page::RelationReader;
 use crate::counter::{PageCounter, now_ticks};
 use crate::domain::Domain;
 use crate::memory::{Mapping, length_of};
-use crate::{PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
+use crate::{GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
 
 /// A region whose directory was found good.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct Region {
     tick_8_56: u64,
     slack: u64,
     drift_ppb: u32,
+    has_clock: bool,
 }
 
 impl Region {
@@ -85,6 +86,7 @@ impl Region {
             tick_8_56,
             slack,
             drift_ppb,
+            has_clock: page.has_clock.load(Relaxed) != 0,
             directory,
         })
     }
@@ -92,6 +94,11 @@ impl Region {
     /// The timelines in it; the first is at index 0.
     pub fn timelines(&self) -> &[RegionEntry] {
         &self.entries
+    }
+
+    /// Whether the host's clock page is given beside it, without which it is not read.
+    pub fn has_clock(&self) -> bool {
+        self.has_clock
     }
 
     /// Differs with every relay.
@@ -123,19 +130,32 @@ pub struct RegionReader {
     page: PageReader,
     region: Region,
     relation: RelationReader,
-    /// Both as one line, while neither changes.
+    /// Of the host, when that is one of a session.
+    clock: Option<GivenClock>,
+    /// Page and relation as one line, while neither changes.
     composed: Composed,
 }
 
 impl RegionReader {
     /// Opens the timeline at `index` of the region behind `region`. `relation` is the
-    /// page of whoever measures in this guest.
+    /// page of whoever measures in this guest, `clock` the host's clock page where the
+    /// region [has one beside it](Region::has_clock).
     ///
     /// # Errors
-    /// As [`Region::open`], and when there is no such timeline, or the page at its place
-    /// is another's.
-    pub fn open(region: impl AsFd, index: usize, relation: impl AsFd) -> Result<Self, Refusal> {
+    /// As [`Region::open`], and when there is no such timeline, the page at its place
+    /// is another's, or the clock page is missing or none.
+    pub fn open(
+        region: impl AsFd,
+        index: usize,
+        relation: impl AsFd,
+        clock: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, Refusal> {
         let opened = Region::open(&region)?;
+        let clock = clock.filter(|_| opened.has_clock).map(GivenClock::open);
+        let clock = clock.transpose()?;
+        if opened.has_clock && clock.is_none() {
+            return Err(Refusal::Absurd("clock page"));
+        }
         let entry = opened.entries.get(index).ok_or(Refusal::Absurd("index"))?;
         let owner = Domain::Machine { boot: opened.owner };
         let page = PageReader::in_region(&region, index as u32 + 1, owner)?;
@@ -149,6 +169,7 @@ impl RegionReader {
             page,
             relation: RelationReader::open(relation, opened.incarnation)?,
             region: opened,
+            clock,
             composed: Composed::new(),
         };
         reader.read_ns()?;
@@ -214,7 +235,7 @@ impl RegionReader {
             page: self.page.sequence(),
             relation: self.relation.sequence(),
         };
-        let generation = || self.generation();
+        let generation = || self.generation_undisturbed();
         match self.composed.read(&self.page, now, &own, generation) {
             Some(reading) => Ok(reading),
             None => self.read_translated(own),
@@ -238,7 +259,7 @@ impl RegionReader {
         })?;
         // After the counter: what moved that has changed this before.
         fence(Acquire);
-        if self.generation() != relation.generation {
+        if self.generation_undisturbed() != relation.generation {
             return self.unmeasured();
         }
         if reading.status == Status::Ok
@@ -273,6 +294,23 @@ impl RegionReader {
     #[inline(always)]
     fn generation(&self) -> u64 {
         self.region.directory.get().generation.load(Relaxed)
+    }
+
+    /// The generation, or none that was ever measured while the host's crystal is not what
+    /// it was for the daemon.
+    #[inline(always)]
+    fn generation_undisturbed(&self) -> u64 {
+        let generation = self.generation();
+        let Some(clock) = &self.clock else {
+            return generation;
+        };
+        let disruptions = clock.disruptions();
+        let marker = self.page.page().disruption_marker().load(Relaxed);
+        if disruptions == marker && disruptions & 1 == 0 {
+            generation
+        } else {
+            !generation
+        }
     }
 
     /// What had no interval by itself says why as before.

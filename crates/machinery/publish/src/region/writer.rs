@@ -11,7 +11,7 @@ use super::layout::{MOST_TIMELINES, NAME_WORDS, REGION_MAGIC, REGION_VERSION, Re
 use crate::counter::{PageCounter, now_ticks};
 use crate::layout::{MAGIC, TimelinePage, VERSION};
 use crate::memory::{Mapping, machine};
-use crate::{CoreScale, PAGE_SIZE, PageReader, Refusal};
+use crate::{CoreScale, PAGE_SIZE, PageReader, Refusal, SharedCounter};
 
 /// A timeline to be put into a region.
 #[derive(Clone, Debug)]
@@ -37,15 +37,21 @@ pub struct SlotWriter {
     memory: Mapping<TimelinePage>,
     /// Of the page that was copied last.
     sequence: Option<u32>,
+    counter: SharedCounter,
 }
 
 impl RegionWriter {
-    /// A region with these timelines, of which nothing is known yet. `scale` is the rate
-    /// of the time-stamp counter, by which all their pages are.
+    /// A region with these timelines, of which nothing is known yet. `counter` is what the
+    /// guest shares with this program, by which it is told all of them. `has_clock` says that
+    /// the guest is given the clock page of its host as well.
     ///
     /// # Errors
     /// When the system refuses, or there are too many timelines or too long a name.
-    pub fn new(entries: &[RegionEntry], scale: &CoreScale) -> std::io::Result<Self> {
+    pub fn new(
+        entries: &[RegionEntry],
+        counter: &SharedCounter,
+        has_clock: bool,
+    ) -> std::io::Result<Self> {
         let fits = entries
             .iter()
             .all(|entry| entry.name.len() <= NAME_WORDS * 8);
@@ -72,8 +78,11 @@ impl RegionWriter {
             page.incarnation.store(incarnation, Relaxed);
             page.magic.store(MAGIC, Relaxed);
             page.header_sum.store(page.sum_of_header(), Release);
-            let sequence = None;
-            Ok(SlotWriter { memory, sequence })
+            Ok(SlotWriter {
+                memory,
+                sequence: None,
+                counter: *counter,
+            })
         };
         let slots: rustix::io::Result<Vec<_>> = (0..entries.len()).map(slot).collect();
         // After our own mappings: the seal forbids every later one.
@@ -85,7 +94,9 @@ impl RegionWriter {
             slots: slots?,
             fd,
         };
-        writer.describe(entries, scale, incarnation);
+        let directory = writer.directory.get();
+        directory.has_clock.store(has_clock.into(), Relaxed);
+        writer.describe(entries, counter.scale(), incarnation);
         Ok(writer)
     }
 
@@ -153,7 +164,8 @@ impl RegionWriter {
 }
 
 impl SlotWriter {
-    /// Gives the guest what the page says now. It lives no longer than until `alive_most`.
+    /// Gives the guest what the page says now, by the counter that it shares. It lives no
+    /// longer than until `alive_most` of that.
     ///
     /// # Errors
     /// When the page is damaged or has been taken over for something else; the guest then
@@ -161,12 +173,13 @@ impl SlotWriter {
     pub fn copy(&mut self, from: &PageReader, alive_most: u64) -> Result<(), Refusal> {
         let page = self.memory.get();
         let (marker, alive_until) = from.beside();
+        let alive_until = self.counter.ticks_at(alive_until);
         page.alive_until()
             .store(alive_until.min(alive_most), Relaxed);
         // Before the words that carry it: until then readers see a disruption.
         page.disruption_marker().store(marker, Relaxed);
-        if let Some((sequence, words)) = from.words_after(self.sequence)? {
-            page.latch.publish(words);
+        if let Some((sequence, segment)) = from.segment_after(self.sequence)? {
+            page.latch.publish(self.counter.say(segment).to_words());
             self.sequence = Some(sequence);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Regions: what the guest of a virtual machine reads of its host's timelines.
 
 use std::io::{Seek, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use proptest::prelude::*;
 use timeloom_clock::quality::Status;
@@ -24,6 +24,10 @@ struct Machine {
 
 /// A host with one timeline, good from now on, of which one tick is one nanosecond.
 fn machine() -> Machine {
+    machine_with(false)
+}
+
+fn machine_with(has_clock: bool) -> Machine {
     let scale = CoreScale::new(Instant::ZERO, Instant::ZERO, Rate::ONE);
     let page = PageWriter::in_memory(ID, PageCounter::Tsc, Some(scale)).unwrap();
     page.publish(&segment(page.ticks() as i64, 1_000_000));
@@ -32,7 +36,7 @@ fn machine() -> Machine {
         timeline: ID,
         name: "plant".to_owned(),
     };
-    let mut region = RegionWriter::new(&[entry], &scale).unwrap();
+    let mut region = RegionWriter::new(&[entry], &scale.into(), has_clock).unwrap();
     region.slots()[0].copy(&source, u64::MAX >> 1).unwrap();
     Machine {
         page,
@@ -51,13 +55,76 @@ fn relation(region: &Region, width: i64) -> Relation {
     }
 }
 
+/// The clock page of a host of a session, as far as a guest looks at it.
+struct Clock(std::fs::File);
+
+impl Clock {
+    fn new() -> Self {
+        use std::mem::offset_of;
+        use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, Shown};
+        let file = tempfile();
+        file.set_len(PAGE_SIZE as u64).unwrap();
+        let clock = Self(file);
+        clock.write(offset_of!(ClockPage<Shown>, magic), &MAGIC.to_ne_bytes());
+        clock.write(
+            offset_of!(ClockPage<Shown>, version),
+            &ABI_VERSION.to_ne_bytes(),
+        );
+        clock
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        use std::os::unix::fs::FileExt;
+        self.0.write_all_at(bytes, at as u64).unwrap();
+    }
+
+    /// How often the host was held or slowed by itself: where `vmclock_abi` has the same.
+    fn disrupt(&self, disruptions: u64) {
+        self.write(16, &disruptions.to_ne_bytes());
+    }
+}
+
+#[test]
+fn a_guest_sees_at_once_that_its_host_alone_is_held_and_until_its_daemon_has_heard() {
+    let mut host = machine_with(true);
+    let (region, clock) = (Region::open(host.region.fd()).unwrap(), Clock::new());
+    let measured = RelationWriter::new(region.incarnation()).unwrap();
+    let without = RegionReader::open(host.region.fd(), 0, measured.fd(), None).err();
+    assert_eq!(without, Some(Refusal::Absurd("clock page")));
+    let none = Some(host.region.fd());
+    assert!(RegionReader::open(host.region.fd(), 0, measured.fd(), none).is_err());
+    measured.publish(Some(&relation(&region, 10)));
+    let given = Some(clock.0.as_fd());
+    let guest = RegionReader::open(host.region.fd(), 0, measured.fd(), given).unwrap();
+    let own = || now_ticks(PageCounter::Tsc) - BEHIND;
+    let status = || guest.read_with(own).unwrap().status;
+    // Twice, by the page and by what the reader has made of it.
+    assert_eq!([status(), status()], [Status::Ok; 2]);
+    // Held, and let go: nothing else has changed for the guest.
+    for disruptions in [1, 2] {
+        clock.disrupt(disruptions);
+        assert_eq!(status(), Status::Disrupted, "{disruptions}");
+    }
+    // What its daemon publishes once it has heard of true time counts again.
+    let mut heard = segment(host.page.ticks() as i64, 1_000_000);
+    heard.origin.marker = 2;
+    host.page.publish(&heard);
+    assert_eq!(status(), Status::Disrupted, "it was not told yet");
+    host.region.slots()[0]
+        .copy(&host.source, u64::MAX >> 1)
+        .unwrap();
+    assert_eq!([status(), status()], [Status::Ok; 2]);
+    clock.disrupt(3);
+    assert_eq!(status(), Status::Disrupted);
+}
+
 #[test]
 fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
     let host = machine();
     let region = Region::open(host.region.fd()).unwrap();
     assert_eq!(region.timelines()[0].name, "plant");
     let measured = RelationWriter::new(region.incarnation()).unwrap();
-    let guest = RegionReader::open(host.region.fd(), 0, measured.fd()).unwrap();
+    let guest = RegionReader::open(host.region.fd(), 0, measured.fd(), None).unwrap();
     let own = now_ticks(PageCounter::Tsc) - BEHIND;
     let read = || guest.read_with(|| own).unwrap();
     assert_eq!(
@@ -152,14 +219,14 @@ fn a_region_is_sealed_and_as_long_as_a_power_of_two() {
     };
     for (timelines, pages) in [(1, 2), (2, 4), (3, 4), (4, 8), (15, 16)] {
         let entries: Vec<_> = (0..timelines).map(entry).collect();
-        let region = RegionWriter::new(&entries, &scale).unwrap();
+        let region = RegionWriter::new(&entries, &scale.into(), false).unwrap();
         assert_eq!(region.size(), pages * PAGE_SIZE);
         let opened = Region::open(region.fd()).unwrap();
         assert_eq!(opened.timelines().len(), timelines as usize);
     }
     let entries: Vec<_> = (0..16).map(entry).collect();
-    assert!(RegionWriter::new(&entries, &scale).is_err());
-    let region = RegionWriter::new(&entries[..1], &scale).unwrap();
+    assert!(RegionWriter::new(&entries, &scale.into(), false).is_err());
+    let region = RegionWriter::new(&entries[..1], &scale.into(), false).unwrap();
     let again = format!("/proc/self/fd/{}", region.fd().as_raw_fd());
     if let Ok(file) = std::fs::File::options().read(true).write(true).open(again) {
         use std::os::unix::fs::FileExt;
@@ -184,7 +251,7 @@ fn opened(bytes: &[u8]) -> Result<RegionReader, Refusal> {
     let region = Region::open(&file)?;
     let measured = RelationWriter::new(region.incarnation()).unwrap();
     measured.publish(Some(&relation(&region, 10)));
-    let reader = RegionReader::open(&file, 0, measured.fd())?;
+    let reader = RegionReader::open(&file, 0, measured.fd(), None)?;
     let _ = reader.read()?;
     Ok(reader)
 }
@@ -220,10 +287,10 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
     // A page with a sound sum that is another timeline's, and a relation of another region.
     let other = RelationWriter::new(77).unwrap();
     let host = machine();
-    let refused = RegionReader::open(host.region.fd(), 0, other.fd()).err();
+    let refused = RegionReader::open(host.region.fd(), 0, other.fd(), None).err();
     assert_eq!(refused, Some(Refusal::Successor));
     let measured = RelationWriter::new(Region::open(host.region.fd()).unwrap().incarnation());
-    let refused = RegionReader::open(host.region.fd(), 1, measured.unwrap().fd()).err();
+    let refused = RegionReader::open(host.region.fd(), 1, measured.unwrap().fd(), None).err();
     assert_eq!(refused, Some(Refusal::Absurd("index")));
 }
 

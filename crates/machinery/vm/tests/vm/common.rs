@@ -52,7 +52,7 @@ impl Host {
         // Slower than any processor: what is not known is the more.
         let scale = CoreScale::new(At::ZERO, At::ZERO, Rate::from_ratio(2, 1).unwrap());
         let directory = self.daemon.directory().clone();
-        let mut relay = Relay::start(directory, names, &scale).unwrap();
+        let mut relay = Relay::start(directory, names, scale.into()).unwrap();
         relay.connect(ours.into()).unwrap();
         (relay, theirs.into())
     }

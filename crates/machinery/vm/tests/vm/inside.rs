@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -26,16 +27,55 @@ fn a_guest_by_vsock() {
     serve(|| Link::Vsock);
 }
 
-/// Reads the host's timeline for whoever asks at the port `test`.
-fn serve(link: impl Fn() -> Link) {
+/// In a machine that is a host of a session: `scripts/vm/ask_time` asks it for its host's
+/// timeline, a line at a time.
+#[test]
+#[ignore = "runs in a virtual machine that `make test-vm` starts"]
+fn a_reader() {
+    let (_agent, timeline) = opened(|| Link::Port(devices::port().unwrap().into()), "plant");
+    let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
+    println!("the guest answers");
+    for stream in listener.incoming().flatten() {
+        let mut answers = stream.try_clone().unwrap();
+        for _line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if answers.write_all(reading(&timeline).as_bytes()).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// The agent, and the host's timeline of that name once it has an interval.
+fn opened(link: impl Fn() -> Link, name: &str) -> (Agent, Timeline) {
     let directory = Directory::new("/run/timelines");
     let region = wait_for("the region", || devices::region().ok());
     let agent = wait_for("the way to the host", || {
         let region = region.try_clone().unwrap();
-        Agent::start(link(), region.into(), directory.clone()).ok()
+        let clock = devices::clock().ok().map(OwnedFd::from);
+        Agent::start(link(), region.into(), clock, directory.clone()).ok()
     });
-    let timeline = wait_for("the host", || Timeline::open_in(&directory, "own").ok());
+    let timeline = wait_for("the host", || Timeline::open_in(&directory, name).ok());
     wait_for("a good reading", || timeline.read().unwrap().interval());
+    (agent, timeline)
+}
+
+/// A reading as a line: where its interval begins and ends, or not, and its status.
+fn reading(timeline: &Timeline) -> String {
+    let stamp = timeline.read().unwrap();
+    match stamp.interval() {
+        None => format!("- - {}\n", stamp.status()),
+        Some(interval) => format!(
+            "{} {} {}\n",
+            interval.earliest().as_ns(),
+            interval.latest().as_ns(),
+            stamp.status(),
+        ),
+    }
+}
+
+/// Reads the host's timeline for whoever asks at the port `test`.
+fn serve(link: impl Fn() -> Link) {
+    let (agent, timeline) = opened(link, "own");
     let need = Requirement::within(Duration::from_ms(900));
     let binding = timeline.bind(need).unwrap();
     let mut asked = devices::port_named("test").unwrap();
@@ -47,17 +87,7 @@ fn serve(link: impl Fn() -> Link) {
             std::thread::sleep(std::time::Duration::from_millis(5));
             continue;
         }
-        let stamp = timeline.read().unwrap();
-        let said = match stamp.interval() {
-            None => format!("- - {}\n", stamp.status()),
-            Some(interval) => format!(
-                "{} {} {}\n",
-                interval.earliest().as_ns(),
-                interval.latest().as_ns(),
-                stamp.status(),
-            ),
-        };
-        asked.write_all(said.as_bytes()).unwrap();
+        asked.write_all(reading(&timeline).as_bytes()).unwrap();
         let _ = (&agent, &binding);
     }
 }

@@ -108,6 +108,7 @@ impl Machine {
             .args(qemu::arguments(
                 &format!("/proc/self/fd/{}", region.as_raw_fd()),
                 relay.size(),
+                None,
                 &format!("socket,fd={}", port.as_raw_fd()),
                 &format!("socket,fd={}", told.as_raw_fd()),
             ))

@@ -27,7 +27,7 @@ impl Guest {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::new(place.path());
         let region = relay.region().try_clone_to_owned().unwrap();
-        let agent = Agent::start(Link::Port(port), region, directory.clone()).unwrap();
+        let agent = Agent::start(Link::Port(port), region, None, directory.clone()).unwrap();
         Self {
             relay,
             agent,
@@ -87,7 +87,7 @@ fn a_guest_whose_way_to_the_host_breaks_takes_it_anew() {
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let region = relay.region().try_clone_to_owned().unwrap();
     let directory = Directory::new(place.path());
-    let agent = Agent::start(Link::Local(path), region, directory.clone()).unwrap();
+    let agent = Agent::start(Link::Local(path), region, None, directory.clone()).unwrap();
     let mut way = listener.accept().unwrap().0;
     for _ in 0..3 {
         relay.connect(way.try_clone().unwrap().into()).unwrap();

@@ -67,4 +67,39 @@ pub(super) const CASES: &[Case] = &[
         "name = \"machine-attacker\"\n",
         "a second program is called `machine-attacker`",
     ),
+    here(
+        "ports = [8080]",
+        "timelines = [\"plant\"]",
+        "the host `attacker` keeps no timeline `plant`; describe it at [system.hosts.attacker.timelines.plant]",
+    ),
+    case(
+        "[system.hosts.attacker.machine]",
+        READING,
+        "timelines = [\"own\"]",
+        "with `profile = \"fast\"` the machine's counter is not the session's",
+    ),
+    case(
+        "[system.hosts.attacker.machine]",
+        READING_MORE,
+        "timelines = [\"own\", \"own\", \"plant\"]",
+        "name one that it keeps: own",
+    )
+    .counting(2),
+    case(
+        "[system.hosts.attacker.machine]",
+        READING_MORE,
+        "timelines = [\"own\", \"own\", \"plant\"]",
+        "`own` is named twice",
+    )
+    .counting(2),
 ];
+
+const READING: &str = r#"[system.hosts.attacker.timelines.own]
+sources = [{ type = "chrony" }]
+[system.hosts.attacker.machine]
+timelines = ["own"]"#;
+
+const READING_MORE: &str = r#"[system.hosts.attacker.timelines.own]
+sources = [{ type = "chrony" }]
+[system.hosts.attacker.machine]
+timelines = ["own", "own", "plant"]"#;
