@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use timeloom_messages::{Channel, ChannelError, Envelope, Message, Place, Seal};
+use timeloom_messages::{Channel, ChannelError, Endpoints, Envelope, Message, Seal};
 use timeloom_time::Instant;
 
 use crate::errors::{Code, bad_argument, fail};
@@ -28,7 +28,7 @@ fn fail_channel(error: &ChannelError) -> c_int {
 
 /// # Safety
 /// Its pointers are NULL or what the header says.
-unsafe fn place_of(given: &CPlace) -> Option<Place> {
+unsafe fn endpoints_of(given: &CPlace) -> Option<Endpoints> {
     // SAFETY: by contract.
     let address = |place| unsafe { text(place) }?.parse::<SocketAddr>().ok();
     if given.peers.is_null() && given.peer_count > 0 {
@@ -36,7 +36,7 @@ unsafe fn place_of(given: &CPlace) -> Option<Place> {
     }
     // SAFETY: by contract.
     let each = (0..given.peer_count).map(|index| address(unsafe { *given.peers.add(index) }));
-    Some(Place {
+    Some(Endpoints {
         listen: address(given.listen)?,
         peers: each.collect::<Option<Vec<_>>>()?,
     })
@@ -59,8 +59,8 @@ pub(crate) unsafe extern "C" fn timeloom_channel_open(
         return bad_argument("timeline, prefix or place");
     };
     // SAFETY: by contract.
-    let (place, key) = unsafe { (place_of(given), bytes_of(given.key, given.key_bytes)) };
-    let (Some(place), false) = (place, channel.is_null()) else {
+    let (endpoints, key) = unsafe { (endpoints_of(given), bytes_of(given.key, given.key_bytes)) };
+    let (Some(endpoints), false) = (endpoints, channel.is_null()) else {
         return bad_argument("listen or peers, as in 127.0.0.1:7447; or channel");
     };
     let seal = match key {
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_open(
             Err(error) => return fail(Code::BadArgument, error),
         },
     };
-    match Channel::open(Arc::clone(&timeline.0), prefix, &place, seal) {
+    match Channel::open(Arc::clone(&timeline.0), prefix, &endpoints, seal) {
         Ok(opened) => {
             let boxed = Box::into_raw(Box::new(CChannel(opened)));
             // SAFETY: not NULL, and by contract a place for a pointer.

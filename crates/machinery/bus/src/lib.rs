@@ -42,6 +42,6 @@ pub use testbed::{FreeRunning, Testbed, TestbedError};
 pub use watchdog::{Holder, LongStand};
 pub use wire::{Cause, Local, MachineWire, Wire};
 pub use wired::{
-    Alone, Edge, Fault, GpioPins, Heard, Levels, Line, LineSettings, PinNames, Pins, Warn, Wired,
-    prove,
+    Alone, Edge, Fault, GpioPins, Levels, Line, LineEvent, LineSettings, PinNames, Pins, Warn,
+    Wired, prove,
 };

@@ -8,7 +8,7 @@ use timeloom_clock::Timeline as Scale;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_client::{Stamp, Timeline};
 
-use crate::channel::{Message, Told};
+use crate::channel::{Callback, Message};
 
 /// The longest wait without a look at the timeline: it may be lost, or step.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
@@ -40,7 +40,7 @@ struct Due {
 }
 
 impl Agenda {
-    pub(crate) fn start(timeline: Arc<Timeline>, told: Told) -> std::io::Result<Self> {
+    pub(crate) fn start(timeline: Arc<Timeline>, told: Callback) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         let run = move || {

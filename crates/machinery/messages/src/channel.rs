@@ -19,7 +19,7 @@ use crate::{Refused, datagram, key};
 
 /// Where a channel is, and to whom it speaks. Nobody is looked for.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Endpoints {
     /// Where messages come; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Who gets what is published.
@@ -91,7 +91,7 @@ impl fmt::Display for ChannelError {
 
 impl std::error::Error for ChannelError {}
 
-pub(crate) type Told = Arc<dyn Fn(&Message) + Send + Sync>;
+pub(crate) type Callback = Arc<dyn Fn(&Message) + Send + Sync>;
 
 /// Publishes to its peers and hears what they publish. Callbacks run in threads of the channel's;
 /// it ends when it is dropped, and waits for a callback under way unless dropped by that.
@@ -117,7 +117,7 @@ struct Shared {
 
 struct Subscriber {
     pattern: String,
-    told: Told,
+    told: Callback,
     /// Of who is told at their time of messages that have one.
     agenda: Option<Agenda>,
 }
@@ -138,14 +138,14 @@ impl Channel {
     pub fn open(
         timeline: Arc<Timeline>,
         prefix: &str,
-        place: &Place,
+        endpoints: &Endpoints,
         seal: Option<Seal>,
     ) -> Result<Self, ChannelError> {
         if !key::is_key(prefix) {
             return Err(ChannelError::Key(prefix.to_owned()));
         }
         let since = timeline.read().map_err(ChannelError::Page)?;
-        let socket = UdpSocket::bind(place.listen).map_err(ChannelError::System)?;
+        let socket = UdpSocket::bind(endpoints.listen).map_err(ChannelError::System)?;
         let local = socket.local_addr().map_err(ChannelError::System)?;
         let system = |error: rustix::io::Errno| ChannelError::System(error.into());
         let over = eventfd(0, EventfdFlags::CLOEXEC).map_err(system)?;
@@ -167,7 +167,7 @@ impl Channel {
             .map_err(ChannelError::System)?;
         Ok(Self {
             shared,
-            peers: place.peers.clone(),
+            peers: endpoints.peers.clone(),
             local,
             over,
             thread: Some(thread),
@@ -225,7 +225,7 @@ impl Channel {
         if !key::is_pattern(pattern) {
             return Err(ChannelError::Key(pattern.to_owned()));
         }
-        let told: Told = Arc::new(told);
+        let told: Callback = Arc::new(told);
         let start = || Agenda::start(Arc::clone(&self.shared.timeline), Arc::clone(&told));
         let agenda = at_time.then(start).transpose();
         let subscriber = Subscriber {

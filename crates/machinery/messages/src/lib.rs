@@ -3,15 +3,16 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use timeloom_messages::{Channel, Place, Seal};
+//! use timeloom_messages::{Channel, Endpoints, Seal};
 //! use timeloom_time::Duration;
 //! use timeloom_timeline_client::Timeline;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let timeline = Arc::new(Timeline::open("cell")?);
-//! let place = Place { listen: "0.0.0.0:7447".parse()?, peers: vec!["10.0.0.2:7447".parse()?] };
+//! let peers = vec!["10.0.0.2:7447".parse()?];
+//! let endpoints = Endpoints { listen: "0.0.0.0:7447".parse()?, peers };
 //! let seal = Seal::new(b"a key of sixteen bytes or more")?;
-//! let channel = Channel::open(Arc::clone(&timeline), "run-7", &place, Some(seal))?;
+//! let channel = Channel::open(Arc::clone(&timeline), "run-7", &endpoints, Some(seal))?;
 //! channel.subscribe("valve", true, |message| println!("{:?}", message.payload))?;
 //! let now = timeline.read()?.interval().ok_or("no time")?;
 //! channel.publish("valve", b"open", Some(now.latest() + Duration::from_ms(50)))?;
@@ -36,7 +37,7 @@ pub mod fuzzing;
 mod key;
 mod seal;
 
-pub use channel::{Channel, ChannelError, Counts, Message, Place};
+pub use channel::{Channel, ChannelError, Counts, Endpoints, Message};
 pub use envelope::{Envelope, HEADER_BYTES, Malformed};
 pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
 

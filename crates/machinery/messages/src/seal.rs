@@ -31,12 +31,12 @@ pub struct Seal {
     keyed: Hmac<Sha256>,
     sender: [u8; SENDER_BYTES],
     count: AtomicU64,
-    heard: Mutex<Heard>,
+    last_counts: Mutex<LastCounts>,
 }
 
-/// What was said to us.
+/// How far each sender has counted, so that nothing is taken twice.
 #[derive(Default)]
-struct Heard {
+struct LastCounts {
     /// The last count of each sender under each name. Only who has the key makes it grow.
     last: HashMap<([u8; SENDER_BYTES], String), u64>,
     bytes: usize,
@@ -116,7 +116,7 @@ impl Seal {
             keyed,
             sender: random(),
             count: AtomicU64::new(0),
-            heard: Mutex::default(),
+            last_counts: Mutex::default(),
         })
     }
 
@@ -158,8 +158,8 @@ impl Seal {
         // In a time that tells nothing of where they differ.
         let sealed = self.tag(header, name, body);
         sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = heard.last.get(&(*sender, name.to_owned())).copied();
+        let counts = self.last_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = counts.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
             return Err(Unproved::Again);
         }
@@ -173,8 +173,8 @@ impl Seal {
 
     /// From now on this has been said before. Of two threads with one message, one is late.
     pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.remember(name, proved)
+        let mut counts = self.last_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.remember(name, proved)
     }
 
     fn tag(&self, header: &[u8], name: &str, body: &[u8]) -> Hmac<Sha256> {
@@ -187,7 +187,7 @@ impl Seal {
     }
 }
 
-impl Heard {
+impl LastCounts {
     fn remember(&mut self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
         let who = (proved.sender, name.to_owned());
         if let Some(before) = self.last.get_mut(&who) {

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use timeloom_messages::{Channel, ChannelError, Counts, Envelope, Message, Place, Seal};
+use timeloom_messages::{Channel, ChannelError, Counts, Endpoints, Envelope, Message, Seal};
 use timeloom_testing::{PATIENCE, eventually};
 use timeloom_time::Instant;
 use timeloom_timeline::config::DaemonConfig;
@@ -46,12 +46,13 @@ impl World {
     /// A channel of the run `run` that publishes to `peers`.
     fn channel(&self, peers: &[SocketAddr], key: Option<&[u8]>) -> Channel {
         let seal = key.map(|key| Seal::new(key).expect("a long key"));
-        Channel::open(Arc::clone(&self.timeline), "run", &place(peers), seal).expect("a channel")
+        Channel::open(Arc::clone(&self.timeline), "run", &endpoints(peers), seal)
+            .expect("a channel")
     }
 }
 
-fn place(peers: &[SocketAddr]) -> Place {
-    Place {
+fn endpoints(peers: &[SocketAddr]) -> Endpoints {
+    Endpoints {
         listen: "127.0.0.1:0".parse().expect("an address"),
         peers: peers.to_vec(),
     }
@@ -216,8 +217,8 @@ fn what_is_no_message_of_ours_is_counted_and_dropped() {
         stranger.send_to(bytes, to).unwrap();
         eventually("dropped", || there.counts().dropped == wanted);
     }
-    let place = place(&[to]);
-    let elsewhere = Channel::open(Arc::clone(&world.timeline), "other", &place, None).unwrap();
+    let endpoints = endpoints(&[to]);
+    let elsewhere = Channel::open(Arc::clone(&world.timeline), "other", &endpoints, None).unwrap();
     elsewhere.publish("move", b"another run's", None).unwrap();
     eventually("dropped", || there.counts().dropped == 4);
     let here = world.channel(&[to], None);

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use timeloom_messages::{Channel, Place, Seal};
+use timeloom_messages::{Channel, Endpoints, Seal};
 use timeloom_timeline_client::{Directory, Timeline};
 
 use crate::{compile, library, root, timeline_of};
@@ -78,12 +78,12 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     let timeline = Arc::new(Timeline::open_in(&place, "cell").expect("the timeline"));
     let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
     // Who only listens also hears what the parties say, to say it once more.
-    let place = Place {
+    let endpoints = Endpoints {
         listen: address(&rust),
         peers: vec![address(&c), address(&python)],
     };
     let seal = Seal::new(KEY.as_bytes()).expect("a long key");
-    let channel = Channel::open(Arc::clone(&timeline), "run", &place, Some(seal));
+    let channel = Channel::open(Arc::clone(&timeline), "run", &endpoints, Some(seal));
     let channel = channel.expect("a channel");
     let (sender, heard) = mpsc::channel();
     let told = move |message: &timeloom_messages::Message| {
@@ -143,14 +143,14 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
         address(&rust),
         tap.local_addr().unwrap(),
     ];
-    let place = Place {
+    let endpoints = Endpoints {
         listen: address("127.0.0.1:0"),
         peers: to.clone(),
     };
-    let forging = Channel::open(Arc::clone(&timeline), "run", &place, Some(forger)).unwrap();
+    let forging = Channel::open(Arc::clone(&timeline), "run", &endpoints, Some(forger)).unwrap();
     forging.publish("hello/r", b"r", None).expect("it is sent");
     let seal = Seal::new(KEY.as_bytes()).expect("a long key");
-    let honest = Channel::open(Arc::clone(&timeline), "run", &place, Some(seal)).unwrap();
+    let honest = Channel::open(Arc::clone(&timeline), "run", &endpoints, Some(seal)).unwrap();
     let act_at = timeline.read().unwrap().interval().map(|it| it.latest());
     honest.publish("hello/r", b"r", act_at).expect("it is sent");
     let mut datagram = [0; 2000];

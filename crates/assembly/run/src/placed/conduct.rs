@@ -81,11 +81,11 @@ struct Agent {
     results: PathBuf,
 }
 
-/// What an agent's thread hears.
-pub(super) enum Heard {
-    Said(FromAgent),
+/// What an agent's thread tells the conductor.
+pub(super) enum AgentEvent {
+    Message(FromAgent),
     /// Its results are here.
-    Over(Ended),
+    Ended(Ended),
     Gone(String),
 }
 
@@ -137,25 +137,25 @@ impl<'a> Conductor<'a> {
     /// Lets them begin together, and returns when all have ended.
     fn go(mut self, mut options: Options) -> (Vec<Agent>, End) {
         let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
-        let (heard, inbox) = mpsc::channel();
+        let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
         for (index, agent) in self.agents.iter_mut().enumerate() {
             agent.results = options.directory.join(format!("from-{}", agent.name));
             let members = members.clone();
             if let Err(error) = agent.sender.say(&ToAgent::Begin { members }) {
-                let _ = heard.send((index, Heard::Gone(error.to_string())));
+                let _ = events.send((index, AgentEvent::Gone(error.to_string())));
             }
-            let (receiver, heard) = (agent.receiver.take(), heard.clone());
+            let (receiver, events) = (agent.receiver.take(), events.clone());
             let results = agent.results.clone();
             let most = self.plan.results.journal_limit.as_bytes();
             threads.push(thread::spawn(move || {
                 let Some(mut receiver) = receiver else { return };
-                let tell = |what| heard.send((index, what)).is_ok();
+                let tell = |event| events.send((index, event)).is_ok();
                 // It says how far it is several times a second.
                 let gone = receiver.patience(Some(SILENT_FOR));
                 let gone = gone.and_then(|()| listen(&mut receiver, &results, most, &tell));
                 if let Err(error) = gone {
-                    tell(Heard::Gone(error.to_string()));
+                    tell(AgentEvent::Gone(error.to_string()));
                 }
             }));
         }
@@ -171,14 +171,14 @@ impl<'a> Conductor<'a> {
     }
 
     /// Until all have ended: the first cause counts.
-    fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, Heard)>) -> End {
+    fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, AgentEvent)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
         let mut shown = None;
         while self.agents.iter().any(|agent| agent.ended.is_none()) {
             match inbox.recv_timeout(LOOK_EVERY) {
-                Ok((index, heard)) => {
-                    if let Some(cause) = self.heard(index, heard, options) {
+                Ok((index, event)) => {
+                    if let Some(cause) = self.handle_event(index, event, options) {
                         end.get_or_insert(cause);
                     }
                 }
@@ -208,7 +208,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// What follows from it for the whole: a reason to end.
-    fn heard(&mut self, index: usize, heard: Heard, options: &Options) -> Option<End> {
+    fn handle_event(&mut self, index: usize, event: AgentEvent, options: &Options) -> Option<End> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
         let failed = |what: String| {
@@ -219,12 +219,14 @@ impl<'a> Conductor<'a> {
                 log: Vec::new(),
             }))
         };
-        match heard {
-            Heard::Said(FromAgent::Progress(lengths)) => self.agents[index].lengths = lengths,
-            Heard::Said(FromAgent::Warning { text }) => {
+        match event {
+            AgentEvent::Message(FromAgent::Progress(lengths)) => {
+                self.agents[index].lengths = lengths
+            }
+            AgentEvent::Message(FromAgent::Warning { text }) => {
                 (options.warn)(format!("agent {name}: {text}"));
             }
-            Heard::Said(FromAgent::Ready { program }) => {
+            AgentEvent::Message(FromAgent::Ready { program }) => {
                 for (other, agent) in self.agents.iter_mut().enumerate() {
                     if other != index {
                         let program = program.clone();
@@ -232,8 +234,8 @@ impl<'a> Conductor<'a> {
                     }
                 }
             }
-            Heard::Said(_) => return failed("it says what was not asked".to_owned()),
-            Heard::Over(ended) => {
+            AgentEvent::Message(_) => return failed("it says what was not asked".to_owned()),
+            AgentEvent::Ended(ended) => {
                 for call in &ended.unhandled {
                     (options.warn)(format!("agent {name}: not virtualised: {call}"));
                 }
@@ -251,7 +253,7 @@ impl<'a> Conductor<'a> {
                     })),
                 };
             }
-            Heard::Gone(why) => {
+            AgentEvent::Gone(why) => {
                 let place = &self.plan.placement.agents[&name].address;
                 self.agents[index].ended.get_or_insert(Ended {
                     how: How::NotBegun(why.clone()),
@@ -340,18 +342,18 @@ pub(super) fn listen<S: Read>(
     receiver: &mut Receiver<S>,
     results: &Path,
     most_bytes: u64,
-    tell: &dyn Fn(Heard) -> bool,
+    tell: &dyn Fn(AgentEvent) -> bool,
 ) -> io::Result<()> {
     loop {
         match receiver.hear::<FromAgent>()? {
             FromAgent::Ended(ended) => {
                 fs::create_dir(results)?;
                 receive(receiver, &ended.results, results, most_bytes, is_result)?;
-                tell(Heard::Over(*ended));
+                tell(AgentEvent::Ended(*ended));
                 return Ok(());
             }
             said => {
-                if !tell(Heard::Said(said)) {
+                if !tell(AgentEvent::Message(said)) {
                     return Ok(());
                 }
             }

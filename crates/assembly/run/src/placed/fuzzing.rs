@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::conduct::{Heard, is_result, listen};
+use super::conduct::{AgentEvent, is_result, listen};
 use super::message::{Entry, ToAgent};
 use super::parcel::{MOST_BYTES_IN_ALL, receive};
 use super::serve::ready;
@@ -70,11 +70,11 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
 pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
     let stream = sealed(frames);
     let over = std::cell::RefCell::new(None);
-    let tell = |heard: Heard| {
-        match heard {
-            Heard::Said(said) => reads_again(&said),
-            Heard::Over(ended) => drop(over.borrow_mut().replace(ended.results)),
-            Heard::Gone(_) => unreachable!("only the conductor says so"),
+    let tell = |event: AgentEvent| {
+        match event {
+            AgentEvent::Message(said) => reads_again(&said),
+            AgentEvent::Ended(ended) => drop(over.borrow_mut().replace(ended.results)),
+            AgentEvent::Gone(_) => unreachable!("only the conductor says so"),
         }
         true
     };

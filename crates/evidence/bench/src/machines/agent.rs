@@ -29,7 +29,7 @@ use crate::ticks;
 /// One pause, as one machine saw it. Instants are readings of the counter, unless their
 /// names say otherwise.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct PauseStamps {
     /// On the machine that asked: its own processes stood.
     pub(super) alone: Option<u64>,
     /// Clock and processes stood at the agreed instant.
@@ -60,7 +60,7 @@ pub(super) struct Seen {
 /// | `hold` | the counter before and after; all stand |
 /// | `stamp` | `ok`; the processes have input |
 /// | `release` | the counter before |
-/// | `seen` | [`Seen`] as JSON, once all have gone on |
+/// | `seen` | [`PauseStamps`] as JSON, once all have gone on |
 /// | `end` | `ok`; nothing is left |
 pub(crate) fn serve(words: &str, mut stream: UnixStream, lines: impl BufRead) -> io::Result<()> {
     let (name, key) = words.split_once(' ').ok_or_else(|| wrong(words))?;
@@ -87,7 +87,7 @@ struct Machine {
     hold: Option<Hold>,
     bus: Bus,
     line: Udp,
-    seen: Receiver<Seen>,
+    seen: Receiver<PauseStamps>,
     _scratch: Scratch,
     _session: Arc<Session>,
 }
@@ -179,7 +179,7 @@ impl Machine {
         Ok(())
     }
 
-    fn seen(&mut self) -> io::Result<Seen> {
+    fn seen(&mut self) -> io::Result<PauseStamps> {
         let patience = StdDuration::from_nanos(PATIENCE.as_ns().unsigned_abs());
         let mut seen = self.seen.recv_timeout(patience).map_err(|_| {
             io::Error::other(match self.line.halted() {
@@ -200,20 +200,20 @@ impl Machine {
 struct Watched {
     session: AgreedSession,
     state: Mutex<State>,
-    tell: Sender<Seen>,
+    tell: Sender<PauseStamps>,
     /// What the session itself says of a pause, when it ends.
     ended: Mutex<Receiver<AgreedPause>>,
 }
 
 #[derive(Default)]
 struct State {
-    seen: Seen,
+    seen: PauseStamps,
     /// Since when and from where all clocks have gone on.
     line: Option<(Instant<Wall>, Instant<Virtual>)>,
 }
 
 impl Watched {
-    fn new(session: &Arc<Session>, tell: Sender<Seen>) -> Self {
+    fn new(session: &Arc<Session>, tell: Sender<PauseStamps>) -> Self {
         let (end, ended) = channel();
         let hear = move |pause: &AgreedPause| {
             // Nobody hears any more when the machine ends.

@@ -1,6 +1,6 @@
 //! Several machines that agree on pauses, and one pause of theirs, measured.
 
-use super::agent::Seen;
+use super::agent::PauseStamps;
 use crate::Options;
 use crate::error::BenchError;
 use crate::remote::{Environment, Remote};
@@ -92,9 +92,9 @@ impl Fleet {
             serde_json::from_str(&answer)
                 .map_err(|error| BenchError::Worker(format!("a pause: {error}: {answer}")))
         });
-        let seen = answers.collect::<Result<Vec<Seen>, _>>()?;
+        let seen = answers.collect::<Result<Vec<PauseStamps>, _>>()?;
         let agreed = (seen[0].at_ns, seen[0].resumed_ns);
-        let other = |seen: &&Seen| (seen.at_ns, seen.resumed_ns) != agreed;
+        let other = |seen: &&PauseStamps| (seen.at_ns, seen.resumed_ns) != agreed;
         if let Some(other) = seen.iter().find(other) {
             return Err(BenchError::Worker(format!(
                 "machines stood at different instants: {:?} and {other:?}",
@@ -106,7 +106,7 @@ impl Fleet {
             Some(alone) => since(asked, alone),
             None => seen.stood_after_ns as f64,
         });
-        let last = |pick: fn(&Seen) -> u64| seen.iter().map(pick).max().unwrap_or(free);
+        let last = |pick: fn(&PauseStamps) -> u64| seen.iter().map(pick).max().unwrap_or(free);
         Ok(Pause {
             own_stop: own_stop.collect(),
             stop: since(asked, granted),

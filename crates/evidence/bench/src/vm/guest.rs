@@ -22,14 +22,14 @@ use super::source::{NAME, daemon_config};
 use crate::shared::Shared;
 
 /// What keeps the timeline that is read here; it ends with this.
-enum Keeper {
+enum Daemons {
     /// The host does, and this measures against it.
     Host { _agent: Agent },
     /// Nobody but this machine: a chronyd of its own.
     Own { _daemon: Daemon, chronyd: Child },
 }
 
-impl Drop for Keeper {
+impl Drop for Daemons {
     fn drop(&mut self) {
         if let Self::Own { chronyd, .. } = self {
             let _ = chronyd.kill();
@@ -49,7 +49,7 @@ pub(crate) fn serve_guest() -> io::Result<()> {
     let directory = Directory::new("/run/timelines");
     let told = fs::read_to_string("/proc/cmdline")?;
     let _keeper = match word(&told, "ntp=") {
-        None => Keeper::Host {
+        None => Daemons::Host {
             _agent: agent(&directory)?,
         },
         Some(port) => own(&directory, port)?,
@@ -144,7 +144,7 @@ fn agent(directory: &Directory) -> io::Result<Agent> {
 
 /// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of
 /// ours asks chronyd.
-fn own(directory: &Directory, port: &str) -> io::Result<Keeper> {
+fn own(directory: &Directory, port: &str) -> io::Result<Daemons> {
     fs::create_dir_all("/run/chrony")?;
     // chronyd looks at who may enter it.
     fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750))?;
@@ -159,7 +159,7 @@ fn own(directory: &Directory, port: &str) -> io::Result<Keeper> {
     let config = daemon_config(directory, Path::new("/run/chrony"));
     let config: DaemonConfig = config.parse().map_err(io::Error::other)?;
     let daemon = serve(&config).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(Keeper::Own {
+    Ok(Daemons::Own {
         _daemon: daemon,
         chronyd,
     })

@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-use super::line::{Fault, Heard, LineSettings};
+use super::line::{Fault, LineEvent, LineSettings};
 use super::pins::Pins;
-use super::pump::{Hears, Pump};
+use super::pump::{LineListener, Pump};
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, MachineWire, Wire};
@@ -66,7 +66,7 @@ impl Alone {
             }),
             changed: Condvar::new(),
         });
-        let ear: Arc<dyn Hears> = Arc::clone(&shared) as _;
+        let ear: Arc<dyn LineListener> = Arc::clone(&shared) as _;
         let pump = Pump::start(pins, settings, ear)?;
         pump.drive(true)?;
         Ok(Self { shared, pump })
@@ -181,14 +181,14 @@ impl Shared {
     }
 }
 
-impl Hears for Shared {
-    fn heard(&self, heard: Heard) {
+impl LineListener for Shared {
+    fn handle_event(&self, event: LineEvent) {
         let mut state = self.lock();
         if state.failed.is_some() {
             return;
         }
-        match heard {
-            Heard::Rose(at) => {
+        match event {
+            LineEvent::Rose(at) => {
                 state.high = true;
                 if state.stands.is_none() {
                     self.stand(&mut state, at);
@@ -197,7 +197,7 @@ impl Hears for Shared {
                     state.owed += at - fell;
                 }
             }
-            Heard::Fell(at) => {
+            LineEvent::Fell(at) => {
                 state.high = false;
                 match state.drives {
                     true => state.fell = Some(at),
@@ -205,8 +205,8 @@ impl Hears for Shared {
                 }
             }
             // Holds may be long, and nobody can say whose it is.
-            Heard::Fault(Fault::StuckHigh) | Heard::Sound => {}
-            Heard::Fault(fault) => {
+            LineEvent::Fault(Fault::StuckHigh) | LineEvent::Sound => {}
+            LineEvent::Fault(fault) => {
                 let why = format!(
                     "{fault}: without a network nobody knows for how long the others stood, and \
                      this clock is worth nothing from here on"

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_time::{Instant, Virtual};
 
-use super::line::{Fault, Heard, LineSettings};
+use super::line::{Fault, LineEvent, LineSettings};
 use super::pins::Pins;
-use super::pump::{Beside, Hears, Pump};
+use super::pump::{Beside, LineListener, Pump};
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
 use crate::wire::{Cause, MachineWire, Wire};
@@ -43,7 +43,7 @@ struct Level {
 }
 
 impl Wired {
-    /// Hears the line, and tells `warn` of faults.
+    /// LineListener the line, and tells `warn` of faults.
     ///
     /// # Errors
     /// When the pins cannot be used.
@@ -59,8 +59,8 @@ impl Wired {
             state: Mutex::default(),
             faults: AtomicU64::new(0),
         });
-        let heard_by: Arc<dyn Hears> = Arc::clone(&ear) as _;
-        let pump = Pump::start(pins, settings, heard_by)?;
+        let listener: Arc<dyn LineListener> = Arc::clone(&ear) as _;
+        let pump = Pump::start(pins, settings, listener)?;
         Ok(Self { ear, pump, udp })
     }
 
@@ -117,30 +117,30 @@ impl Ear {
     }
 }
 
-impl Hears for Ear {
-    fn heard(&self, heard: Heard) {
+impl LineListener for Ear {
+    fn handle_event(&self, event: LineEvent) {
         let mut state = self.lock();
-        match heard {
-            Heard::Rose(_) => state.high = true,
-            Heard::Fell(_) => state.high = false,
-            Heard::Sound => state.fault = None,
-            Heard::Fault(fault) if fault.lasts() => state.fault = Some(fault),
-            Heard::Fault(_) => {}
+        match event {
+            LineEvent::Rose(_) => state.high = true,
+            LineEvent::Fell(_) => state.high = false,
+            LineEvent::Sound => state.fault = None,
+            LineEvent::Fault(fault) if fault.lasts() => state.fault = Some(fault),
+            LineEvent::Fault(_) => {}
         }
         let counts = state.high && state.fault.is_none();
         drop(state);
         // Before it is let go of: who stops for it must not go on first.
-        if heard == Heard::Fault(Fault::StuckHigh) {
+        if event == LineEvent::Fault(Fault::StuckHigh) {
             self.udp.line_is_stuck();
         }
         self.udp.line_is(counts);
-        match heard {
-            Heard::Fault(fault) if fault.lasts() => self.tell(&format!(
+        match event {
+            LineEvent::Fault(fault) if fault.lasts() => self.tell(&format!(
                 "{fault}; its level counts no more until that is over"
             )),
-            Heard::Fault(fault) => self.tell(&fault.to_string()),
-            Heard::Sound => (self.warn)("the pause line is sound again"),
-            Heard::Rose(_) | Heard::Fell(_) => {}
+            LineEvent::Fault(fault) => self.tell(&fault.to_string()),
+            LineEvent::Sound => (self.warn)("the pause line is sound again"),
+            LineEvent::Rose(_) | LineEvent::Fell(_) => {}
         }
     }
 

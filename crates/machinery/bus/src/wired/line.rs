@@ -61,9 +61,9 @@ pub struct Levels {
     pub falling: bool,
 }
 
-/// What a line tells.
+/// What happens to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Heard {
+pub enum LineEvent {
     /// It is high from this instant on.
     Rose(Instant<Wall>),
     /// It is low from this instant on.
@@ -100,7 +100,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the level of the line says nothing until it is [`Heard::Sound`] again.
+    /// Whether the level of the line says nothing until it is [`LineEvent::Sound`] again.
     pub const fn lasts(self) -> bool {
         matches!(self, Self::Differ(_) | Self::StuckHigh | Self::StuckLow)
     }
@@ -162,7 +162,7 @@ pub struct Line {
     ended: bool,
     owed: u32,
     next_look: Instant<Wall>,
-    heard: VecDeque<Heard>,
+    events: VecDeque<LineEvent>,
 }
 
 impl Line {
@@ -185,17 +185,17 @@ impl Line {
             ended: false,
             owed: 0,
             next_look: now + LOOK_EVERY,
-            heard: VecDeque::new(),
+            events: VecDeque::new(),
         };
         if high {
-            line.heard.push_back(Heard::Rose(now));
+            line.events.push_back(LineEvent::Rose(now));
         }
         line
     }
 
     /// What it has to tell; `None` when nothing.
-    pub fn next_heard(&mut self) -> Option<Heard> {
-        self.heard.pop_front()
+    pub fn poll_event(&mut self) -> Option<LineEvent> {
+        self.events.pop_front()
     }
 
     /// When the inputs are to be [read](Self::look) next.
@@ -233,7 +233,8 @@ impl Line {
         let dropped = edge.number.wrapping_sub(expected);
         *last = Some(edge.number);
         if dropped > 0 {
-            self.heard.push_back(Heard::Fault(Fault::Dropped(dropped)));
+            self.events
+                .push_back(LineEvent::Fault(Fault::Dropped(dropped)));
         }
         self.doubt = None;
         if edge.at < self.quiet_until {
@@ -250,8 +251,8 @@ impl Line {
         }
         if edge.rising == self.high {
             let rising = edge.rising;
-            self.heard
-                .push_back(Heard::Fault(Fault::Doubled { rising }));
+            self.events
+                .push_back(LineEvent::Fault(Fault::Doubled { rising }));
             return;
         }
         self.becomes(edge.rising, edge.at);
@@ -270,7 +271,7 @@ impl Line {
         if std::mem::take(&mut self.ended) {
             let owed = std::mem::take(&mut self.owed);
             if self.edges < owed && self.fault.is_none() {
-                self.heard.push_back(Heard::Fault(Fault::Unheard));
+                self.events.push_back(LineEvent::Fault(Fault::Unheard));
             }
             // Holds that meet make one pause of several pulls, so what is left says nothing;
             // unless it has risen for the next pause already.
@@ -303,7 +304,8 @@ impl Line {
         }
         self.doubt = None;
         let high = levels.rising;
-        self.heard.push_back(Heard::Fault(Fault::Missed { high }));
+        self.events
+            .push_back(LineEvent::Fault(Fault::Missed { high }));
         self.becomes(high, now);
     }
 
@@ -314,9 +316,9 @@ impl Line {
             self.edges += 1;
             self.rose = at;
         }
-        self.heard.push_back(match high {
-            true => Heard::Rose(at),
-            false => Heard::Fell(at),
+        self.events.push_back(match high {
+            true => LineEvent::Rose(at),
+            false => LineEvent::Fell(at),
         });
     }
 
@@ -343,14 +345,14 @@ impl Line {
                 return;
             }
             if levels.rising == levels.falling && self.fault.take().is_some() {
-                self.heard.push_back(Heard::Sound);
+                self.events.push_back(LineEvent::Sound);
             }
             return;
         };
         let since = *self.odd_since.get_or_insert(now);
         if (at_once || now - since >= self.settings.stuck) && self.fault != Some(fault) {
             self.fault = Some(fault);
-            self.heard.push_back(Heard::Fault(fault));
+            self.events.push_back(LineEvent::Fault(fault));
         }
     }
 }

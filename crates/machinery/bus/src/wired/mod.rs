@@ -13,5 +13,5 @@ mod pump;
 
 pub use alone::Alone;
 pub use beside::{Warn, Wired};
-pub use line::{Edge, Fault, Heard, Levels, Line, LineSettings};
+pub use line::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
 pub use pins::{GpioPins, PinNames, Pins, prove};

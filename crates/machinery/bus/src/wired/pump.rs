@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_sys::wall_now;
 
-use super::line::{Heard, Line, LineSettings};
+use super::line::{Line, LineEvent, LineSettings};
 use super::pins::Pins;
 
 /// What the network knows of a line.
@@ -20,10 +20,10 @@ pub(super) struct Beside {
     pub(super) ended: Option<bool>,
 }
 
-/// Who hears a line, from a thread of its own.
-pub(super) trait Hears: Send + Sync + 'static {
-    /// The line tells something.
-    fn heard(&self, heard: Heard);
+/// Whom a line's events reach, in a thread of its own.
+pub(super) trait LineListener: Send + Sync + 'static {
+    /// Something has happened to the line.
+    fn handle_event(&self, event: LineEvent);
 
     /// The pins fail, and nothing more will be heard.
     fn broke(&self, error: io::Error);
@@ -48,7 +48,7 @@ impl Pump {
     pub(super) fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
-        ear: Arc<dyn Hears>,
+        ear: Arc<dyn LineListener>,
     ) -> io::Result<Self> {
         let line = Line::new(settings, pins.levels()?, wall_now());
         let shared = Arc::new(Shared {
@@ -75,7 +75,7 @@ impl Pump {
         self.0.pins.drive(high)
     }
 
-    /// Hears no more.
+    /// LineListener no more.
     pub(super) fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
     }
@@ -92,7 +92,7 @@ impl Shared {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self, ear: &dyn Hears) -> io::Result<()> {
+    fn turn(&self, ear: &dyn LineListener) -> io::Result<()> {
         let due = self.lock().next_wake();
         let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
         match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
@@ -113,9 +113,9 @@ impl Shared {
             None => {}
         }
         loop {
-            let heard = self.lock().next_heard();
-            match heard {
-                Some(heard) => ear.heard(heard),
+            let event = self.lock().poll_event();
+            match event {
+                Some(event) => ear.handle_event(event),
                 None => return Ok(()),
             }
         }

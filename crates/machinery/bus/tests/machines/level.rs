@@ -1,6 +1,6 @@
 //! Every sequence of what may happen to a line, and what it tells of that.
 
-use timeloom_bus::{Edge, Fault, Heard, Levels, Line, LineSettings};
+use timeloom_bus::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
 use timeloom_time::{Duration, Instant, Wall};
 
 /// What may happen to a line and its two inputs.
@@ -40,7 +40,7 @@ struct Bench {
     numbers: [u32; 2],
     /// Changes of which an edge was told.
     told: Vec<(bool, Instant<Wall>)>,
-    heard: Vec<Heard>,
+    events: Vec<LineEvent>,
 }
 
 impl Bench {
@@ -56,7 +56,7 @@ impl Bench {
             high: false,
             numbers: [0; 2],
             told: Vec::new(),
-            heard: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -73,8 +73,8 @@ impl Bench {
     }
 
     fn hear(&mut self) {
-        self.heard
-            .extend(std::iter::from_fn(|| self.line.next_heard()));
+        self.events
+            .extend(std::iter::from_fn(|| self.line.poll_event()));
     }
 
     fn edge(&mut self, is_told: bool) {
@@ -143,18 +143,19 @@ fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usi
 #[test]
 fn every_sequence_of_seven_ends_at_the_true_level() {
     let count = every(&ALL, 7, |sequence, bench| {
-        let story = || format!("{sequence:?}: {:?}", bench.heard);
+        let story = || format!("{sequence:?}: {:?}", bench.events);
         assert_eq!(bench.line.is_high(), bench.high, "{}", story());
         let mut high = false;
-        for (index, heard) in bench.heard.iter().enumerate() {
-            let (to, at) = match *heard {
-                Heard::Rose(at) => (true, at),
-                Heard::Fell(at) => (false, at),
+        for (index, event) in bench.events.iter().enumerate() {
+            let (to, at) = match *event {
+                LineEvent::Rose(at) => (true, at),
+                LineEvent::Fell(at) => (false, at),
                 _ => continue,
             };
             assert_ne!(to, high, "{}", story());
             high = to;
-            let guess = index > 0 && bench.heard[index - 1] == Heard::Fault(Fault::Missed { high });
+            let guess =
+                index > 0 && bench.events[index - 1] == LineEvent::Fault(Fault::Missed { high });
             let true_edge = bench.told.contains(&(to, at));
             // There and back within the debounce time: the last edge of that says when.
             let bounce = bench.told.iter().any(|(_, of)| *of == at);
@@ -174,15 +175,15 @@ fn every_sequence_of_seven_ends_at_the_true_level() {
 fn a_sound_line_tells_every_change_and_no_fault() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];
     every(&of, 9, |sequence, bench| {
-        let told: Vec<Heard> = bench
+        let told: Vec<LineEvent> = bench
             .told
             .iter()
             .map(|(high, at)| match high {
-                true => Heard::Rose(*at),
-                false => Heard::Fell(*at),
+                true => LineEvent::Rose(*at),
+                false => LineEvent::Fell(*at),
             })
             .collect();
-        assert_eq!(bench.heard, told, "{sequence:?}");
+        assert_eq!(bench.events, told, "{sequence:?}");
     });
 }
 
@@ -260,28 +261,28 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];
-    let is_fault = |heard: &Heard| matches!(heard, Heard::Fault(_));
+    let is_fault = |event: &LineEvent| matches!(event, LineEvent::Fault(_));
     for mistake in [Happens::IsMissed, Happens::IsDropped, Happens::Doubles] {
         let of: Vec<Happens> = of.iter().copied().chain([mistake]).collect();
         every(&of, 6, |sequence, bench| {
             let mistakes = sequence.iter().filter(|what| **what == mistake).count();
             if mistakes == 1 {
-                let faults = bench.heard.iter().filter(|heard| is_fault(heard)).count();
+                let faults = bench.events.iter().filter(|event| is_fault(event)).count();
                 // Before any rise, an edge to low is doubled too.
-                assert!(faults > 0, "{sequence:?}: {:?}", bench.heard);
+                assert!(faults > 0, "{sequence:?}: {:?}", bench.events);
             }
         });
     }
 }
 
-fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<Heard> {
-    bench.heard.clear();
+fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<LineEvent> {
+    bench.events.clear();
     for _ in 0..rests {
         bench.now += Duration::from_ms(25);
         bench.line.look(levels, bench.now);
         bench.hear();
     }
-    bench.heard.clone()
+    bench.events.clone()
 }
 
 #[test]
@@ -295,19 +296,19 @@ fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     assert!(faults(&mut bench, levels, 60).is_empty());
     bench.line.others_drive(false);
     assert!(faults(&mut bench, levels, 39).is_empty());
-    let stuck = [Heard::Fault(Fault::StuckHigh)];
+    let stuck = [LineEvent::Fault(Fault::StuckHigh)];
     assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
     // Somebody drives it and lets go: it is as stuck as before.
     bench.line.others_drive(true);
     assert!(faults(&mut bench, levels, 3).is_empty());
     bench.line.others_drive(false);
     assert!(faults(&mut bench, levels, 60).is_empty());
-    bench.heard.extend(stuck);
+    bench.events.extend(stuck);
     bench.happen(Happens::Changes);
     let at = bench.now;
-    bench.heard.retain(|heard| *heard != Heard::Fell(at));
+    bench.events.retain(|event| *event != LineEvent::Fell(at));
     bench.rest();
-    assert_eq!(bench.heard, [stuck[0], Heard::Sound]);
+    assert_eq!(bench.events, [stuck[0], LineEvent::Sound]);
 }
 
 #[test]
@@ -316,10 +317,10 @@ fn a_line_that_is_driven_and_stays_low_is_stuck() {
     let low = bench.levels();
     bench.line.drive(true, bench.now);
     assert!(faults(&mut bench, low, 39).is_empty());
-    let stuck = Heard::Fault(Fault::StuckLow);
+    let stuck = LineEvent::Fault(Fault::StuckLow);
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
     bench.line.drive(false, bench.now);
-    assert_eq!(faults(&mut bench, low, 1), [Heard::Sound]);
+    assert_eq!(faults(&mut bench, low, 1), [LineEvent::Sound]);
     // Another drives it, and nothing comes here.
     bench.line.others_drive(true);
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
@@ -334,12 +335,12 @@ fn inputs_that_differ_are_named_once_it_is_certain() {
         falling: true,
     };
     assert!(faults(&mut bench, differ, 1).is_empty());
-    let fault = Heard::Fault(Fault::Differ(differ));
+    let fault = LineEvent::Fault(Fault::Differ(differ));
     assert_eq!(faults(&mut bench, differ, 9), [fault]);
     // The level is what it was: which input is right cannot be known.
     assert!(bench.line.is_high());
     let levels = bench.levels();
-    assert_eq!(faults(&mut bench, levels, 1), [Heard::Sound]);
+    assert_eq!(faults(&mut bench, levels, 1), [LineEvent::Sound]);
 }
 
 #[test]
@@ -350,7 +351,7 @@ fn a_pause_that_somebody_drove_must_have_had_an_edge() {
     }
     bench.line.pause_ended(true);
     bench.rest();
-    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
     // The next one begins before anybody looks.
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
@@ -361,11 +362,11 @@ fn a_pause_that_somebody_drove_must_have_had_an_edge() {
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.rest();
-    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
     bench.line.pause_ended(false);
     bench.rest();
-    assert!(!bench.heard.contains(&Heard::Fault(Fault::Unheard)));
+    assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
     bench.line.pause_ended(true);
     bench.rest();
-    assert_eq!(bench.heard.last(), Some(&Heard::Fault(Fault::Unheard)));
+    assert_eq!(bench.events.last(), Some(&LineEvent::Fault(Fault::Unheard)));
 }

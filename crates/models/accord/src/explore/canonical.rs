@@ -30,7 +30,7 @@
 
 use timeloom_time::{Duration, Instant};
 
-use super::world::{Told, World};
+use super::world::{Agreements, World};
 use crate::agreement::Order;
 use crate::hosts::Hosts;
 use crate::record::{Record, Resumed, Stage};
@@ -108,7 +108,7 @@ impl World {
                 .for_each(|record| record.shift(by, span));
             host.orders.iter_mut().for_each(|order| order.shift(span));
         }
-        fn numbers<T>(told: &mut Told<T>, by: u64, mut what: impl FnMut(&mut T)) {
+        fn numbers<T>(told: &mut Agreements<T>, by: u64, mut what: impl FnMut(&mut T)) {
             for (pause, value, _) in told {
                 *pause -= by;
                 what(value);

@@ -75,16 +75,16 @@ pub(super) struct World {
     under_way: usize,
     /// Where all stand, by pause, and how it ended, as the first one had it. Kept for
     /// as long as somebody is still in it.
-    pub(super) stands: Told<Instant<Virtual>>,
-    pub(super) ends: Told<Resumed>,
+    pub(super) stands: Agreements<Instant<Virtual>>,
+    pub(super) ends: Agreements<Resumed>,
 }
 
 /// What was agreed, by pause, and whether each host says so.
-pub(super) type Told<T> = VecDeque<(u64, T, Hosts)>;
+pub(super) type Agreements<T> = VecDeque<(u64, T, Hosts)>;
 
 /// This host says that this was agreed.
 fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
-    told: &mut Told<T>,
+    told: &mut Agreements<T>,
     host: usize,
     pause: u64,
     what: T,
@@ -104,7 +104,7 @@ fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
     }
 }
 
-fn forget_of<T>(told: &mut Told<T>, host: usize) {
+fn forget_of<T>(told: &mut Agreements<T>, host: usize) {
     let gone = Hosts::NONE.with(id(host));
     told.iter_mut()
         .for_each(|(_, _, who)| *who = who.without(gone));
