@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import queue
 import random
-import socket
 import time
 import uuid
 
 import pytest
 from test_timeline import PATIENCE_S, Daemon, daemon, truth_ns  # noqa: F401
+from worlds import own_address
 
 from timeloom.messages import Channel, Datagrams, Malformed, Message, Seal, Unproved, read, write
 from timeloom.timeline import Order, Stamp, Status, TimelineError
-
-
-def free_endpoint() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return "tcp/127.0.0.1:%d" % server.getsockname()[1]
 
 
 def test_messages_come_back_as_they_were() -> None:
@@ -47,7 +42,7 @@ def test_what_is_no_message_is_refused() -> None:
 
 
 def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -> None:  # noqa: F811
-    timeline, endpoint, prefix = daemon.timeline, free_endpoint(), f"test-{uuid.uuid4().hex}"
+    timeline, endpoint, prefix = daemon.timeline, f"tcp/{own_address()}", f"test-{uuid.uuid4().hex}"
     got: queue.Queue[tuple[Message, int]] = queue.Queue()
     with Channel(timeline, prefix, listen=endpoint) as here, Channel(timeline, prefix, connect=[endpoint]) as there:
         there.subscribe("cell/*", lambda message: got.put((message, truth_ns())), at_time=True)
@@ -81,7 +76,7 @@ def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -
 
 
 def test_runs_with_other_prefixes_do_not_hear_each_other(daemon: Daemon) -> None:  # noqa: F811
-    timeline, endpoint = daemon.timeline, free_endpoint()
+    timeline, endpoint = daemon.timeline, f"tcp/{own_address()}"
     got: queue.Queue[Message] = queue.Queue()
     with Channel(timeline, "run-a", listen=endpoint) as here, Channel(timeline, "run-b", connect=[endpoint]) as other:
         other.subscribe("**", got.put)
@@ -144,7 +139,7 @@ def test_datagrams_between_two_of_python(daemon: Daemon) -> None:  # noqa: F811
 
 
 def test_a_channel_with_a_key_hears_nobody_without_it(daemon: Daemon) -> None:  # noqa: F811
-    timeline, endpoint, prefix = daemon.timeline, free_endpoint(), f"test-{uuid.uuid4().hex}"
+    timeline, endpoint, prefix = daemon.timeline, f"tcp/{own_address()}", f"test-{uuid.uuid4().hex}"
     got: queue.Queue[Message] = queue.Queue()
     key = b"0123456789abcdef"
     with (

@@ -12,15 +12,10 @@ from pathlib import Path
 import pytest
 
 from field_devices import Device
-from worlds import CASE, program
+from worlds import CASE, own_address, program
 
 METER = [500.0, 501.5, 502.25, 485.0, 128.0, 170.0]
 EXPECTED_KW = (679 + 485 + 128 - 500.0, 1039 - 501.5, 1082 + 170 - 502.25)
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return "127.0.0.1:%d" % probe.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -65,7 +60,7 @@ def test_help_explains_and_nobody_knows_the_testbed(name: str):
 
 
 def test_what_the_meter_shows_becomes_set_points_and_a_restart_is_survived(tmp_path: Path):
-    listen = free_address()
+    listen = own_address()
     with device(lambda: METER) as meter, device() as storage, running(
         "sensor", tmp_path / "sensor.log", "--meter", meter.address, "--controller", listen
     ):
@@ -89,7 +84,7 @@ def test_a_silent_connection_is_given_up(tmp_path: Path):
 
 
 def test_old_news_is_dropped_and_silence_holds_the_last_set_point(tmp_path: Path):
-    listen = free_address()
+    listen = own_address()
     log = tmp_path / "log"
     with device() as storage, running("controller", log, "--listen", listen, "--storage", storage.address,
                                       "--max-age-s", "0.5"):

@@ -19,6 +19,7 @@ ROOT = PYTHON.parent
 CASE = ROOT / "examples" / "ieee13"
 MS = 1_000_000
 SECOND = 1_000 * MS
+_PORTS = iter(range(20_000, 30_000))
 
 CASE_CONFIG = {
     "directory": str(CASE),
@@ -32,6 +33,15 @@ CASE_CONFIG = {
 }
 METER = [f"generator.wind.s{phase}" for phase in (1, 2, 3)] + ["load.692.kw", "load.652.kw", "load.611.kw"]
 SET_POINTS = [f"storage.{phase}.kw" for phase in (1, 2, 3)]
+
+
+def own_address() -> str:
+    """Of loopback, for who must be told where to listen: this process is its host, so nobody else takes it.
+
+    (A port that was free a moment ago may be taken by now.)
+    """
+    _, *host = os.getpid().to_bytes(4, "big")
+    return "127.%d.%d.%d:%d" % (64 | host[0], *host[1:], next(_PORTS))
 
 
 class Tank(Plant):

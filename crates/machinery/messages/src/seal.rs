@@ -158,7 +158,10 @@ impl Seal {
         // In a time that tells nothing of where they differ.
         let sealed = self.tag(header, name, body);
         sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
-        let counts = self.last_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self
+            .last_counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let before = counts.last.get(&(*sender, name.to_owned())).copied();
         if before.is_some_and(|before| count <= before) {
             return Err(Unproved::Again);
@@ -173,7 +176,10 @@ impl Seal {
 
     /// From now on this has been said before. Of two threads with one message, one is late.
     pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
-        let mut counts = self.last_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self
+            .last_counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         counts.remember(name, proved)
     }
 

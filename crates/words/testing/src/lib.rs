@@ -6,12 +6,14 @@
 //! `scripts/exclusions`.
 #![forbid(unsafe_code)]
 
+mod address;
 mod built;
 mod memory;
 mod orphans;
 mod tools;
 mod wait;
 
+pub use address::own_address;
 pub use built::{BUILD, built};
 pub use memory::MemoryLimit;
 pub use orphans::{OrphansTurn, orphans_turn};

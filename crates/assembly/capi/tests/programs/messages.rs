@@ -34,6 +34,11 @@ impl Party {
         Self { child, said }
     }
 
+    fn must_live(&mut self) {
+        let ended = self.child.try_wait().expect("our own child");
+        assert_eq!(ended, None, "it ended before it was told to");
+    }
+
     fn wait_for(&mut self, wanted: &str) {
         let mut line = String::new();
         self.said.read_line(&mut line).expect("a line");
@@ -110,6 +115,8 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
 
     let mut missing = vec!["hello/c", "hello/p"];
     while !missing.is_empty() {
+        in_c.must_live();
+        in_python.must_live();
         let act_at = timeline.read().unwrap().interval().map(|it| it.latest());
         channel
             .publish("hello/r", b"r", act_at)

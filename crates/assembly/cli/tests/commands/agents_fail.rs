@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use timeloom_testing::{need_root, wait_for};
+use timeloom_testing::{need_root, own_address, wait_for};
 
 use crate::support::Scratch;
 use crate::support::machines::{Agent, Machines, let_go, timeloom};
@@ -88,11 +88,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     need_root();
     let scratch = Scratch::new("bad-line");
     scratch.write_key("key", &"0123456789abcdef".repeat(4));
-    let free = || {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        socket.local_addr().expect("its address")
-    };
-    let at = [free(), free()];
+    let at = [own_address(), own_address()];
     let ways = [Way::to(at[0]), Way::to(at[1])];
     let names = ["a", "b"].map(|name| format!("bad-line-{name}-{}", std::process::id()));
     let start = |index: usize| {

@@ -23,7 +23,8 @@ after = ["server"]
 essential = false
 run = ["python3", "-u", "-c", """
 import select, socket, struct
-from common import busy, sent_again
+from common import busy, sent_again, wait_for_go
+wait_for_go()
 # So that the neighbour is known before.
 socket.socket(type=socket.SOCK_DGRAM).sendto(b'', ('10.0.0.2', 9))
 select.select([], [], [], 0.1)
@@ -61,8 +62,13 @@ print('sent again', sent_again())
 
 /// `busy` computes by the ticks (1/100 s) of processor time that the kernel counts: of any
 /// other time there is none.
+/// `wait_for_go` waits for a file of the test's.
 const COMMON: &str = "
+import os, time
 COMPUTES_TICKS = {}
+def wait_for_go():
+    while not os.path.exists('go'):
+        time.sleep(0.02)
 def busy():
     def ticks():
         fields = open('/proc/self/stat').read().rsplit(')', 1)[1].split()
@@ -75,20 +81,25 @@ def sent_again():
     return int(values[names.index('RetransSegs')])
 ";
 
-fn lab(computes_ticks: u32) -> Lab {
-    let lab = Lab::with_text(TWO_HOSTS);
+fn lab(scenario: &str, computes_ticks: u32) -> Lab {
+    let lab = Lab::with_text(scenario);
     let common = COMMON.replace("{}", &computes_ticks.to_string());
     std::fs::write(lab.path().join("common.py"), common).expect("it can be written");
     lab
 }
 
+fn go(lab: &Lab) {
+    std::fs::write(lab.path().join("go"), "").expect("it can be written");
+}
+
+fn said(lab: &Lab, who: &str) -> Vec<String> {
+    let lines = log_lines(&lab.run_path(), who).into_iter();
+    lines.map(|(_, line)| line).collect()
+}
+
 fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
-    let said = |who| -> Vec<String> {
-        let lines = log_lines(&lab.run_path(), who).into_iter();
-        lines.map(|(_, line)| line).collect()
-    };
-    assert_eq!(said("client"), ["sent again 0 0"], "{}", run.output());
-    assert_eq!(said("server"), ["listening", "sent again 0"]);
+    assert_eq!(said(lab, "client"), ["sent again 0 0"], "{}", run.output());
+    assert_eq!(said(lab, "server"), ["listening", "sent again 0"]);
     let degraded = run.manifest().degraded_modes;
     assert_eq!(degraded, Vec::<String>::new());
 }
@@ -96,7 +107,8 @@ fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
 /// For 1.2 s: the kernel's own first timeout is a second.
 #[test]
 fn who_computes_in_no_time_has_no_connection_begun_twice() {
-    let lab = lab(120);
+    let lab = lab(TWO_HOSTS, 120);
+    go(&lab);
     let set = ["time.duration=1 s", "time.mode=skip", "time.compute=none"];
     let run = lab.run(&set).succeeded();
     assert_nothing_was_sent_again(&lab, &run);
@@ -105,10 +117,29 @@ fn who_computes_in_no_time_has_no_connection_begun_twice() {
 /// Each way takes 1.6 s of the machine.
 #[test]
 fn an_answer_that_is_far_away_in_real_time_is_waited_for() {
-    let lab = lab(0);
+    let lab = lab(TWO_HOSTS, 0);
+    go(&lab);
     let mut run = lab.start(&["time.duration=60 s", "time.dilation=40"]);
     run.wait_for_line("client", "sent again");
     run.wait_for_line("server", "sent again");
     run.signal(libc::SIGINT);
     assert_nothing_was_sent_again(&lab, &run.wait());
+}
+
+/// The answer takes 2.8 s of the machine, and the client's host is ten times as slow as that. The
+/// server's is not, and sends its answer again.
+#[test]
+fn a_host_that_is_slowed_alone_waits_by_its_own_time() {
+    let far = TWO_HOSTS.replace("20 ms", "700 ms");
+    let lab = lab(&far, 0);
+    let mut run = lab.start(&["time.duration=60 s"]);
+    run.wait_for_line("server", "listening");
+    run.control("dilate 10 --host near").expect("it is slowed");
+    go(&lab);
+    run.wait_for_line("server", "sent again");
+    run.signal(libc::SIGINT);
+    let run = run.wait();
+    assert_eq!(said(&lab, "client"), ["sent again 0 0"], "{}", run.output());
+    let server = said(&lab, "server");
+    assert_ne!(server.last().map(String::as_str), Some("sent again 0"));
 }

@@ -8,10 +8,10 @@ use std::time::Duration as StdDuration;
 
 use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{Bound, Key, MachineTimeline, MachineWire, Peer, Udp, Wire};
-use timeloom_testing::eventually;
+use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
 
-use crate::clock::{CAUSE, Clock, free};
+use crate::clock::{CAUSE, Clock};
 
 /// A bad way to `to`: what is sent to the address arrives there, or does not.
 struct Relay {
@@ -101,7 +101,7 @@ pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> Bound 
 
 /// Three ends, each reached by relays.
 fn line() -> (Vec<Udp>, Vec<Arc<Clock>>, Vec<Relay>) {
-    let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| free()).collect();
+    let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| own_address()).collect();
     let mut relays = Vec::new();
     let (mut ends, mut clocks) = (Vec::new(), Vec::new());
     for (here, name) in NAMES.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! What all ends in these tests command, and say.
 
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration as StdDuration;
@@ -13,12 +12,6 @@ pub(crate) const CAUSE: Cause<'static> = Cause {
     requester: "test",
     reason: "test",
 };
-
-/// An address that is free now.
-pub(crate) fn free() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.local_addr().expect("its address")
-}
 
 /// A clock without processes.
 #[derive(Default)]

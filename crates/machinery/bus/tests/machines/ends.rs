@@ -10,10 +10,10 @@ use timeloom_bus::{
     Alone, Bound, Key, LineSettings, MachineTimeline, MachineWire, Peer, Wire, Wired, prove,
 };
 use timeloom_sys::wall_now;
-use timeloom_testing::eventually;
+use timeloom_testing::{eventually, own_address};
 use timeloom_time::Duration;
 
-use crate::clock::{CAUSE, Clock, free};
+use crate::clock::{CAUSE, Clock};
 use crate::wire::Copper;
 
 /// This wire does not bounce. A thread that comes late makes a pulse shorter than any
@@ -161,7 +161,7 @@ struct Both {
 
 impl Both {
     fn new(copper: &Arc<Copper>, on_silence: OnSilence) -> Self {
-        let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| free()).collect();
+        let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| own_address()).collect();
         let settings = Settings {
             on_silence,
             patience: Duration::from_s(60),

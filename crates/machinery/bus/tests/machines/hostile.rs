@@ -13,11 +13,11 @@ use timeloom_bus::{
     Udp, Wire,
 };
 use timeloom_clock::Timeline;
-use timeloom_testing::eventually;
+use timeloom_testing::{eventually, own_address};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::agreed::{listen, settings};
-use crate::clock::{CAUSE, Clock, free};
+use crate::clock::{CAUSE, Clock};
 
 /// One end of a line between `a` and `b`.
 fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
@@ -120,7 +120,7 @@ fn resident() -> u64 {
 /// Without the key nobody pauses anything, keeps nothing from pausing, and takes no memory.
 #[test]
 fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
-    let addresses = [free(), free()];
+    let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
     let ways = [addresses[1], tap.address];
@@ -228,7 +228,7 @@ impl AgreedTestbed for Stubborn {
 /// before `b` has said anything stops nobody.
 #[test]
 fn what_an_earlier_run_said_stops_no_later_one() {
-    let addresses = [free(), free()];
+    let addresses = [own_address(), own_address()];
     let tap = Tap::start(addresses[0]);
     let clock = Arc::new(Clock::default());
     let a = end(
@@ -245,7 +245,7 @@ fn what_an_earlier_run_said_stops_no_later_one() {
     b.end();
 
     let hour = Duration::from_s(3_600);
-    let addresses = [free(), free()];
+    let addresses = [own_address(), own_address()];
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
     let start = |here: usize, name| {
         let bound = listen_later(addresses[here], hour, settings());
@@ -282,7 +282,7 @@ fn hasty() -> Settings {
 /// Another key is another run, and nobody is heard by both. Each says so.
 #[test]
 fn a_stranger_is_nobody() {
-    let addresses = [free(), free()];
+    let addresses = [own_address(), own_address()];
     let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
     let start = |here: usize, name| {
         let bound = listen(addresses[here], here as u8, hasty());
@@ -303,7 +303,7 @@ fn a_stranger_is_nobody() {
 /// One whose clock is far behind does not take part, and that is said.
 #[test]
 fn clocks_that_differ_by_more_than_they_say_are_said_to() {
-    let addresses = [free(), free()];
+    let addresses = [own_address(), own_address()];
     let late = Arc::new(Clock::default());
     let b = end(listen(addresses[1], 7, settings()), "b", addresses[0], late);
     let a = listen_later(addresses[0], Duration::from_s(3_600), hasty());
@@ -321,9 +321,9 @@ fn clocks_that_differ_by_more_than_they_say_are_said_to() {
 /// Two runs whose hosts have the same names meet in one group by mistake.
 #[test]
 fn two_runs_in_one_group_do_not_disturb_each_other() {
-    let group = SocketAddr::from(([239, 255, 77, 7], free().port()));
+    let group = SocketAddr::from(([239, 255, 77, 7], own_address().port()));
     let run = |key: u8| {
-        let addresses = [free(), free()];
+        let addresses = [own_address(), own_address()];
         let clocks = [Arc::new(Clock::default()), Arc::new(Clock::default())];
         let start = |here: usize, name| {
             let bound = listen(addresses[here], key, settings()).join(group);

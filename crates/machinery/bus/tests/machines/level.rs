@@ -199,17 +199,17 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
     ];
     every(&of, 8, |sequence, bench| {
         let mut high = false;
-        for heard in &bench.heard {
-            let (to, at) = match *heard {
-                Heard::Rose(at) => (true, at),
-                Heard::Fell(at) => (false, at),
-                _ => panic!("{sequence:?}: {:?}", bench.heard),
+        for event in &bench.events {
+            let (to, at) = match *event {
+                LineEvent::Rose(at) => (true, at),
+                LineEvent::Fell(at) => (false, at),
+                _ => panic!("{sequence:?}: {:?}", bench.events),
             };
-            assert_ne!(to, high, "{sequence:?}: {:?}", bench.heard);
+            assert_ne!(to, high, "{sequence:?}: {:?}", bench.events);
             assert!(
                 bench.told.contains(&(to, at)),
                 "{sequence:?}: {:?}",
-                bench.heard
+                bench.events
             );
             high = to;
         }
@@ -217,18 +217,18 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
         for pair in bench.told.windows(2) {
             let [(rests, since), (_, until)] = [pair[0], pair[1]];
             if until - since > Duration::from_us(20) {
-                let told = level_at(&bench.heard, since);
-                assert_eq!(told, rests, "{sequence:?}: {:?}", bench.heard);
+                let told = level_at(&bench.events, since);
+                assert_eq!(told, rests, "{sequence:?}: {:?}", bench.events);
             }
         }
     });
 }
 
 /// What was told of the line's level at an instant; low at first.
-fn level_at(heard: &[Heard], at: Instant<Wall>) -> bool {
-    let levels = heard.iter().filter_map(|heard| match *heard {
-        Heard::Rose(since) => Some((true, since)),
-        Heard::Fell(since) => Some((false, since)),
+fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
+    let levels = events.iter().filter_map(|event| match *event {
+        LineEvent::Rose(since) => Some((true, since)),
+        LineEvent::Fell(since) => Some((false, since)),
         _ => None,
     });
     let until_then = levels.filter(|(_, since)| *since <= at);
@@ -245,7 +245,11 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     bench.high = false;
     bench.now = rose + Duration::from_us(20);
     bench.look();
-    assert_eq!(bench.heard, [Heard::Rose(rose)], "an edge may be under way");
+    assert_eq!(
+        bench.events,
+        [LineEvent::Rose(rose)],
+        "an edge may be under way"
+    );
     let fell = rose + Duration::from_us(8);
     bench.line.edge(Edge {
         rising: false,
@@ -254,7 +258,7 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     });
     assert!(bench.line.next_wake() <= bench.now, "nobody waits for that");
     bench.look();
-    assert_eq!(bench.heard, [Heard::Rose(rose), Heard::Fell(fell)]);
+    assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }
 
 /// One mistake among changes that are told is always noticed.

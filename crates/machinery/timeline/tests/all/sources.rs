@@ -9,6 +9,7 @@ use timeloom_clock::quality::Status;
 use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{ClockStatus, Seconds, SegmentV2, SegmentV3};
 use timeloom_publish::{PageReader, now_ticks};
+use timeloom_testing::own_address;
 use timeloom_timeline::{Daemon, LocalClock, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
@@ -163,23 +164,17 @@ fn clockbound_segments_of_both_versions_are_read() {
     holds_truth(&reader(&daemon));
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
-}
-
 #[test]
 fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
     let places = [(); 3].map(|()| tempfile::tempdir().unwrap());
-    let port = free_port();
+    let address = own_address();
     let key = places[0].path().join("key");
     std::fs::write(&key, [7; 32]).unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let answering = REFERENCE.replace(
         "poll =",
         &format!(
-            "listen = \"127.0.0.1:{port}\"\nkey_file = \"{}\"\npoll =",
+            "listen = \"{address}\"\nkey_file = \"{}\"\npoll =",
             key.display()
         ),
     );
@@ -189,7 +184,7 @@ fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
         format!(
             "[[timeline]]\nname = \"reference\"\ndemand_authentication = true\n{extra}\n\
              poll = {{ shortest = \"20 ms\", longest = \"50 ms\" }}\n\
-             [[timeline.source]]\ntype = \"peer\"\naddress = \"127.0.0.1:{port}\"\n"
+             [[timeline.source]]\ntype = \"peer\"\naddress = \"{address}\"\n"
         )
     };
     let with_key = asking(&format!("key_file = \"{}\"", key.display()));
@@ -199,9 +194,7 @@ fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
     // What bends packets is not believed, and does not stop anybody.
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
     for length in 0..120 {
-        noise
-            .send_to(&vec![0x54; length], ("127.0.0.1", port))
-            .unwrap();
+        noise.send_to(&vec![0x54; length], address).unwrap();
     }
     holds_truth(&reader(&second));
     let third = serve(&config(places[2].path(), &asking(""))).unwrap();
