@@ -8,6 +8,7 @@ use timeloom_publish::{CoreScale, PageReader, PageWriter};
 use timeloom_time::{Instant, Rate};
 
 #[test]
+#[cfg_attr(miri, ignore = "arithmetic, in a memfd, which Miri has not")]
 fn true_time_is_in_every_interval_that_the_page_gives() {
     // A counter of 2.1 GHz, far enough ahead that no core clock is before it.
     let rate = Rate::from_ratio(1_000_000_000, 2_112_345_678).unwrap();
