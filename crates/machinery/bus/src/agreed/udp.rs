@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use timeloom_accord::{Action, Datagram, Halt, HostId, Hosts, Member, Moment, Order, Settings};
-use timeloom_time::{Instant, Virtual};
+use timeloom_time::{Duration, Instant, Virtual};
 
 use self::halted::Refusal;
 use self::threads::{listen, listen_to_group, obey};
@@ -62,6 +62,7 @@ struct Shared {
     addresses: BTreeMap<HostId, SocketAddr>,
     /// When this end began to take part.
     began: Moment,
+    patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
     refused: AtomicU64,
@@ -76,7 +77,7 @@ struct State {
     claims: Claims,
     /// Of whom something was taken.
     heard: Hosts,
-    /// Why what came from a host of whom nothing was taken yet was refused last.
+    /// Why what came from a host was refused, and nothing was taken since.
     refusals: BTreeMap<HostId, Refusal>,
     /// None when it takes part no more. Orders are given with the number of the claim.
     orders: Option<Sender<(u64, Order)>>,
@@ -205,6 +206,7 @@ impl Bound {
             key: self.key,
             timeline: self.timeline,
             began: now,
+            patience: self.settings.patience,
             testbed,
             addresses: addresses.collect(),
             names,
@@ -415,14 +417,10 @@ impl Shared {
         }
     }
 
-    /// A key may serve several runs, and who listened to an earlier one may send again what was
-    /// said there. Its number tells only once something newer has come from that host; when it
-    /// was sent tells from the start.
     fn take(&self, datagram: &Datagram) -> bool {
         let mut state = self.lock();
-        let early = self.began.now - datagram.stamp;
-        if early > self.began.uncertainty + datagram.uncertainty {
-            state.note(datagram.from, Refusal::Earlier(early));
+        if let Some(refusal) = self.is_of_another_time(datagram, self.timeline.read()) {
+            state.note(datagram.from, refusal);
             return false;
         }
         let taken = self.tell_of(&mut state, |member, now| member.receive(datagram, now));
@@ -433,6 +431,20 @@ impl Shared {
         taken
     }
 
+    /// A key may serve several runs, and who listened to an earlier one may send again what was
+    /// said there. Its number tells only once something newer has come from that host; when it
+    /// was sent tells from the start. The timeline may have been set back since.
+    fn is_of_another_time(&self, datagram: &Datagram, moment: Moment) -> Option<Refusal> {
+        let early = self.began.now - datagram.stamp;
+        let ahead = datagram.stamp - moment.now;
+        if early > self.began.uncertainty + datagram.uncertainty {
+            return Some(Refusal::Earlier(early));
+        }
+        // Clocks that differ by more than they say, but by little, do not end a run.
+        let possible = moment.uncertainty + datagram.uncertainty + self.patience;
+        (ahead > possible).then_some(Refusal::Ahead(ahead))
+    }
+
     fn name(&self, host: HostId) -> String {
         let name = self.names.get(usize::from(host.number()));
         name.cloned().unwrap_or_else(|| host.to_string())
@@ -441,7 +453,8 @@ impl Shared {
 
 impl State {
     fn note(&mut self, host: HostId, refusal: Refusal) {
-        if !self.heard.contains(host) {
+        // Of who was heard already, anybody may send again what is early, and anything unsealed.
+        if !self.heard.contains(host) || matches!(refusal, Refusal::Ahead(_)) {
             self.refusals.insert(host, refusal);
         }
     }

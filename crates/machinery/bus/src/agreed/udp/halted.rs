@@ -11,6 +11,8 @@ pub(super) enum Refusal {
     OtherKey,
     /// It was sent so long before this host began, by the timeline.
     Earlier(Duration),
+    /// It will be sent in so long.
+    Ahead(Duration),
 }
 
 impl Shared {
@@ -20,24 +22,23 @@ impl Shared {
             Why::Silent(silent) => {
                 let host = self.name(silent);
                 let refusal = state.refusals.get(&silent);
-                match refusal.filter(|_| halt.by == self.here) {
-                    None => format!(
-                        "{by} hears nothing from {host}: that host has died, \
-                         or the link {by}–{host} is broken"
-                    ),
-                    Some(Refusal::OtherKey) => format!(
-                        "{by} hears nothing from {host}: what comes from its address is sealed \
-                         with another key"
-                    ),
-                    Some(Refusal::Earlier(early)) => {
-                        let early = Duration::from_ms(early.as_ns() / 1_000_000);
-                        format!(
-                            "{by} hears nothing from {host}: what came last was sent {early} \
-                             before {by} began. Their clocks differ by more than they say, or \
-                             somebody sends again what an earlier run said"
-                        )
+                let why = match refusal.filter(|_| halt.by == self.here) {
+                    None => format!("that host has died, or the link {by}–{host} is broken"),
+                    Some(Refusal::OtherKey) => {
+                        "what comes from its address is sealed with another key".to_owned()
                     }
-                }
+                    Some(Refusal::Earlier(early)) => format!(
+                        "what came last was sent {} before {by} began. Their clocks differ by \
+                         more than they say, or somebody sends again what an earlier run said",
+                        rounded(*early)
+                    ),
+                    Some(Refusal::Ahead(ahead)) => format!(
+                        "what came last was sent in {} from now, by its clock. Their clocks \
+                         differ by more than they say, or {by}'s was set back",
+                        rounded(*ahead)
+                    ),
+                };
+                format!("{by} hears nothing from {host}: {why}")
             }
             Why::Link(host) => {
                 let host = self.name(host);
@@ -57,4 +58,8 @@ impl Shared {
             Why::Failed => format!("clock or processes of {by} could not be commanded"),
         }
     }
+}
+
+fn rounded(span: Duration) -> Duration {
+    Duration::from_ms(span.as_ns() / 1_000_000)
 }
