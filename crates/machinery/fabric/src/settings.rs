@@ -37,18 +37,29 @@ impl Settings {
     }
 
     pub(crate) fn write(&self, key: &str, value: &str) -> Result<(), KernelError> {
-        let file = self.open(key, OFlags::WRONLY);
-        let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
-        written.map_err(|error| {
-            KernelError::new(format!("write {value} to {DIRECTORY}/{key}"), error)
-                .missing_if(&[Errno::ROFS], "/proc/sys to be writable")
-        })
+        put(self.open(key, OFlags::WRONLY), key, value)
+    }
+
+    /// As [`Self::write`]; what is gone, with its interface, needs no value.
+    pub(crate) fn write_if_there(&self, key: &str, value: &str) -> Result<(), KernelError> {
+        match self.open(key, OFlags::WRONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            file => put(file, key, value),
+        }
     }
 
     fn open(&self, key: &str, flags: OFlags) -> io::Result<File> {
         let opened = openat(&self.0, key, flags | OFlags::CLOEXEC, Mode::empty());
         Ok(opened.map(File::from)?)
     }
+}
+
+fn put(file: io::Result<File>, key: &str, value: &str) -> Result<(), KernelError> {
+    let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|error| {
+        KernelError::new(format!("write {value} to {DIRECTORY}/{key}"), error)
+            .missing_if(&[Errno::ROFS], "/proc/sys to be writable")
+    })
 }
 
 const DIRECTORY: &str = "/proc/sys/net/ipv4";

@@ -83,7 +83,7 @@ impl StationDilation<'_> {
         let dilated = |kind: Kind, found| kind.dilated(found, self.dilation, self.first);
         for (timer, found) in found {
             let value = dilated(timer.kind, *found).to_string();
-            settings.write(&timer.key(), &value)?;
+            settings.write_if_there(&timer.key(), &value)?;
         }
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
