@@ -127,7 +127,8 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     let Some(next) = ours.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
     };
-    if next - supervisor.clock.now() < LEAST_GAIN {
+    let gain = next - supervisor.clock.now();
+    if gain < LEAST_GAIN {
         return Attempt::NotNow;
     }
     let due = |waiter: &Waiter| {
@@ -139,9 +140,11 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     // as its result. So all are kicked before anybody who may wake one goes on:
     // those first whose time has not come, who do nothing but sleep again; and
     // those of ours who deliver packets afterwards. Of two whose time has come
-    // the first may wake the second, so then all stand while they are kicked.
+    // the first may wake the second, so then all stand while they are kicked. So do they
+    // when the next is about to wake by itself, which would be while it is kicked.
     let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
-    if now.len() > 1 && supervisor.freezer.kind() == FreezeKind::Cgroup {
+    let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
+    if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
         return skip_frozen(supervisor, next);
     }
     supervisor.clock.skip_to(next, || {
@@ -167,6 +170,10 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
 
 /// Below this, waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
+
+/// In wall time: longer than it takes until all are kicked, even where this thread is kept
+/// from its processor for a moment.
+const SOON_S: f64 = 0.005;
 
 /// After this a person wants to know why nothing is skipped.
 const LONG_BUSY: StdDuration = StdDuration::from_secs(5);
