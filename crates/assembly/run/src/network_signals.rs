@@ -68,10 +68,13 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
             }
             for (place, flow) in flows.iter_mut().enumerate() {
                 let ends = [&seen.senders, &seen.receivers].map(|ends| ends.get(&place));
-                if let [Some(sender), Some(receiver)] = ends {
-                    let stats = FlowStats::joined(*sender, *receiver);
-                    flow.measure(at, every, stats, &mut rows);
-                }
+                let stats = match ends {
+                    [Some(sender), Some(receiver)] => FlowStats::joined(*sender, *receiver),
+                    // By the numbers of its packets.
+                    [None, Some(FlowStats::Source(all))] => FlowStats::Source(*all),
+                    _ => continue,
+                };
+                flow.measure(at, every, stats, &mut rows);
             }
             for (place, cut) in cuts.iter_mut().enumerate() {
                 if let Some(seen) = seen.cuts.get(&place) {
@@ -90,10 +93,19 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
     (Signals { speakers, writer }, topology)
 }
 
+/// What a network is made of.
+pub(crate) fn topology_of(plan: &Plan, simulated: &Simulated) -> Topology {
+    topology::topology(plan, simulated, &recorded(plan, simulated))
+}
+
 /// What engine `here` is to look at.
 pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
     let recorded = recorded(plan, simulated);
-    View::new(simulated, &chosen(simulated, &recorded), here)
+    let mut view = View::new(simulated, &chosen(simulated, &recorded), here);
+    if plan.placement.is_spread() {
+        view.is_alone();
+    }
+    view
 }
 
 /// How often the model is looked at.

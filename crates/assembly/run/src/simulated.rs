@@ -9,6 +9,7 @@ mod engines;
 mod message;
 mod process;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use crate::error::RunError;
 use crate::flow_stats::FlowStats;
 use crate::network;
 use crate::network_signals::{self, Speaker};
+use crate::placed::Together;
 use crate::placed::secret::draw;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
@@ -38,8 +40,8 @@ use process::{Company, Known, Process, Sinks};
 
 /// A simulated network that runs.
 pub(crate) struct Network {
-    /// One for each engine. Ended before the captures.
-    seats: Vec<Seat>,
+    /// One for each engine of this machine. Ended before the captures.
+    seats: Vec<(Owner, Seat)>,
     captures: Vec<JoinHandle<()>>,
     signals: JoinHandle<()>,
     traffic: Vec<Flow>,
@@ -99,19 +101,24 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) reporter: &'a Reporter,
     /// The program `timeloom`, of which engines are processes.
     pub(crate) timeloom: &'a Path,
+    /// The other agents, where the run is one agent's: it has one engine of the whole plan's.
+    pub(crate) together: Option<&'a Together>,
 }
 
 impl Network {
     /// Joins every station of the fabric to the plan's simulated network;
     /// `None` where it has none.
     pub(crate) fn start(plan: &Plan, around: &Surroundings<'_>) -> Result<Option<Self>, RunError> {
+        let plan = around.together.map_or(plan, |together| &together.whole);
         let Some(simulated) = built(plan.simulated())? else {
             return Ok(None);
         };
+        let own = around.together.map(|together| place(&simulated, together));
+        let own = own.transpose()?;
         let scribe = around.scribe;
         let captures = Captures::start(
             plan,
-            &simulated,
+            (&simulated, own),
             around.directory,
             around.civil_start,
             scribe,
@@ -120,6 +127,10 @@ impl Network {
         around.directory.write_topology(&topology)?;
         scribe.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = flows(plan, &simulated);
+        let speakers = (0..).zip(signals.speakers);
+        // The others' are theirs to say something.
+        let speakers = speakers.filter(|(here, _)| own.is_none_or(|own| own == *here));
+        let speakers: Vec<(Owner, Speaker)> = speakers.collect();
         let mut network = Self {
             seats: Vec::new(),
             captures: Vec::new(),
@@ -131,23 +142,23 @@ impl Network {
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
         let are_processes = settings.is_some_and(|settings| settings.processes);
         match are_processes {
-            false => network.threads(plan, &simulated, signals.speakers, &captures, around)?,
-            true => network.processes(plan, &simulated, signals.speakers, &captures, around)?,
+            false => network.threads(plan, &simulated, speakers, &captures, around)?,
+            true => network.processes(plan, &simulated, speakers, &captures, around)?,
         }
         network.captures = captures.threads;
         Ok(Some(network))
     }
 
-    /// All engines, as threads.
+    /// All engines of this machine, as threads.
     fn threads(
         &mut self,
         plan: &Plan,
         simulated: &Simulated,
-        speakers: Vec<Speaker>,
+        speakers: Vec<(Owner, Speaker)>,
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
-        let several = self.parts.as_ref();
+        let several = self.parts.as_ref().filter(|_| around.together.is_none());
         let lines = several.map(Lines::of_rings).transpose();
         let mut lines = lines.map_err(no_line)?;
         let follow = SessionClock {
@@ -155,7 +166,7 @@ impl Network {
             idle: Arc::clone(&self.idle),
             announces: plan.time.skips() || plan.time.mode == Mode::Stepped,
         };
-        for (here, speaker) in (0..).zip(speakers) {
+        for (here, speaker) in speakers {
             let engine = Engine {
                 plan,
                 simulated,
@@ -166,7 +177,13 @@ impl Network {
                 let joined = portals.join(plug.node, &plug.name, plug.port, Default::default());
                 joined.map_err(failed)?;
             }
-            let ways = lines.as_mut().map(|lines| engines::ways(lines.of(here)));
+            let ways = match (around.together, self.parts.as_ref()) {
+                (Some(together), Some(parts)) => {
+                    let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
+                    Some(engines::ways_to_agents((parts, here), together, encrypts)?)
+                }
+                _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
+            };
             let pacing = Pacing {
                 announces: follow.announces,
                 clock: Box::new(follow.clone()),
@@ -184,7 +201,7 @@ impl Network {
             };
             let running = engine.start(portals, ways, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());
-            self.seats.push(Seat::Thread(running));
+            self.seats.push((here, Seat::Thread(running)));
         }
         Ok(())
     }
@@ -194,7 +211,7 @@ impl Network {
         &mut self,
         plan: &Plan,
         simulated: &Simulated,
-        speakers: Vec<Speaker>,
+        speakers: Vec<(Owner, Speaker)>,
         captures: &Captures,
         around: &Surroundings<'_>,
     ) -> Result<(), RunError> {
@@ -207,7 +224,7 @@ impl Network {
         let text = plan.to_toml();
         let company = Arc::new(Company::default());
         let mut all = Vec::new();
-        for (here, speaker) in (0..).zip(speakers) {
+        for (here, speaker) in speakers {
             let engine = Engine {
                 plan,
                 simulated,
@@ -243,13 +260,12 @@ impl Network {
             };
             let ports = plugs.into_iter().map(|plug| plug.port).collect();
             let (program, clock) = (around.timeloom, around.clock);
-            all.push(Process::start(
-                program, start, ports, sockets, clock, sinks,
-            )?);
+            let process = Process::start(program, start, ports, sockets, clock, sinks)?;
+            all.push((here, process));
         }
-        for process in all {
+        for (here, process) in all {
             process.wait_until_ready()?;
-            self.seats.push(Seat::Process(process));
+            self.seats.push((here, Seat::Process(process)));
         }
         Ok(())
     }
@@ -263,7 +279,7 @@ impl Network {
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
-        match self.seats.first()? {
+        match &self.seats.first()?.1 {
             Seat::Thread(running) => Some(running.emulation.ahead()),
             // Time does not skip there.
             Seat::Process(_) => None,
@@ -273,37 +289,38 @@ impl Network {
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
     pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
-        for seat in &self.seats {
+        for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
             }
         }
         let what = match self.seats.first() {
-            Some(Seat::Process(_)) => "process",
+            Some((_, Seat::Process(_))) => "process",
             _ => "thread",
         };
         let seats = self.seats.drain(..);
-        let ended: Vec<(Ended, Known)> = seats
-            .map(|seat| match seat {
-                Seat::Thread(running) => (running.finish(), Known::default()),
-                Seat::Process(process) => process.finish(),
+        let ended: Vec<(Owner, (Ended, Known))> = seats
+            .map(|(here, seat)| match seat {
+                Seat::Thread(running) => (here, (running.finish(), Known::default())),
+                Seat::Process(process) => (here, process.finish()),
             })
             .collect();
-        let mut flows: Vec<Vec<FlowStats>> = Vec::new();
-        for (ended, known) in &ended {
+        let mut flows: BTreeMap<Owner, Vec<FlowStats>> = BTreeMap::new();
+        for (here, (ended, known)) in &ended {
             let mut done = ended.flows(self.traffic.len());
             for (place, flow) in done.iter_mut().enumerate() {
                 if let Some(earlier) = known.counted.flow(place) {
                     flow.add_earlier(earlier);
                 }
             }
-            flows.push(done);
+            flows.insert(*here, done);
             for (kind, text) in &ended.told {
                 scribe.event("local", "network", kind, text);
             }
         }
         for (place, flow) in self.traffic.iter().enumerate() {
-            let [from, to] = flow.ends.map(|end| flows[usize::from(end)].get(place));
+            // Of one that leads to another agent nobody knows both ends.
+            let [from, to] = flow.ends.map(|end| flows.get(&end)?.get(place));
             if let (Some(from), Some(to)) = (from, to) {
                 let stats = FlowStats::joined(*from, *to);
                 scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
@@ -314,7 +331,7 @@ impl Network {
         }
         let _ = self.signals.join();
         let ended = ended.into_iter();
-        let closings = ended.map(|(ended, known)| (ended.closing, known));
+        let closings = ended.map(|(here, (ended, known))| (here, ended.closing, known));
         ending::tell(closings.collect(), (self.parts.as_ref(), what), scribe)
     }
 }
@@ -374,6 +391,20 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
         })
     };
     plugged(engine).map(plug).collect()
+}
+
+/// Which engine an agent has.
+fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> {
+    let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
+    let own = (0..).zip(names).find(|(_, name)| **name == together.name);
+    own.map(|(here, _)| here)
+        .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", together.name)))
+}
+
+/// What a plan's simulated network is made of; `None` where it has none.
+pub(crate) fn topology(plan: &Plan) -> Result<Option<Topology>, RunError> {
+    let simulated = built(plan.simulated())?;
+    Ok(simulated.map(|simulated| network_signals::topology_of(plan, &simulated)))
 }
 
 fn failed(error: impl std::fmt::Display) -> RunError {

@@ -105,7 +105,7 @@ impl Machines {
 }
 
 /// Answers with a word of its file, and when by its own clock.
-const METER: &str = r#"
+pub(crate) const METER: &str = r#"
 import itertools, socket, sys, time
 words = itertools.cycle(open(sys.argv[1]).read().split())
 with socket.create_server(("", 5000)) as server:
@@ -117,7 +117,7 @@ time.sleep(1000)
 "#;
 
 /// Asks ten times a second, and says what it got and when that was here.
-const READER: &str = r#"
+pub(crate) const READER: &str = r#"
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 5000)) as meter:
     lines = meter.makefile()

@@ -124,6 +124,7 @@ impl<'a> Run<'a> {
             scribe: &scribe,
             reporter: &reporter,
             timeloom: &options.timeloom,
+            together,
         };
         let network = Network::start(plan, &around)?;
         machines::attach(plan, &fabric)?;

@@ -1,7 +1,7 @@
 //! What an engine sees of its part of a network at an instant, and that put together from
 //! all engines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
 
 use timeloom_net::{FluidLinkStats, LinkStats, Owner, PortId, World};
@@ -115,6 +115,7 @@ pub(crate) struct View {
     receivers: Vec<(usize, Background)>,
     here: Owner,
     cuts: BTreeMap<(Owner, Owner), usize>,
+    is_alone: bool,
 }
 
 impl View {
@@ -139,7 +140,18 @@ impl View {
             receivers: receivers.collect(),
             here,
             cuts: adjacent.into_iter().zip(0..).collect(),
+            is_alone: false,
         }
+    }
+
+    /// Nobody puts together what this engine and others see, so each signal is one engine's: of
+    /// a cut link that of its first end, of a direction between engines that of the receiver.
+    pub(super) fn is_alone(&mut self) {
+        self.is_alone = true;
+        let places: BTreeSet<usize> = self.links.iter().map(|(place, _)| *place).collect();
+        // Directions of a link have two places, the first an even one.
+        self.links
+            .retain(|(place, _)| place % 2 == 0 || places.contains(&(place - 1)));
     }
 
     pub(crate) fn look(
@@ -172,7 +184,8 @@ impl View {
                 (cut.packets, cut.late) = (report.lateness.events(), report.late);
                 cut.lost += report.missing();
             }
-            if let Some(place) = self.cuts.get(&(self.here, report.there)) {
+            let back = self.cuts.get(&(self.here, report.there));
+            if let Some(place) = back.filter(|_| !self.is_alone) {
                 seen.cuts.entry(*place).or_default().lost += report.lost();
             }
         }

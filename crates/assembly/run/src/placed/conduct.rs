@@ -25,9 +25,9 @@ use super::serve::WhichTimeline;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
-use crate::inputs;
 use crate::judgement::{judge, outcome};
 use crate::verdict::End;
+use crate::{inputs, simulated};
 
 /// Runs a plan on its agents and leaves one complete run directory here.
 ///
@@ -47,6 +47,9 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     manifest.time_mode = plan.time.mode.to_string();
     manifest.session_start = plan.time.start;
     inputs::keep(&plan, &directory, &mut manifest)?;
+    if let Some(topology) = simulated::topology(&plan)? {
+        directory.write_topology(&topology)?;
+    }
     directory.write_manifest(&manifest)?;
     let conducted = Conductor::gather(&plan).map(|conductor| conductor.go(options));
     let (agents, end) = match conducted {
@@ -317,6 +320,7 @@ fn prepare(
         FromAgent::Prepared {
             bus,
             tunnels,
+            engines,
             timeline,
         } => Ok(Agent {
             name: name.to_owned(),
@@ -324,6 +328,10 @@ fn prepare(
                 name: name.to_owned(),
                 bus: at(bus),
                 tunnels: at(tunnels),
+                engines: engines
+                    .into_iter()
+                    .map(|(of, port)| (of, at(port)))
+                    .collect(),
             },
             timeline,
             sender,

@@ -1,5 +1,6 @@
 //! What a run and an agent say to each other, as JSON.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub(super) struct Whereabouts {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
+    /// Its engine, for each other agent's.
+    pub(super) engines: BTreeMap<String, SocketAddr>,
 }
 
 /// From an agent.
@@ -66,6 +69,8 @@ pub(super) enum FromAgent {
     Prepared {
         bus: u16,
         tunnels: u16,
+        /// Of its engine, where the network is simulated: for each other agent's.
+        engines: BTreeMap<String, u16>,
         timeline: WhichTimeline,
     },
     /// It cannot run it, in words.

@@ -19,10 +19,13 @@ impl Secret {
         Some(Self(blake3::derive_key("timeloom agents 1", &bytes)))
     }
 
-    /// The keys of one run, which its number `nonce` tells from all others.
-    pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (Key, TunnelKey) {
+    /// The keys of one run, which its number `nonce` tells from all others: of its bus, its
+    /// tunnels, and its engines.
+    pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (Key, TunnelKey, [u8; 32]) {
         let run = blake3::keyed_hash(&self.0, nonce);
-        (Key::new(run.as_bytes()), TunnelKey::new(run.as_bytes()))
+        let run = run.as_bytes();
+        let engines = blake3::derive_key("timeloom engines 1", run);
+        (Key::new(run), TunnelKey::new(run), engines)
     }
 
     /// The key of one direction of one conversation.

@@ -1,6 +1,7 @@
 //! An agent that waits for work: it takes its share of a plan, runs it, and sends back what
 //! came of it. One run at a time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -177,6 +178,9 @@ struct Sockets {
     pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
+    /// Of its engine, for each other agent's.
+    engines: BTreeMap<String, UdpSocket>,
+    engine_key: [u8; 32],
 }
 
 impl Agent {
@@ -226,10 +230,15 @@ impl Agent {
             pins,
             tunnels,
             key,
+            mut engines,
+            engine_key,
         } = sockets;
+        let ports = engines.iter();
+        let ports = ports.map(|(of, socket)| Ok((of.clone(), socket.local_addr()?.port())));
         sender.say(&FromAgent::Prepared {
             bus: bound.address().map_err(io::Error::other)?.port(),
             tunnels: tunnels.local_addr()?.port(),
+            engines: ports.collect::<io::Result<_>>()?,
             timeline: self.serve.timeline,
         })?;
         receiver.patience(Some(TOGETHER_WITHIN))?;
@@ -250,6 +259,14 @@ impl Agent {
             socket: tunnels,
             key,
             tunnels: others().map(|it| (it.name.clone(), it.tunnels)).collect(),
+            engines: others()
+                .filter_map(|it| {
+                    let there = it.engines.get(&prepare.agent)?;
+                    let socket = engines.remove(&it.name)?;
+                    Some((it.name.clone(), (socket, *there)))
+                })
+                .collect(),
+            engine_key,
         });
         self.execute(&ready, &scratch.0, sender, receiver)?;
         (self.serve.say)(format!("{from}: done"));
@@ -273,7 +290,7 @@ impl Agent {
     fn sockets(&self, prepare: &Prepare) -> Result<Sockets, String> {
         let nonce = timeloom_bus::parse_key(&prepare.nonce);
         let nonce = nonce.ok_or("the run has no number")?;
-        let (key, tunnel_key) = self.serve.secret.of_run(&nonce);
+        let (key, tunnel_key, engine_key) = self.serve.secret.of_run(&nonce);
         let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
         let plan = plan.map_err(|errors| format!("the plan: {errors}"))?;
         let any = SocketAddr::new(self.serve.address.ip(), 0);
@@ -287,13 +304,19 @@ impl Agent {
                 bound.join(group).map_err(|error| error.to_string())?
             }
         };
-        let tunnels =
-            UdpSocket::bind(any).map_err(|error| format!("listening on {any}: {error}"))?;
+        let bind = || UdpSocket::bind(any).map_err(|error| format!("listening on {any}: {error}"));
+        let tunnels = bind()?;
+        let others = plan.placement.agents.keys();
+        let others = others.filter(|name| plan.network.is_some() && **name != prepare.agent);
+        let engines = others.map(|name| Ok((name.clone(), bind()?)));
+        let engines = engines.collect::<Result<_, String>>()?;
         Ok(Sockets {
             bound,
             pins: pins(&plan, &prepare.agent)?,
             tunnels,
             key: tunnel_key,
+            engines,
+            engine_key,
         })
     }
 

@@ -48,6 +48,9 @@ pub(crate) struct Ways {
     pub(crate) key: TunnelKey,
     /// Where the others' tunnels are, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
+    /// The ways to the others' engines, by agent.
+    pub(crate) engines: BTreeMap<String, (UdpSocket, SocketAddr)>,
+    pub(crate) engine_key: [u8; 32],
 }
 
 /// The pause bus of an agent's run, which is there once all agents are.
@@ -156,6 +159,17 @@ impl Together {
         let tunnels = Tunnels::start(socket, ways.key.clone(), ends, clock_of).map_err(failed)?;
         clock.on_change(tunnels.waker());
         Ok(Some(tunnels))
+    }
+
+    /// The ways of this agent's engine to those of the others, by agent: a socket, and where the
+    /// other one is. And the key of all. Once.
+    pub(crate) fn engine_lines(&self) -> (BTreeMap<String, (UdpSocket, SocketAddr)>, [u8; 32]) {
+        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = ways.as_mut().map(|ways| {
+            let engines = std::mem::take(&mut ways.engines);
+            (engines, ways.engine_key)
+        });
+        lines.unwrap_or_default()
     }
 
     /// Says that this run is prepared, and waits until all are and time has begun.

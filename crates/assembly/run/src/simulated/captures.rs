@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use timeloom_net::PortId;
+use timeloom_net::{Owner, PortId};
 use timeloom_portal::Capture;
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
@@ -28,7 +28,7 @@ pub(super) struct Captures {
 impl Captures {
     pub(super) fn start(
         plan: &Plan,
-        simulated: &Simulated,
+        (simulated, own): (&Simulated, Option<Owner>),
         directory: &RunDirectory,
         civil_start: Instant<Utc>,
         scribe: &Scribe,
@@ -43,7 +43,9 @@ impl Captures {
             .collect();
         let mut captures = Self::default();
         for (capture, cable) in watched(plan, simulated) {
-            let name = capture.link.join("-");
+            let Some(name) = file_name(&capture.link.join("-"), cable, simulated, own) else {
+                continue;
+            };
             let watch = SpoofWatch::new(
                 addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
                 false,
@@ -68,6 +70,25 @@ impl Captures {
                 let _ = frames.send((at, wall, frame.to_vec()));
             }
         }))
+    }
+}
+
+/// What the file of a capture is called. On an agent, whose engine is `own`, nothing is captured
+/// of what others have, and of a link to another what comes from there.
+fn file_name(
+    link: &str,
+    cable: &NamedCable,
+    simulated: &Simulated,
+    own: Option<Owner>,
+) -> Option<String> {
+    let Some((own, parts)) = own.zip(simulated.parts.as_ref()) else {
+        return Some(link.to_owned());
+    };
+    let owner = |port| parts.cut().owners()[simulated.world.node_of(port).0 as usize];
+    match [cable.there, cable.back].map(|port| owner(port) == own) {
+        [true, true] => Some(link.to_owned()),
+        [false, false] => None,
+        _ => Some(format!("{link}.at-{}", parts.names[usize::from(own)])),
     }
 }
 

@@ -41,12 +41,12 @@ impl Closing {
 /// Says all that the engines have to say, of each `None` when it has died; gives back what makes
 /// the results doubtful. `what` an engine is: a thread or a process.
 pub(super) fn tell(
-    closings: Vec<(Option<Closing>, Known)>,
+    closings: Vec<(Owner, Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
     scribe: &Scribe,
 ) -> Vec<String> {
     let mut doubts = Vec::new();
-    for (here, (closing, known)) in (0..).zip(closings) {
+    for (here, closing, known) in closings {
         let of = of(parts, here);
         if !known.absences.is_empty() {
             doubts.push(was_away(&of, &known.absences));

@@ -8,7 +8,7 @@ use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Sample, Timing};
-use timeloom_scenario::{Background, EngineMode, Parts, Plan, Simulated};
+use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
@@ -133,6 +133,11 @@ impl Engine<'_> {
         })
     }
 
+    /// What the scenario says of the engines.
+    pub(super) fn settings(&self) -> Option<&Engines> {
+        self.plan.network.as_ref()?.engines.as_ref()
+    }
+
     /// What it has of the network.
     fn part(&self) -> World {
         let (world, here) = (&self.simulated.world, self.here);
@@ -144,7 +149,7 @@ impl Engine<'_> {
 
     /// Its gateway to the others.
     fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
-        let settings = self.plan.network.as_ref()?.engines.as_ref()?;
+        let settings = self.settings()?;
         let cut = self.simulated.parts.as_ref()?.cut().clone();
         let limit = Limit {
             late_after: settings.late_after,
@@ -162,12 +167,7 @@ impl Engine<'_> {
     }
 
     fn moderation(&self, usual: Duration) -> Duration {
-        let settings = self
-            .plan
-            .network
-            .as_ref()
-            .and_then(|it| it.engines.as_ref());
-        let mode = settings.map(|settings| settings.mode);
+        let mode = self.settings().map(|settings| settings.mode);
         let several = self.simulated.parts.as_ref().zip(mode);
         several.map_or(usual, |(parts, mode)| {
             engines::moderation(usual, parts, mode, self.plan.time.dilation)

@@ -8,13 +8,16 @@ use std::net::{Ipv4Addr, UdpSocket};
 use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
-use timeloom_peering::{Endpoint, Ring};
+use timeloom_peering::{Endpoint, Ring, Socket};
 use timeloom_portal::Died;
 use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
 use super::engine::{Engine, Ways};
+use crate::error::RunError;
+use crate::experiment::civil_now;
+use crate::placed::Together;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
 
@@ -80,6 +83,43 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
         patience: None,
         late: false,
     }
+}
+
+/// The ways of an agent's engine to those of other agents, over their network.
+pub(super) fn ways_to_agents(
+    (parts, here): (&Parts, Owner),
+    together: &Together,
+    encrypts: bool,
+) -> Result<Ways, RunError> {
+    let (mut lines, key) = together.engine_lines();
+    let mut ends = Vec::new();
+    for (_, there) in parts
+        .adjacent()
+        .into_iter()
+        .filter(|(from, _)| *from == here)
+    {
+        let name = &parts.names[usize::from(there)];
+        let line = lines.remove(name);
+        let (socket, remote) = line.ok_or_else(|| {
+            RunError::Start(format!("where the engine of agent {name} is was not said"))
+        })?;
+        let socket = Socket::new(socket, remote).map_err(|error| {
+            RunError::Start(format!("the line to the engine of agent {name}: {error}"))
+        })?;
+        ends.push((there, Endpoint::Udp(socket)));
+    }
+    Ok(Ways {
+        ends,
+        key: match encrypts {
+            true => Key::encrypting(key),
+            false => Key::new(key),
+        },
+        epoch: civil_now().as_ns().unsigned_abs(),
+        config: patient(SILENCE),
+        // Each first makes its hosts.
+        patience: Some(Duration::from_s(300)),
+        late: false,
+    })
 }
 
 /// Who dies is known at once by whoever started it. One that says nothing for less than

@@ -205,6 +205,8 @@ impl Plan {
         plan.checks.clear();
         plan.panels.clear();
         let ends = self.system.links.iter().enumerate();
+        // Those of a model are its engines'.
+        let ends = ends.filter(|_| self.network.is_none());
         let tunnels = ends.filter_map(|(number, link)| tunnel(number, link, mine, self));
         Part {
             tunnels: tunnels.collect(),

@@ -36,7 +36,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
                     leave out `processes`";
         rules.broken(&at(&path, ["processes"]), message, help);
     }
-    if engines.failure == EngineFailure::Restart && !engines.processes {
+    let is_spread = plan.placement.is_spread();
+    if engines.failure == EngineFailure::Restart && !engines.processes && !is_spread {
         let message = "an engine that is a thread does not come back";
         let help = match engines.mode {
             EngineMode::Free => {
@@ -51,7 +52,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         };
         rules.broken(&at(&path, ["failure"]), message, help);
     }
-    if engines.encrypt && !engines.processes {
+    if engines.encrypt && !engines.processes && !is_spread {
         let message = "between threads there is nothing to encrypt";
         let help = "write `processes = true` beside it, or leave it out";
         rules.broken(&at(&path, ["encrypt"]), message, help);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{Compute, Mode, Placement, Plan};
+use crate::plan::{Compute, EngineFailure, EngineMode, Mode, Placement, Plan};
 use crate::suggest;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -197,13 +197,61 @@ fn alike(rules: &mut Rules<'_>) {
     if plan.time.compute == Compute::None {
         rules.broken(&["time", "compute"], real, "leave it out");
     }
-    if plan.network.is_some() {
-        let message = "a simulated network is not spread over agents";
-        rules.misplaced(&at(&[], ["network"]), message, "leave [network] out");
-    }
+    network(rules);
     if plan.system.openflow.is_some() {
         let message = "switches that speak OpenFlow are not spread over agents";
         rules.misplaced(&at(&[], ["system", "openflow"]), message, "leave it out");
+    }
+}
+
+/// A simulated network has an engine on each agent.
+fn network(rules: &mut Rules<'_>) {
+    let plan = rules.plan;
+    let Some(network) = &plan.network else {
+        return;
+    };
+    let place = at(&[], ["network"]);
+    if network.topology.is_some() {
+        let message = "a network of a file is not spread over agents";
+        let help = "write its nodes and links, or generate them";
+        rules.broken(&at(&place, ["topology"]), message, help);
+    }
+    let agents: Vec<&str> = plan.placement.agents.keys().map(String::as_str).collect();
+    let each = agents.join(" = […], ");
+    let help = format!("name them as the agents: `[network.engines] parts = {{ {each} = […] }}`");
+    let Some(engines) = &network.engines else {
+        let message = "a simulated network that is spread has an engine on each agent";
+        return rules.misplaced(&place, message, help);
+    };
+    let path = at(&place, ["engines"]);
+    if !rules.part_was_read(&path, "parts") {
+        return;
+    }
+    let names: Vec<&str> = engines.parts.keys().map(String::as_str).collect();
+    let missing = agents.iter().find(|agent| !names.contains(agent));
+    let strange = names.iter().find(|name| !agents.contains(name));
+    let wrong = match (missing, strange) {
+        (_, Some(name)) => Some(format!(
+            "there is no agent `{name}`, so no engine can run there"
+        )),
+        (Some(name), None) => Some(format!("the agent `{name}` has no engine")),
+        (None, None) => None,
+    };
+    if let Some(message) = wrong {
+        return rules.misplaced(&path, message, help);
+    }
+    if engines.mode == EngineMode::Exact {
+        let message = "engines of several machines cannot wait for one another";
+        let help = "a datagram may be lost, and a promise with it: choose `mode = \"free\"`";
+        rules.broken(&at(&path, ["mode"]), message, help);
+    }
+    if engines.processes {
+        let message = "an agent's engine is a thread of the agent";
+        rules.broken(&at(&path, ["processes"]), message, "leave it out");
+    }
+    if engines.failure != EngineFailure::Stop {
+        let message = "an agent that is gone stops the run";
+        rules.broken(&at(&path, ["failure"]), message, "leave it out");
     }
 }
 

@@ -91,7 +91,49 @@ impl Maker<'_> {
                 }
             }
         }
+        self.places(world, engines, &mut seeds)?;
         Ok(seeds)
+    }
+
+    /// What runs on an agent is in the part of its engine.
+    fn places(
+        &self,
+        world: &World,
+        engines: &Engines,
+        seeds: &mut Vec<(Node, Owner)>,
+    ) -> Result<(), Fault> {
+        let placement = &self.plan.placement;
+        if !placement.is_spread() {
+            return Ok(());
+        }
+        let system = &self.plan.system;
+        let stations = system.hosts.keys().chain(system.devices.keys());
+        let stations = stations.map(|name| (name, placement.of_node(name)));
+        let switches = system.switches.iter();
+        let switches =
+            switches.filter_map(|name| Some((name, placement.nodes.get(name)?.as_str())));
+        for (name, agent) in stations.chain(switches) {
+            let owner = (0..)
+                .zip(engines.parts.keys())
+                .find(|(_, engine)| *engine == agent);
+            // An agent that has no engine is another rule's.
+            let Some(((owner, _), node)) = owner.zip(self.nodes.get(name)) else {
+                continue;
+            };
+            let other = seeds
+                .iter()
+                .find(|(seed, other)| seed == node && *other != owner);
+            if let Some((_, other)) = other {
+                let other = engines.parts.keys().nth(usize::from(*other));
+                let other = other.map_or("", String::as_str);
+                let node = world.name(*node);
+                let message = format!("`{node}` runs on agent `{agent}`");
+                let help = "take it out of this part, or place it on the agent of that name";
+                return Err(fault(&["parts", other], message, help));
+            }
+            seeds.push((*node, owner));
+        }
+        Ok(())
     }
 
     /// The nodes that a name, or the beginning of one, stands for.

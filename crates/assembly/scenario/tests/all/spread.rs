@@ -43,6 +43,92 @@ fn a_spread_scenario_is_read_and_written_alike() {
     assert_eq!(again.placement, plan.placement);
 }
 
+/// Its routers, and an engine on each agent.
+const MODELLED: &str = r#"
+[network]
+routers = ["r1", "r2", "r3"]
+[network.engines]
+parts = { a = ["r1"], b = ["r3"] }
+"#;
+
+/// [`SPREAD`] with a simulated network, and `parts` of it.
+fn modelled(network: &str) -> String {
+    let links = r#"links = [
+    { between = ["meter", "r1"] },
+    { between = ["r1", "r2"], delay = "1 ms" },
+    { between = ["r2", "r3"], delay = "2 ms" },
+    { between = ["r3", "reader"] },
+]"#;
+    let text = SPREAD.replace(r#"links = [{ between = ["meter", "reader"] }]"#, links);
+    format!("{text}{network}").replace("10.0.0.2/24", "10.0.1.2/24")
+}
+
+#[test]
+fn a_simulated_network_has_an_engine_on_each_agent() {
+    let plan = read(&modelled(MODELLED)).expect("a plan");
+    let simulated = plan.simulated().expect("a network").expect("that can be");
+    let parts = simulated.parts.expect("several engines");
+    assert_eq!(parts.names, ["a", "b"]);
+    let owner = |name: &str| parts.cut().owners()[simulated.nodes[name].0 as usize];
+    let owners = ["meter", "r1", "r3", "reader"].map(owner);
+    assert_eq!(
+        owners,
+        [0, 0, 1, 1],
+        "hosts are in the parts of their agents"
+    );
+    // Where nodes are is enough to say who has what is near them.
+    let named = MODELLED
+        .replace(r#"["r1"]"#, "[]")
+        .replace(r#"["r3"]"#, "[]");
+    read(&modelled(&named)).expect("a plan");
+    let share = plan.part("b");
+    assert!(share.tunnels.is_empty(), "links are the model's");
+    assert_eq!(
+        share.plan.system.hosts.keys().collect::<Vec<_>>(),
+        ["reader"]
+    );
+
+    let [parts, place] = [
+        r#"parts = { a = ["r1"], b = ["r3"] }"#,
+        "[network.engines]\n",
+    ];
+    for (old, new, says) in [
+        (parts, "count = 2", "name them as the agents"),
+        (place, "", "has an engine on each agent"),
+        (r#"b = ["r3"]"#, "", "the agent `b` has no engine"),
+        (r#"b = ["r3"]"#, r#"c = ["r3"]"#, "there is no agent `c`"),
+        (
+            r#"b = ["r3"]"#,
+            r#"b = ["r3", "meter"]"#,
+            "`meter` runs on agent `a`",
+        ),
+        (
+            place,
+            "[network.engines]\nmode = \"exact\"\n",
+            "cannot wait",
+        ),
+        (
+            place,
+            "[network.engines]\nprocesses = true\n",
+            "is a thread of the agent",
+        ),
+        (
+            place,
+            "[network.engines]\nfailure = \"restart\"\n",
+            "stops the run",
+        ),
+    ] {
+        let network = MODELLED.replace(old, new);
+        let network = match old == place && new.is_empty() {
+            true => network.replace(parts, ""),
+            false => network,
+        };
+        assert_ne!(network, MODELLED);
+        let said = read(&modelled(&network)).expect_err(says);
+        assert!(said.contains(says), "{says}: {said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_spread_is_said() {
     for (old, new, says) in [

@@ -1,0 +1,160 @@
+//! A simulated network that is spread over agents: an engine on each.
+
+use std::fs;
+use std::path::PathBuf;
+
+use timeloom_results::{NodeKind, RunDirectory};
+use timeloom_testing::{need, wait_for};
+
+use crate::placement::{METER, READER};
+use crate::support::machines::{Machines, let_go};
+
+/// 20 ms between the routers, which are two agents'. Programs speak over that, and so does
+/// simulated traffic; beside it some that stays on one agent.
+fn scenario(machines: &Machines) -> PathBuf {
+    need("/usr/bin/python3", "python3");
+    let case = machines.scratch.path("case");
+    fs::create_dir(&case).expect("a directory");
+    fs::write(case.join("meter.py"), METER).expect("a file");
+    fs::write(case.join("reader.py"), READER).expect("a file");
+    fs::write(case.join("names.txt"), "volt\nampere\n").expect("a file");
+    let text = format!(
+        r#"
+        schema = "timeloom/1"
+        name = "spread"
+        [time]
+        duration = "10 s"
+        start = "2019-06-03T00:00:00Z"
+        [network]
+        routers = ["r1", "r2"]
+        traffic = [
+            {{ from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "far" }},
+            {{ from = "bg-l0", to = "bg-r1", kind = "cubic", name = "bulk" }},
+            {{ from = "bg-l0", to = "bg-l1", kind = "cubic", name = "inner" }},
+        ]
+        [network.engines]
+        parts = {{ a = ["r1", "bg-left"], b = ["r2", "bg-right"] }}
+        encrypt = true
+        [[network.generate]]
+        name = "bg"
+        shape = "dumbbell"
+        size = 2
+        access = {{ rate = "10 Mbit/s" }}
+        trunk = {{ delay = "5 ms", rate = "10 Mbit/s" }}
+        [system]
+        links = [
+            {{ between = ["reader", "r1"] }},
+            {{ between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" }},
+            {{ between = ["r2", "meter"] }},
+        ]
+        [system.hosts.meter]
+        address = "10.2.0.2/24"
+        [[system.hosts.meter.programs]]
+        name = "meter"
+        run = ["/usr/bin/python3", "meter.py", "names.txt"]
+        ready = "tcp:5000"
+        [system.hosts.reader]
+        address = "10.1.0.2/24"
+        [[system.hosts.reader.programs]]
+        name = "reader"
+        run = ["/usr/bin/python3", "reader.py", "10.2.0.2"]
+        after = ["meter"]
+        [[capture]]
+        link = ["r1", "r2"]
+        [[check]]
+        name = "crosses"
+        assert = "max(net.cut.b-a.packets) > 0"
+        [placement]
+        key_file = "{key}"
+        patience = "30 s"
+        default = "a"
+        nodes = {{ meter = "b" }}
+        [placement.agents]
+        a = {{ address = "10.9.0.1:5500" }}
+        b = {{ address = "10.9.0.2:5500" }}
+        "#,
+        key = machines.scratch.text("key")
+    );
+    let path = case.join("case.toml");
+    fs::write(&path, text).expect("a file");
+    path
+}
+
+#[test]
+fn engines_on_two_agents_run_one_simulated_network() {
+    let machines = Machines::new("engines", 2);
+    let agents = machines.serving(2);
+    let mut run = machines.start(&scenario(&machines), &[]);
+    wait_for("its programs speak", || {
+        let ended = run.try_wait().expect("our own child");
+        assert_eq!(ended, None, "it ends too early");
+        let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
+        (virtual_ns > 1_000_000_000).then_some(())
+    });
+    // What is on its way then stands, too.
+    let (hold, at) = machines.hold(0);
+    for index in 0..2 {
+        let status = machines.query(index);
+        assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let_go(hold);
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    // A machine may be too busy for a simulated network.
+    assert!(matches!(code, Some(0 | 4)), "{code:?} {said}");
+
+    let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
+    let log = fs::read_to_string(results.path().join("logs/reader.log")).expect("a log");
+    let answers: Vec<Vec<&str>> = log
+        .lines()
+        .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
+        .collect();
+    assert!(answers.len() > 5, "{log}");
+    for words in &answers {
+        let ns = |index: usize| words[index].parse::<i64>().expect("nanoseconds");
+        let (before, there, after) = (ns(1), ns(2), ns(3));
+        // Each way has its 20 ms, by a clock that is one for both but for its reading.
+        let least = 19_900_000;
+        assert!(there - before > least && after - there > least, "{words:?}");
+    }
+
+    let events = results.events().expect("events");
+    for (host, cut) in [("a", "b-a: "), ("b", "a-b: ")] {
+        let its = events.iter().filter(|row| &*row.kind == "cut");
+        let its: Vec<_> = its.filter(|row| &*row.host == host).collect();
+        assert!(its.len() == 1 && its[0].text.starts_with(cut), "{its:?}");
+        assert!(its[0].text.contains(" 0 lost"), "{its:?}");
+    }
+    // Each signal is one agent's.
+    for signal in [
+        "net.cut.a-b.packets",
+        "net.cut.b-a.packets",
+        "net.link.r1-r2.throughput",
+        "net.link.r2-meter.throughput",
+        "net.flow.far.throughput",
+        "net.flow.inner.throughput",
+    ] {
+        let series = results.series(&[signal]).expect("readable");
+        let samples = &series[0].samples;
+        let times: Vec<_> = samples.iter().map(|(at, _)| *at).collect();
+        assert!(times.is_sorted_by(|a, b| a < b), "{signal}: {samples:?}");
+        assert!(samples.iter().any(|(_, value)| *value > 0.0), "{signal}");
+    }
+    let topology = results.topology().expect("readable").expect("simulated");
+    let real = topology.nodes.iter().filter(|it| it.kind == NodeKind::Real);
+    assert_eq!((real.count(), topology.flows.len()), (2, 3));
+    // What came to each end of the cable that leads from agent to agent.
+    let [near, far] = [[10, 1, 0, 2], [10, 2, 0, 2]];
+    for (end, way) in [("a", [far, near]), ("b", [near, far])] {
+        let file = results.path().join(format!("net/r1-r2.at-{end}.pcapng"));
+        let capture = fs::read(&file).expect("it is there");
+        let found = |ends: &[[u8; 4]; 2]| {
+            let ends = ends.concat();
+            capture.windows(8).any(|part| part == ends)
+        };
+        assert!(found(&way) && !found(&[way[1], way[0]]), "{file:?}");
+    }
+    drop(agents);
+}
