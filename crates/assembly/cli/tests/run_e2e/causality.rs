@@ -150,8 +150,9 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
+    // At the end of the run its clock stands, while it is taken down.
     let polled = polled(&run, "client", 5);
-    for sample in &polled {
+    for sample in polled.iter().filter(|it| it.after < 4_000_000_000) {
         assert!(
             sample.lasted >= 50_000_000,
             "faster than the plant: {sample:?}"

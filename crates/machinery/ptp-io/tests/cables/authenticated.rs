@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{Scratch, lab};
 use timeloom_ptp::security::Policy;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind};
-use timeloom_ptp_io::{HopVerdict, SyncLine, SyncVerdict, TimeInterval};
+use timeloom_ptp_io::{HopVerdict, SyncLine, SyncRecord, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use NodeKind::{Ours, Ptp4l};
@@ -112,12 +112,13 @@ fn statements_on_a_second_network() {
     assert_accepted(&report, 2);
 }
 
+/// What unsigned clocks may add to a correction.
+const BUDGET: TimeInterval = TimeInterval::from_ns(100_000_000);
+
 /// The grandmaster allows unsigned clocks by policy; the slave bounds them.
 fn mixed(options: &mut LabOptions) {
     inline(Suite::Ed25519, EntryForm::Full)(options);
-    options.policy = Policy::Mixed {
-        budget: TimeInterval::from_ns(100_000_000),
-    };
+    options.policy = Policy::Mixed { budget: BUDGET };
 }
 
 #[test]
@@ -127,6 +128,14 @@ fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
     assert_accepted_through(&report);
 }
 
+/// What nobody answers for.
+fn unsigned_part(record: &SyncRecord) -> TimeInterval {
+    let signed = record.hops.iter().map(|hop| hop.contribution);
+    signed.fold(record.correction.unwrap_or_default(), |rest, part| {
+        rest - part
+    })
+}
+
 fn assert_accepted_through(report: &LabReport) {
     assert!(
         report.count(SyncVerdict::Accepted) >= 10,
@@ -134,7 +143,11 @@ fn assert_accepted_through(report: &LabReport) {
         report.counters,
         report.lines
     );
-    assert_eq!(report.count(SyncVerdict::Rejected), 0, "{:?}", report.lines);
+    // On a busy machine ptp4l may keep a Sync for longer than it may.
+    let mut rejected = report.syncs().map(|sync| &sync.record);
+    let unduly = rejected
+        .find(|record| record.verdict == SyncVerdict::Rejected && unsigned_part(record) <= BUDGET);
+    assert_eq!(unduly, None, "{:?}", report.lines);
     let offsets = report.offsets().expect("there are accepted Syncs");
     assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
 }
