@@ -24,8 +24,26 @@ impl FlowStats {
         }
     }
 
+    /// What is known by the engines of the sender and of the receiver, where they can be asked.
+    /// One alone knows enough of a TCP, as far as its segments are acknowledged, or of datagrams,
+    /// by the numbers of those that come.
+    pub(crate) fn known(sender: Option<Self>, receiver: Option<Self>) -> Option<Self> {
+        match (sender, receiver) {
+            (Some(sender), Some(receiver)) => Some(Self::joined(sender, receiver)),
+            (Some(Self::Tcp(sender)), None) => Some(Self::Tcp(TcpStats {
+                delivered_bytes: sender.acknowledged_bytes,
+                ..sender
+            })),
+            (None, Some(Self::Source(receiver))) => Some(Self::Source(TrafficStats {
+                sent: receiver.expected,
+                ..receiver
+            })),
+            _ => None,
+        }
+    }
+
     /// What the engine of the sender knows and what that of the receiver does.
-    pub(crate) fn joined(sender: Self, receiver: Self) -> Self {
+    fn joined(sender: Self, receiver: Self) -> Self {
         match (sender, receiver) {
             (Self::Tcp(sender), Self::Tcp(receiver)) => Self::Tcp(TcpStats {
                 delivered_bytes: receiver.delivered_bytes,
@@ -54,6 +72,7 @@ impl FlowStats {
         match (self, earlier) {
             (Self::Tcp(now), Self::Tcp(before)) => {
                 now.delivered_bytes += before.delivered_bytes;
+                now.acknowledged_bytes += before.acknowledged_bytes;
                 now.retransmitted += before.retransmitted;
                 now.slowed_by_marks += before.slowed_by_marks;
                 now.timeouts += before.timeouts;

@@ -67,14 +67,11 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
                 }
             }
             for (place, flow) in flows.iter_mut().enumerate() {
-                let ends = [&seen.senders, &seen.receivers].map(|ends| ends.get(&place));
-                let stats = match ends {
-                    [Some(sender), Some(receiver)] => FlowStats::joined(*sender, *receiver),
-                    // By the numbers of its packets.
-                    [None, Some(FlowStats::Source(all))] => FlowStats::Source(*all),
-                    _ => continue,
-                };
-                flow.measure(at, every, stats, &mut rows);
+                let ends = [&seen.senders, &seen.receivers];
+                let [sender, receiver] = ends.map(|ends| ends.get(&place).copied());
+                if let Some(stats) = FlowStats::known(sender, receiver) {
+                    flow.measure(at, every, stats, &mut rows);
+                }
             }
             for (place, cut) in cuts.iter_mut().enumerate() {
                 if let Some(seen) = seen.cuts.get(&place) {

@@ -131,7 +131,7 @@ pub(crate) use numbers;
 numbers!(LinkStats: packets, bytes, dropped, marked, lost, waited_ns);
 numbers!(FluidLinkStats: arrived_bytes, lost_bytes, waiting_bytes);
 numbers!(
-    TcpStats: delivered_bytes, retransmitted, slowed_by_marks, timeouts, window, smoothed_rtt,
+    TcpStats: delivered_bytes, acknowledged_bytes, retransmitted, slowed_by_marks, timeouts, window, smoothed_rtt,
     finished_at
 );
 numbers!(

@@ -101,6 +101,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) reporter: &'a Reporter,
     /// The program `timeloom`, of which engines are processes.
     pub(crate) timeloom: &'a Path,
+    /// Set from outside to end the run.
+    pub(crate) interrupted: &'a Arc<AtomicBool>,
     /// The other agents, where the run is one agent's: it has one engine of the whole plan's.
     pub(crate) together: Option<&'a Together>,
 }
@@ -180,7 +182,8 @@ impl Network {
             let ways = match (around.together, self.parts.as_ref()) {
                 (Some(together), Some(parts)) => {
                     let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
-                    Some(engines::ways_to_agents((parts, here), together, encrypts)?)
+                    let how = (encrypts, around.interrupted);
+                    Some(engines::ways_to_agents((parts, here), together, how)?)
                 }
                 _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
             };
@@ -320,9 +323,8 @@ impl Network {
         }
         for (place, flow) in self.traffic.iter().enumerate() {
             // Of one that leads to another agent nobody knows both ends.
-            let [from, to] = flow.ends.map(|end| flows.get(&end)?.get(place));
-            if let (Some(from), Some(to)) = (from, to) {
-                let stats = FlowStats::joined(*from, *to);
+            let [from, to] = flow.ends.map(|end| flows.get(&end)?.get(place).copied());
+            if let Some(stats) = FlowStats::known(from, to) {
                 scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
             }
         }

@@ -3,8 +3,9 @@
 mod meeting;
 mod worker;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
@@ -69,6 +70,8 @@ pub struct Options {
     pub peers: Option<PeeringPortal>,
     /// How long to wait for them at the start, until each is here. `None`: not at all.
     pub patience: Option<Duration>,
+    /// Set from outside to end that wait: nobody wants the engine any more.
+    pub give_up: Option<Arc<AtomicBool>>,
     /// Whether the clock has gone on without this engine, which takes the place of one that is
     /// lost: its network begins at the present, and frames that have come before are thrown
     /// away.
@@ -96,6 +99,7 @@ impl Default for Options {
             sample: None,
             peers: None,
             patience: None,
+            give_up: None,
             late: false,
             name: "emulation".to_owned(),
             died: None,
@@ -193,7 +197,8 @@ impl Emulation {
             // Who has been greeted is here from the first packet on.
             peers.poll(&mut engine, wall_now()).map_err(failed)?;
             if let Some(patience) = options.patience {
-                assemble(peers, &mut engine, patience)?;
+                let is_over = options.give_up.as_deref();
+                assemble(peers, &mut engine, patience, is_over)?;
             }
         }
         let mut buffer = vec![0; LARGE];
@@ -340,12 +345,16 @@ fn assemble(
     peers: &mut PeeringPortal,
     engine: &mut Engine<World>,
     patience: Duration,
+    is_over: Option<&AtomicBool>,
 ) -> Result<(), PortalError> {
     let failed = |error| PortalError::kernel("greet the other engines", error);
     let until = wall_now() + patience;
     while !peers.is_complete() {
         if wall_now() > until {
             return Err(failed(std::io::ErrorKind::TimedOut.into()));
+        }
+        if is_over.is_some_and(|it| it.load(Ordering::SeqCst)) {
+            return Err(failed(std::io::ErrorKind::Interrupted.into()));
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
         peers.poll(engine, wall_now()).map_err(failed)?;

@@ -149,6 +149,7 @@ impl World {
         };
         TcpStats {
             delivered_bytes: flow.delivered_bytes(),
+            acknowledged_bytes: flow.acknowledged_bytes(),
             retransmitted: flow.sender.retransmitted,
             slowed_by_marks: flow.sender.slowed_by_marks,
             timeouts: flow.sender.timeouts,

@@ -127,6 +127,13 @@ fn engines_on_two_agents_run_one_simulated_network() {
         assert!(its.len() == 1 && its[0].text.starts_with(cut), "{its:?}");
         assert!(its[0].text.contains(" 0 lost"), "{its:?}");
     }
+    // Of each flow one agent tells: of datagrams who receives, of a TCP who sends.
+    let told = events.iter().filter(|row| &*row.kind == "traffic");
+    let told = told.map(|row| (&*row.host, row.text.split(':').next().unwrap_or_default()));
+    let mut told: Vec<_> = told.collect();
+    told.sort_unstable();
+    let [far, bulk, inner] = ["bg-r0 to bg-l0", "bg-l0 to bg-r1", "bg-l0 to bg-l1"];
+    assert_eq!(told, [("a", inner), ("a", bulk), ("a", far)]);
     // Each signal is one agent's.
     for signal in [
         "net.cut.a-b.packets",
@@ -135,6 +142,8 @@ fn engines_on_two_agents_run_one_simulated_network() {
         "net.link.r2-meter.throughput",
         "net.flow.far.throughput",
         "net.flow.inner.throughput",
+        "net.flow.bulk.throughput",
+        "net.flow.bulk.delay",
     ] {
         let series = results.series(&[signal]).expect("readable");
         let samples = &series[0].samples;
@@ -156,5 +165,41 @@ fn engines_on_two_agents_run_one_simulated_network() {
         };
         assert!(found(&way) && !found(&[way[1], way[0]]), "{file:?}");
     }
+    drop(agents);
+}
+
+/// Whose engine waits for that of an agent that fails before it has one waits no longer.
+#[test]
+fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
+    let machines = Machines::new("enginefails", 2);
+    let agents = machines.serving(2);
+    let scenario = scenario(&machines);
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let plant = r#"
+        [placement.plants]
+        grid = "b"
+        [simulation.plants.grid]
+        run = ["/bin/false"]
+        step = "10 ms"
+        "#;
+    fs::write(&scenario, format!("{text}{plant}")).expect("a file");
+    let run = machines.start(&scenario, &[]);
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let culprit = json["culprit"].as_str().unwrap_or_default();
+    assert_eq!(output.status.code(), Some(1), "{json} {said}");
+    assert!(culprit.contains("agent b"), "{json} {said}");
+    // Both are free for the next run.
+    fs::write(&scenario, &text).expect("a file");
+    let mut run = machines.start(&scenario, &["--replace"]);
+    wait_for("the next run begins", || {
+        let ended = run.try_wait().expect("our own child");
+        assert_eq!(ended, None, "it ends too early");
+        let virtual_ns = machines.query(0)["virtual_ns"].as_i64()?;
+        (virtual_ns > 100_000_000).then_some(())
+    });
+    let _ = run.kill();
+    let _ = run.wait();
     drop(agents);
 }

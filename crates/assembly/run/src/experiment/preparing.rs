@@ -124,6 +124,7 @@ impl<'a> Run<'a> {
             scribe: &scribe,
             reporter: &reporter,
             timeloom: &options.timeloom,
+            interrupted: &options.interrupted,
             together,
         };
         let network = Network::start(plan, &around)?;

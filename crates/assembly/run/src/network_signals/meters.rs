@@ -170,6 +170,8 @@ impl FlowMeter {
             FlowStats::Source(stats) => self.of_source(&stats),
             FlowStats::Fluid(stats) => of_fluid(&stats),
         };
+        // Of a TCP whose receiver nobody sees any more, the sender knows less.
+        let delivered = delivered.max(self.delivered_bytes);
         let bits = (delivered - self.delivered_bytes) * 8.0;
         let loss = share(lost - self.lost, expected - self.expected);
         (self.delivered_bytes, self.expected, self.lost) = (delivered, expected, lost);

@@ -106,6 +106,7 @@ fn serve(
         epoch: start.epoch,
         config: engines::patient(engines::SILENCE),
         patience: Some(Duration::from_s(60)),
+        give_up: None,
         late: start.late,
     };
     let clock = Told(Arc::new(Mutex::new(start.clock)));

@@ -1,6 +1,9 @@
 //! One engine of a run's network, wherever it runs: in a thread of the run's process, or in a
 //! process of its own.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde::{Deserialize, Serialize};
 use timeloom_engine::Limit;
 use timeloom_net::{Node, Owner, World};
@@ -56,6 +59,8 @@ pub(super) struct Ways {
     pub(super) config: PeerConfig,
     /// How long to wait for the others, who are elsewhere.
     pub(super) patience: Option<Duration>,
+    /// Set where nobody wants it any more meanwhile.
+    pub(super) give_up: Option<Arc<AtomicBool>>,
     /// Whether they have been under way without this one.
     pub(super) late: bool,
 }
@@ -117,6 +122,7 @@ impl Engine<'_> {
         }
         if let Some(ways) = ways {
             options.patience = ways.patience;
+            options.give_up.clone_from(&ways.give_up);
             options.late = ways.late;
             options.peers = self.peers(&mut world, ways);
             options.moderation = self.moderation(options.moderation);

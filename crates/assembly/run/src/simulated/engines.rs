@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
@@ -81,6 +83,7 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
         epoch: 1,
         config: patient(Duration::from_s(3_600)),
         patience: None,
+        give_up: None,
         late: false,
     }
 }
@@ -89,7 +92,7 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
 pub(super) fn ways_to_agents(
     (parts, here): (&Parts, Owner),
     together: &Together,
-    encrypts: bool,
+    (encrypts, interrupted): (bool, &Arc<AtomicBool>),
 ) -> Result<Ways, RunError> {
     let (mut lines, key) = together.engine_lines();
     let mut ends = Vec::new();
@@ -118,6 +121,7 @@ pub(super) fn ways_to_agents(
         config: patient(SILENCE),
         // Each first makes its hosts.
         patience: Some(Duration::from_s(300)),
+        give_up: Some(Arc::clone(interrupted)),
         late: false,
     })
 }

@@ -19,8 +19,9 @@ pub(crate) struct Flow {
     /// so there is one appointment, kept late, instead of one per packet.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Segments that arrived in order by connections that are over.
+    /// Segments that arrived in order, and were acknowledged, by connections that are over.
     delivered_before: u64,
+    acknowledged_before: u64,
 }
 
 impl Flow {
@@ -36,6 +37,7 @@ impl Flow {
             sender_timer: Instant::FAR_FUTURE,
             receiver_timer: Instant::FAR_FUTURE,
             delivered_before: 0,
+            acknowledged_before: 0,
         }
     }
 
@@ -43,8 +45,15 @@ impl Flow {
     /// nothing due.
     pub(crate) fn reopen(&mut self) {
         self.delivered_before += self.receiver.next;
+        self.acknowledged_before += self.sender.first_unacknowledged();
         self.sender = self.sender.anew();
         self.receiver = self.receiver.anew();
+    }
+
+    /// Payload bytes of which the sender knows that they arrived.
+    pub(crate) fn acknowledged_bytes(&self) -> u64 {
+        let segments = self.acknowledged_before + self.sender.first_unacknowledged();
+        segments * u64::from(self.segment_bytes)
     }
 
     /// Payload bytes that arrived in order.

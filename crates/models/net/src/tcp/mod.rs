@@ -98,6 +98,8 @@ pub(crate) fn widen(low: u32, near: u64) -> u64 {
 pub struct TcpStats {
     /// Payload bytes that arrived in order.
     pub delivered_bytes: u64,
+    /// Of those, what the sender knows of.
+    pub acknowledged_bytes: u64,
     /// Segments sent again.
     pub retransmitted: u64,
     /// How often marks of congestion made it slow down.
