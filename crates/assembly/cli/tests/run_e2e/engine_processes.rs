@@ -262,6 +262,36 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
     }
 }
 
+#[test]
+fn all_engines_come_back_while_the_clock_stands() {
+    let lab = Lab::with_text(RETURNS);
+    let mut run = lab.start(&[PROCESSES, "network.engines.failure=restart"]);
+    run.wait_for_line("ask", "icmp_seq=");
+    run.control("pause").expect("it is paused");
+    let engines = ["west", "east"];
+    let first = engines.map(|engine| process_of(&run, engine));
+    for engine in engines {
+        kills(&run, engine);
+    }
+    for (engine, first) in engines.into_iter().zip(first) {
+        run.wait_for(
+            "nobody takes its place",
+            |run| matches!(processes_of(run, engine)[..], [other] if other != first),
+        );
+    }
+    let before = answered(&lab, "ask").len();
+    run.control("resume").expect("it goes on");
+    run.wait_for("no answers any more", |_| {
+        answered(&lab, "ask").len() > before + 100
+    });
+    run.signal(libc::SIGTERM);
+    let ended = run.wait();
+    lab.assert_nothing_left();
+    let events = ended.directory().events().expect("readable");
+    let joined = events.iter().filter(|event| &*event.kind == "joined");
+    assert_eq!(joined.count(), 2, "{}", ended.output());
+}
+
 /// A run that is killed itself leaves no engine behind.
 #[test]
 fn engines_end_with_a_run_that_is_killed() {
