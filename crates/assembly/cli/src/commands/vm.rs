@@ -98,9 +98,9 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 pub(crate) struct Run {
     #[command(flatten)]
     given: Given,
-    /// How long to wait for a timeline's daemon that is not there yet
-    #[arg(long, value_name = "SPAN", default_value = "0 s", value_parser = parse_span)]
-    wait: Duration,
+    /// How long to wait for a timeline's daemon that is not there yet [default: not at all]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    wait: Option<Duration>,
     /// QEMU and its own arguments
     #[arg(last = true, required = true, value_name = "QEMU")]
     command: Vec<OsString>,
@@ -111,7 +111,7 @@ impl Run {
         let failed = |what: &'static str| {
             move |error: std::io::Error| Failure::run(format!("{what}: {error}"))
         };
-        let mut relay = self.given.relay(self.wait)?;
+        let mut relay = self.given.relay(self.wait.unwrap_or(Duration::ZERO))?;
         let pair = || UnixStream::pair().map_err(failed("making a channel"));
         let ((ours, port), (watched, told)) = (pair()?, pair()?);
         let region = relay.region().try_clone_to_owned();

@@ -182,3 +182,34 @@ fn wait(mut child: Child) -> std::process::ExitStatus {
 }
 
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What stands for the emulator prints what it was told.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_virtual_machine_in_a_session_is_given_timelines_where_the_counter_is_emulated() {
+    const RUN: &str = "$T vm run --timeline plant -- printf '%s\\n'; echo code $?";
+    let told = |name: &str, options: &[&str]| {
+        let scratch = Scratch::new(name);
+        let name = format!("{name}-{}", std::process::id());
+        let output = session(&scratch, &name, options, RUN).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (out, err) = told("vm-emulated", &["--tsc", "emulate"]);
+    for part in ["memdev=timeloom\n", "chardev=timeloom-port,", "code 0\n"] {
+        assert!(out.contains(part), "{part} in {out}{err}");
+    }
+    // Its host's clock page, or a word that it is not to be had.
+    let is_given = out.contains("ivshmem-plain,memdev=timeloom-clock\n");
+    let is_missed = err.contains("CAP_CHECKPOINT_RESTORE");
+    assert!(is_given != is_missed, "{out}{err}");
+    let mut mapped = std::fs::read_dir("/proc/self/map_files")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let may_open = mapped.any(|entry| std::fs::File::open(entry.path()).is_ok());
+    assert!(is_given || !may_open, "{err}");
+    let (out, err) = told("vm-native", &["--tsc", "native"]);
+    assert!(out.contains("code 2\n"), "{out}{err}");
+    assert!(err.contains("`tsc = \"emulate\"`"), "{err}");
+}
