@@ -99,13 +99,13 @@ impl StationDilation<'_> {
 /// A setting under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
-    place: Place,
+    scope: Scope,
     name: &'static str,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Scope {
     /// The station's.
     Station,
     /// Its interface's, about neighbours.
@@ -122,14 +122,14 @@ enum Kind {
 }
 
 impl Timer {
-    const fn new(place: Place, name: &'static str, kind: Kind) -> Self {
-        Self { place, name, kind }
+    const fn new(scope: Scope, name: &'static str, kind: Kind) -> Self {
+        Self { scope, name, kind }
     }
 
     fn key(&self) -> String {
-        match self.place {
-            Place::Station => self.name.to_owned(),
-            Place::Neighbours => format!("neigh/{STATION_INTERFACE}/{}", self.name),
+        match self.scope {
+            Scope::Station => self.name.to_owned(),
+            Scope::Neighbours => format!("neigh/{STATION_INTERFACE}/{}", self.name),
         }
     }
 }
@@ -168,18 +168,18 @@ const LONGEST_TIMEOUT_S: u64 = 120;
 const MOST_RETRIES: u64 = 127;
 
 const TIMERS: [Timer; 12] = [
-    Timer::new(Place::Neighbours, "retrans_time_ms", Kind::Ms),
-    Timer::new(Place::Neighbours, "base_reachable_time_ms", Kind::Ms),
-    Timer::new(Place::Neighbours, "delay_first_probe_time", Kind::Seconds),
-    Timer::new(Place::Neighbours, "gc_stale_time", Kind::Seconds),
-    Timer::new(Place::Station, "tcp_syn_retries", Kind::Retries),
-    Timer::new(Place::Station, "tcp_synack_retries", Kind::Retries),
-    Timer::new(Place::Station, "tcp_keepalive_time", Kind::Seconds),
-    Timer::new(Place::Station, "tcp_keepalive_intvl", Kind::Seconds),
-    Timer::new(Place::Station, "tcp_fin_timeout", Kind::Seconds),
-    Timer::new(Place::Station, "tcp_invalid_ratelimit", Kind::Ms),
-    Timer::new(Place::Station, "icmp_ratelimit", Kind::Ms),
-    Timer::new(Place::Station, "ipfrag_time", Kind::Seconds),
+    Timer::new(Scope::Neighbours, "retrans_time_ms", Kind::Ms),
+    Timer::new(Scope::Neighbours, "base_reachable_time_ms", Kind::Ms),
+    Timer::new(Scope::Neighbours, "delay_first_probe_time", Kind::Seconds),
+    Timer::new(Scope::Neighbours, "gc_stale_time", Kind::Seconds),
+    Timer::new(Scope::Station, "tcp_syn_retries", Kind::Retries),
+    Timer::new(Scope::Station, "tcp_synack_retries", Kind::Retries),
+    Timer::new(Scope::Station, "tcp_keepalive_time", Kind::Seconds),
+    Timer::new(Scope::Station, "tcp_keepalive_intvl", Kind::Seconds),
+    Timer::new(Scope::Station, "tcp_fin_timeout", Kind::Seconds),
+    Timer::new(Scope::Station, "tcp_invalid_ratelimit", Kind::Ms),
+    Timer::new(Scope::Station, "icmp_ratelimit", Kind::Ms),
+    Timer::new(Scope::Station, "ipfrag_time", Kind::Seconds),
 ];
 
 #[cfg(test)]

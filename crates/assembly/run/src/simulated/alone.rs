@@ -109,7 +109,7 @@ fn serve(
         give_up: None,
         late: start.late,
     };
-    let clock = Told(Arc::new(Mutex::new(start.clock)));
+    let clock = SharedClock(Arc::new(Mutex::new(start.clock)));
     let pacing = Pacing {
         clock: Box::new(clock.clone()),
         announces: false,
@@ -129,7 +129,11 @@ fn serve(
 }
 
 /// Follows the run's clock until its end.
-fn follow(clock: &Told, running: &Running, hear: &mut Receiver<UnixStream>) -> Result<(), String> {
+fn follow(
+    clock: &SharedClock,
+    running: &Running,
+    hear: &mut Receiver<UnixStream>,
+) -> Result<(), String> {
     loop {
         match hear.hear() {
             Ok(ToEngine::Clock(now)) => {
@@ -206,17 +210,17 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     }
 }
 
-/// The run's clock, as far as it was told.
+/// The run's clock, as the launcher last said it.
 #[derive(Clone)]
-struct Told(Arc<Mutex<ClockNow>>);
+struct SharedClock(Arc<Mutex<ClockNow>>);
 
-impl Told {
+impl SharedClock {
     fn lock(&self) -> MutexGuard<'_, ClockNow> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Follow for Told {
+impl Follow for SharedClock {
     fn map(&self) -> ClockMap<Wall, Virtual> {
         self.map_and_stop().0
     }
