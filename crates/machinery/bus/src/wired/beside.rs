@@ -43,7 +43,7 @@ struct Level {
 }
 
 impl Wired {
-    /// LineListener the line, and tells `warn` of faults.
+    /// Listens to the line, and tells `warn` of faults.
     ///
     /// # Errors
     /// When the pins cannot be used.

@@ -75,7 +75,7 @@ impl Pump {
         self.0.pins.drive(high)
     }
 
-    /// LineListener no more.
+    /// Listens no more.
     pub(super) fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
     }
@@ -100,6 +100,10 @@ impl Shared {
             // Only a reading after which no edge is left is one to judge by.
             None if wall_now() >= due => {
                 let beside = ear.beside();
+                // A pause that has ended by now may have had its edges since.
+                while let Some(edge) = self.pins.next_edge(StdDuration::ZERO)? {
+                    self.lock().edge(edge);
+                }
                 let levels = self.pins.levels()?;
                 let mut line = self.lock();
                 if let Some(others) = beside.others {

@@ -13,7 +13,8 @@ fn ask_until_stuck(line: &CommandLine) -> UnixStream {
     let mut refused = 0;
     while refused < 20 {
         match stream.write(b"{\"op\":\"query\"}\n") {
-            Ok(_) => refused = 0,
+            Ok(written) if written > 0 => refused = 0,
+            Ok(_) => panic!("the session has gone"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
                 refused += 1;
