@@ -273,10 +273,11 @@ impl Line {
             if self.edges < owed && self.fault.is_none() {
                 self.events.push_back(LineEvent::Fault(Fault::Unheard));
             }
-            // Holds that meet make one pause of several pulls, so what is left says nothing;
-            // unless it has risen for the next pause already.
-            let is_next = self.edges > owed && now - self.rose < RECENT;
-            self.edges = u32::from(is_next);
+            // What is left may be of pauses that have begun since: the next one's, and that of the
+            // one after it, whose holder knew sooner that the other was over. Else it says nothing,
+            // since holds that meet make one pause of several pulls.
+            let left = self.edges.saturating_sub(owed).min(2);
+            self.edges = if now - self.rose < RECENT { left } else { 0 };
         }
         self.check(levels, now);
     }
@@ -360,5 +361,6 @@ impl Line {
 /// How often the inputs are read although no edge was told.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
-/// A rise within this span of a look may be of a pause that has not ended.
-const RECENT: Duration = Duration::from_ms(30);
+/// A rise within this span of a look may be of a pause whose end was not heard yet. A machine that is
+/// busy hears late.
+const RECENT: Duration = Duration::from_s(2);

@@ -82,6 +82,12 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_plant.py");
     let mut argv = vec![python(), "-SE".into(), script.into()];
     argv.extend(arguments.iter().map(OsString::from));
+    // A short time only where it is to run out.
+    let is_late = |misdeed: &&str| misdeed.starts_with("hang") || misdeed.starts_with("late");
+    let request = match arguments.iter().any(is_late) {
+        true => Duration::from_ms(700),
+        false => Duration::from_s(60),
+    };
     PlantSpec {
         name: "grid".to_owned(),
         argv,
@@ -91,8 +97,8 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
         rights: None,
         cgroup: None,
         timeouts: Timeouts {
-            init: Duration::from_s(20),
-            request: Duration::from_ms(700),
+            init: Duration::from_s(60),
+            request,
             stop: Duration::from_s(5),
         },
     }
