@@ -87,10 +87,14 @@ impl OpenVSwitch {
         wait_for(&socket)?;
         let at = joined("unix:", &socket);
         let server = joined("--db=unix:", &socket);
-        tools.run("ovs-vsctl", &[server.clone(), os("--no-wait"), os("init")])?;
+        // The socket has its name a moment before anybody listens at it.
+        let within = os(&format!("--timeout={CONFIGURED_WITHIN_S}"));
+        let patient = [server, os("--retry"), within];
+        let first = [os("--no-wait"), os("init")];
+        tools.run("ovs-vsctl", &[&patient[..], &first].concat())?;
         let switch = tools.daemon("ovs-vswitchd", &[at, os("--disable-system")], "vs.ctl")?;
         let switch = Guard(Some(switch));
-        let mut arguments = vec![server, os(&format!("--timeout={CONFIGURED_WITHIN_S}"))];
+        let mut arguments = patient.to_vec();
         arguments.extend(configuration(bridges, controlled).map(|word| os(&word)));
         tools.run("ovs-vsctl", &arguments)?;
         let patience = match controlled {

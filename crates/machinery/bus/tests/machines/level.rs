@@ -231,8 +231,8 @@ fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
         LineEvent::Fell(since) => Some((false, since)),
         _ => None,
     });
-    let until_then = levels.filter(|(_, since)| *since <= at);
-    until_then.last().is_some_and(|(high, _)| high)
+    let mut until_then = levels.filter(|(_, since)| *since <= at);
+    until_then.next_back().is_some_and(|(high, _)| high)
 }
 
 /// The kernel tells an edge by a thread, which may wait for a processor: until the line was
