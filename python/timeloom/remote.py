@@ -203,7 +203,8 @@ def _plant(text: str) -> Callable[[], Plant]:
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python3 -m timeloom.remote", description="A plant on another machine, over TLS.")
+    what = "A plant on another machine, over TLS."
+    parser = argparse.ArgumentParser(prog="python3 -m timeloom.remote", description=what)
     sides = parser.add_subparsers(dest="side", required=True)
     serving = sides.add_parser("serve", help="be a plant for runs elsewhere, one after the other")
     serving.add_argument("--listen", type=_address, required=True, metavar="HOST:PORT")

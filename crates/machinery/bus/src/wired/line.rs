@@ -2,8 +2,8 @@
 //!
 //! A state machine without pins and threads. The first edge of a change counts at once and
 //! with its kernel stamp; what follows within the debounce time is bounce, and a reading
-//! afterwards, or the next edge, says where the line came to rest. The kernel's own debouncing in software
-//! rounds 20 µs up to a tick of its timer, and stamps the end of it.
+//! afterwards, or the next edge, says where the line came to rest. The kernel's own debouncing in
+//! software rounds 20 µs up to a tick of its timer, and stamps the end of it.
 //!
 //! Edges and readings check each other: edges have the kernel's numbers, rising and falling
 //! ones take turns, and what is read must be what the last edge left behind.
@@ -361,6 +361,6 @@ impl Line {
 /// How often the inputs are read although no edge was told.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
-/// A rise within this span of a look may be of a pause whose end was not heard yet. A machine that is
-/// busy hears late.
+/// A rise within this span of a look may be of a pause whose end was not heard yet: who is busy
+/// hears late.
 const RECENT: Duration = Duration::from_s(2);

@@ -261,6 +261,29 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }
 
+/// A thread that waits for a processor hears of a pause's end when the line has risen for the next
+/// one, and reads the line later still: that edge is the next one's.
+#[test]
+fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        bench.happen(Happens::Changes);
+    }
+    bench.line.pause_ended(true);
+    bench.rest();
+    bench.happen(Happens::Changes);
+    bench.line.pause_ended(true);
+    bench.rest();
+    let unheard = LineEvent::Fault(Fault::Unheard);
+    assert!(!bench.events.contains(&unheard), "{:?}", bench.events);
+    // Of a pause that nothing was heard of it is said.
+    for _ in 0..3 {
+        bench.line.pause_ended(true);
+        bench.rest();
+    }
+    assert!(bench.events.contains(&unheard), "{:?}", bench.events);
+}
+
 /// One mistake among changes that are told is always noticed.
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {
