@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A program that was started. Dropping it does not end it.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ struct Child {
     pidfd: OwnedFd,
     /// Whoever waits for it knows of its end, and has done what follows from it.
     is_settled: AtomicBool,
+    /// How it ended, since the kernel says so once. As a shell reports it.
+    status: OnceLock<i32>,
 }
 
 /// The end of a program, as its parent has it. While this is kept, the parent is still
@@ -66,6 +68,22 @@ impl Child {
             revents: 0,
         }
     }
+
+    /// Its status. It has ended.
+    fn reap(&self) -> i32 {
+        *self.status.get_or_init(|| {
+            let mut status = 0;
+            // SAFETY: writes `status`. The process has ended, so this returns; nobody else
+            // waits for it.
+            let reaped = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
+            debug_assert_eq!(reaped, self.pid, "{}", std::io::Error::last_os_error());
+            if libc::WIFSIGNALED(status) {
+                128 + libc::WTERMSIG(status)
+            } else {
+                libc::WEXITSTATUS(status)
+            }
+        })
+    }
 }
 
 impl Guest {
@@ -76,6 +94,7 @@ impl Guest {
                 pid,
                 pidfd,
                 is_settled: AtomicBool::new(false),
+                status: OnceLock::new(),
             }),
         }
     }
@@ -124,18 +143,8 @@ impl Guest {
                 _ => {} // interrupted by a signal of ours
             }
         }
-        let mut status = 0;
-        // SAFETY: writes `status`. The process has ended, so this returns.
-        let result = unsafe { libc::waitpid(self.pid(), &raw mut status, libc::__WALL) };
-        let status = if result != self.pid() {
-            0 // reaped already by an earlier call
-        } else if libc::WIFSIGNALED(status) {
-            128 + libc::WTERMSIG(status)
-        } else {
-            libc::WEXITSTATUS(status)
-        };
         Some(Ended {
-            status,
+            status: self.child.reap(),
             child: Arc::clone(&self.child),
         })
     }

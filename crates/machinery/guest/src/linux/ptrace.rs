@@ -1,11 +1,16 @@
 //! Stopping another process for a moment and making system calls in it.
 //!
 //! All operations on one tracee must come from the thread that seized it.
+//!
+//! A tracee that dies is waited for here, so that its parent hears of it. Not so a child of
+//! ours: how it ended is for whoever started it, and can be asked for only once.
 
 use std::io;
+use std::time::Duration;
 
 use crate::arch::{self, Registers};
 use crate::error::GuestError;
+use crate::linux::processes;
 
 /// A thread of another process that this thread has seized and stopped.
 /// Dropping it lets it go on.
@@ -49,31 +54,73 @@ impl Tracee {
 
     /// Waits for the next stop.
     pub(crate) fn wait(&mut self) -> Stop {
-        self.wait_as(self.pid)
+        loop {
+            match self.look(self.pid, 0) {
+                Ok(Some(Stop::Gone)) | Err(_) => return self.is_gone(),
+                Ok(Some(stop)) => return stop,
+                Ok(None) => {}
+            }
+        }
     }
 
     /// Waits for the next stop of a tracee that may be executing a program: an
     /// exec by another thread than the first gives the process the first
-    /// thread's identifier. So any tracee of the calling thread is waited for,
-    /// of which there must be only this one.
+    /// thread's identifier. The kernel waits for one number or for all, and among
+    /// all may be a child that nobody has waited for yet; so both are asked in turns.
     pub(crate) fn wait_through_exec(&mut self) -> Stop {
-        self.wait_as(-1)
+        let first = processes::process_of(self.pid);
+        if first == self.pid {
+            return self.wait();
+        }
+        loop {
+            let mut is_there = false;
+            for whom in [self.pid, first] {
+                match self.look(whom, libc::WNOHANG) {
+                    Ok(Some(Stop::Gone)) | Err(_) => {}
+                    Ok(Some(stop)) => return stop,
+                    Ok(None) => is_there = true,
+                }
+            }
+            if !is_there {
+                return self.is_gone();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
-    fn wait_as(&mut self, whom: i32) -> Stop {
-        let mut status = 0;
-        // SAFETY: writes `status`.
-        let pid = unsafe { libc::waitpid(whom, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-        if pid < 0 || libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-            self.gone = true;
-            return Stop::Gone;
+    fn is_gone(&mut self) -> Stop {
+        self.gone = true;
+        Stop::Gone
+    }
+
+    /// Takes up what has become of `whom`, this tracee by one of its numbers. `None` when
+    /// it was something else by the time that it was taken up, or nothing yet.
+    ///
+    /// # Errors
+    /// ECHILD when there is no such tracee.
+    fn look(&mut self, whom: i32, options: i32) -> io::Result<Option<Stop>> {
+        let any = libc::WEXITED | libc::WSTOPPED;
+        let Some(seen) = changed(whom, any | libc::WNOWAIT | options)? else {
+            return Ok(None);
+        };
+        if !matches!(seen.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
+            if !is_own_child(whom) {
+                changed(whom, libc::WEXITED | libc::WNOHANG)?;
+            }
+            return Ok(Some(Stop::Gone));
         }
-        self.pid = pid;
-        match status >> 16 {
+        // What has been killed since then is not taken up here.
+        let Some(stopped) = changed(whom, libc::WSTOPPED | libc::WNOHANG)? else {
+            return Ok(None);
+        };
+        self.pid = whom;
+        // SAFETY: a child's change carries a status.
+        let status = unsafe { stopped.si_status() };
+        Ok(Some(match status >> 8 {
             libc::PTRACE_EVENT_EXEC => Stop::Exec,
             libc::PTRACE_EVENT_STOP => Stop::Interrupted,
-            _ => Stop::Signal(libc::WSTOPSIG(status)),
-        }
+            _ => Stop::Signal(status & 0xff),
+        }))
     }
 
     /// Lets it run until its next stop.
@@ -231,16 +278,50 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
+        // Only what stands can be let go. What does not is about to die, and its parent
+        // hears of that when we have.
+        while !self.gone && request(libc::PTRACE_DETACH, self.pid, 0, 0).is_err() {
+            let _ = self.interrupt();
+            if let Stop::Signal(signal) = self.wait() {
+                self.hold_signal(signal);
+            }
+        }
         if self.gone {
             return;
         }
-        // Failure means that it has died, and then there is nothing to undo.
-        let _ = request(libc::PTRACE_DETACH, self.pid, 0, 0);
         for &signal in &self.held_signals {
             // SAFETY: a signal that was on its way to this process anyway.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.pid, signal) };
         }
     }
+}
+
+/// How often the two numbers of an exec by another thread than the first are asked.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+/// Whether it is a process, not one of its threads, that we have started.
+fn is_own_child(pid: i32) -> bool {
+    let is_ours = |family: processes::Family| family.parent == std::process::id() as i32;
+    processes::process_of(pid) == pid && processes::family(pid).is_some_and(is_ours)
+}
+
+/// What `waitid` tells of a tracee of the calling thread; `None` if nothing.
+fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
+    // SAFETY: plain data.
+    let mut change: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = options | libc::__WALL | libc::__WNOTHREAD;
+    loop {
+        // SAFETY: writes `change`.
+        match unsafe { libc::waitid(libc::P_PID, whom as u32, &raw mut change, options) } {
+            0 => break,
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+    // SAFETY: a child's change carries its number; nothing has changed where it is 0.
+    Ok((unsafe { change.si_pid() } != 0).then_some(change))
 }
 
 const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
