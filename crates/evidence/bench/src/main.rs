@@ -23,6 +23,7 @@ fn main() -> ExitCode {
 /// every one.
 #[derive(Parser)]
 #[command(name = "timeloom bench", bin_name = "timeloom bench", version)]
+#[command(after_help = "Example: timeloom bench clock-read --quick   timeloom bench all --json")]
 struct Bench {
     /// What to measure
     #[arg(required_unless_present = "worker")]

@@ -37,7 +37,7 @@ enum Which {
 /// index.html and a picture per chart; prints the tables.
 #[derive(Args)]
 #[command(
-    after_help = "A trace has one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`."
+    after_help = "Example: timeloom clock dvfs -o out\n\nA trace has one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`."
 )]
 struct Dvfs {
     /// What the core goes through, instead of the paper's experiments
@@ -46,6 +46,9 @@ struct Dvfs {
     /// Do not measure this machine
     #[arg(long)]
     no_machine: bool,
+    /// Where to write
+    #[arg(short, long, value_name = "DIR", default_value = "runs/clock-dvfs")]
+    output: PathBuf,
     #[command(flatten)]
     common: Common,
 }
@@ -56,6 +59,7 @@ struct Dvfs {
 /// between questions take no longer than none. With --chronyd the real one
 /// stands beside the model; that needs root.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom clock ntp-steps --quick")]
 struct NtpSteps {
     /// A tenth of the paper's runs; with --chronyd 6 questions instead of 20
     #[arg(long)]
@@ -63,15 +67,20 @@ struct NtpSteps {
     /// Run the real chronyd too, on hosts with such oscillators, in virtual time
     #[arg(long)]
     chronyd: bool,
+    /// Where to write
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        default_value = "runs/clock-ntp-steps"
+    )]
+    output: PathBuf,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Args)]
 struct Common {
-    /// Where to write
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
     /// What all chance comes from: equal seeds give equal pages
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -111,14 +120,12 @@ impl Dvfs {
             timeloom_bench::read_costs(&options, &mut |figure| figures.push(figure))?;
         }
         let experiment = timeloom_lab::dvfs(trace.as_ref(), &figures, self.common.seed);
-        let directory = self.common.directory("runs/clock-dvfs");
-        experiment.deliver(&directory, self.common.json)
+        experiment.deliver(&self.output, self.common.json)
     }
 }
 
 impl NtpSteps {
     fn run(self) -> Result<(), Failure> {
-        let directory = self.common.directory("runs/clock-ntp-steps");
         let mut rows = Vec::new();
         if self.chronyd {
             let interrupted = Arc::new(AtomicBool::new(false));
@@ -127,7 +134,7 @@ impl NtpSteps {
                     .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
             }
             rows = chronyd_corrections(Chronyd {
-                directory: directory.join("chronyd"),
+                directory: self.output.join("chronyd"),
                 seed: self.common.seed,
                 questions: if self.quick { 6 } else { 20 },
                 interrupted,
@@ -135,12 +142,6 @@ impl NtpSteps {
             })?;
         }
         let experiment = timeloom_lab::ntp_steps(self.common.seed, self.quick, &rows);
-        experiment.deliver(&directory, self.common.json)
-    }
-}
-
-impl Common {
-    fn directory(&self, default: &str) -> PathBuf {
-        self.output.clone().unwrap_or_else(|| default.into())
+        experiment.deliver(&self.output, self.common.json)
     }
 }

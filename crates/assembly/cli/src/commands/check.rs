@@ -20,7 +20,7 @@ use timeloom_scenario::{Machine, Plan, Plant, ScenarioErrors, load_asking, load_
 pub(crate) struct Check {
     /// The scenario file
     scenario: PathBuf,
-    /// Replace a value of the file; may be repeated
+    /// Change a value of the scenario, as `timeloom run --set` does; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Do not look whether directories and programs exist on this machine, and start no plant

@@ -72,6 +72,7 @@ impl Pause {
 
 /// Let a paused session go on, or hosts of it that are paused by themselves
 #[derive(Args)]
+#[command(after_help = "Example: timeloom resume --name plc")]
 pub(crate) struct Resume {
     #[command(flatten)]
     whom: Whom,
@@ -130,6 +131,7 @@ impl Ps {
 /// Programs that wait already follow: what is left of their wait takes more or
 /// less wall time from now on.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom dilate 10   timeloom dilate 2 --host plc1")]
 pub(crate) struct Dilate {
     /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as
     /// fast. `inf` lets the clock stand, as `pause`; with 0 waiting takes no wall
@@ -249,6 +251,7 @@ fn parse_instant(text: &str) -> Result<When, String> {
 /// from outside the session (a server on the network, a key pressed) is not
 /// waited for: timeouts run out before it arrives.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom skip on")]
 pub(crate) struct Skip {
     /// Whether to skip from now on
     skip: Switch,
@@ -277,6 +280,7 @@ impl Skip {
 /// is ended. Timers that it has armed already stay in real time, and processes that
 /// it has started already stay outside.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom register $(pidof -s redis-server)")]
 pub(crate) struct Register {
     /// The program's process identifier
     pid: i32,
@@ -295,6 +299,7 @@ impl Register {
 /// With all that it has started since. Its clocks are the machine's again; what is
 /// left of its waits and timers is left in real time. It outlives the session.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom unregister $(pidof -s redis-server)")]
 pub(crate) struct Unregister {
     /// The program's process identifier
     pid: i32,

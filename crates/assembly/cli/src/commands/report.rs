@@ -45,7 +45,7 @@ pub(crate) struct ReportCommand {
     proof_share: f64,
     /// Virtual time at the start that is not compared, e.g. `4 s`: programs
     /// start up in it at the machine's speed
-    #[arg(long, value_name = "TIME", default_value = "0 s")]
+    #[arg(long, value_name = "SPAN", default_value = "0 s")]
     proof_from: Duration,
     /// A remark for the reader, e.g. why the tolerance is what it is; may be
     /// repeated

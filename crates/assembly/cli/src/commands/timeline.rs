@@ -44,7 +44,7 @@ pub(crate) struct Serve {
     #[arg(required_unless_present = "config", conflicts_with = "config")]
     name: Option<TimelineName>,
     /// A file with one or several timelines (docs/timeline.md)
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// What knows the time: chrony, ptp, ptp4l, system-clock, phc, clockbound, vmclock,
     /// timeline, peer or simulated, with its keys (docs/timeline.md); may be repeated
@@ -54,16 +54,18 @@ pub(crate) struct Serve {
         conflicts_with = "config"
     )]
     sources: Vec<String>,
-    /// What the machine's oscillator promises: never further off than this
+    /// What the machine's oscillator promises: never further off than this, in parts per
+    /// 10^9 [default: 100000]
     #[arg(long, value_name = "PPB", conflicts_with = "config")]
     oscillator_error_ppb: Option<i64>,
-    /// How long an answer keeps the timeline, as in `60 s`
-    #[arg(long, value_name = "LENGTH", conflicts_with = "config")]
+    /// How long an answer keeps the timeline, as in `60 s` [default: 1000 s]
+    #[arg(long, value_name = "SPAN", conflicts_with = "config")]
     ttl: Option<Duration>,
     /// A timeline with a reference of its own instead of TAI
     #[arg(long, conflicts_with = "config")]
     local: bool,
     /// How far TAI is ahead of UTC, for sources that tell UTC and not this
+    /// [default: as the kernel knows it]
     #[arg(long, value_name = "SECONDS", conflicts_with = "config")]
     tai_offset_s: Option<i16>,
     #[command(flatten)]
@@ -74,7 +76,7 @@ pub(crate) struct Serve {
 #[derive(Args)]
 pub(crate) struct DirectoryArg {
     /// Where daemon and programs meet [default: $TIMELOOM_TIMELINES, else /run/timelines]
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
@@ -204,6 +206,7 @@ impl List {
 ///
 /// Exit code 1 when there is no interval.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom timeline read plant --json")]
 pub(crate) struct Read {
     /// Name of the timeline
     name: TimelineName,
@@ -230,13 +233,14 @@ impl Read {
 
 /// Read a timeline again and again
 #[derive(Args)]
+#[command(after_help = "Example: timeloom timeline watch plant --every '100 ms' --count 50")]
 pub(crate) struct Watch {
     /// Name of the timeline
     name: TimelineName,
     /// Time between two readings
-    #[arg(long, value_name = "LENGTH", default_value = "1 s")]
+    #[arg(long, value_name = "SPAN", default_value = "1 s")]
     every: Duration,
-    /// End after so many readings
+    /// End after so many readings [default: at Ctrl-C]
     #[arg(long)]
     count: Option<u64>,
     /// Print one JSON object per line

@@ -164,14 +164,15 @@ impl Run {
 ///
 /// A guest may also come by vsock. Where the host's kernel has a device for it (vhost-vsock),
 /// --vsock says which machine may. A device in user space (vhost-device-vsock) is told the
-/// path DIRECTORY/vsock: it brings what comes for port 8319 of the host to the socket
-/// DIRECTORY/vsock_8319.
+/// path DIR/vsock: it brings what comes for port 8319 of the host to the socket
+/// DIR/vsock_8319.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom vm serve --timeline plant --sockets /run/vm1 --vsock 42")]
 pub(crate) struct Serve {
     #[command(flatten)]
     given: Given,
     /// Directory for the sockets that QEMU and a vsock device connect to; it is made
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIR")]
     sockets: PathBuf,
     /// Take the machine of this number (QEMU's guest-cid) by the kernel's vsock, too
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..))]
@@ -250,6 +251,7 @@ impl Serve {
 /// daemon for programs: they open and bind timelines as anywhere. Needs the right to map
 /// PCI devices.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom vm guest & timeloom timeline read plant")]
 pub(crate) struct Guest {
     /// Reach the host by vsock, and not by the port of a virtio-serial device
     #[arg(long)]

@@ -22,11 +22,17 @@ pub(crate) struct AttackCommand {
     #[arg(value_parser = parse)]
     attack: Attack,
     /// How long
-    #[arg(long = "for", default_value = "5 s", value_name = "DURATION")]
+    #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
     duration: Duration,
     /// The laboratory's output directory
-    #[arg(long, default_value = "runs/ptp-lab", value_name = "DIR")]
-    out: PathBuf,
+    #[arg(
+        short,
+        long,
+        alias = "out",
+        default_value = "runs/ptp-lab",
+        value_name = "DIR"
+    )]
+    output: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -34,7 +40,7 @@ pub(crate) struct AttackCommand {
 
 impl AttackCommand {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let done = lab::attack(&self.out, self.attack, self.duration)?;
+        let done = lab::attack(&self.output, self.attack, self.duration)?;
         if self.json {
             say!("{}", serde_json::json!(done));
             return Ok(ExitCode::SUCCESS);

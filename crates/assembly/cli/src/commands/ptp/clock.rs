@@ -19,10 +19,10 @@ use super::policy::{AuthName, PolicyArgument};
 /// What all clocks share.
 #[derive(Args)]
 pub(super) struct Common {
-    /// Interface; a transparent clock needs several
+    /// Interface; may be repeated, and must be for `tc`
     #[arg(short = 'i', long = "interface", required = true, value_name = "IFACE")]
     interfaces: Vec<String>,
-    /// default, p2p, 61850-9-3, c37.238-2011, c37.238-2017
+    /// Profile: default, p2p, 61850-9-3, c37.238-2011, c37.238-2017
     #[arg(long, default_value = "p2p")]
     profile: String,
     /// How messages travel
@@ -31,19 +31,19 @@ pub(super) struct Common {
     /// Which clock stamps
     #[arg(long, value_enum, default_value = "software")]
     stamps: Stamps,
-    /// Delay mechanism in place of the profile's
+    /// Delay mechanism [default: the profile's]
     #[arg(long, value_enum)]
     delay: Option<Delay>,
-    /// domainNumber in place of the profile's
+    /// domainNumber [default: the profile's]
     #[arg(long)]
     domain: Option<u8>,
-    /// log2 of the seconds between Syncs, in place of the profile's
+    /// log2 of the seconds between Syncs [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     sync_interval: Option<i8>,
-    /// log2 of the seconds between Announces
+    /// log2 of the seconds between Announces [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     announce_interval: Option<i8>,
-    /// log2 of the seconds between delay requests
+    /// log2 of the seconds between delay requests [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     delay_interval: Option<i8>,
     /// Who answers for corrections, and how
@@ -54,7 +54,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "PATH")]
     keys: Option<PathBuf>,
     /// What is done about time nobody vouches for: strict, monitor, or
-    /// mixed=DURATION (unsigned clocks may add this much in all; give it to the
+    /// mixed=SPAN (unsigned clocks may add this much in all; give it to the
     /// grandmaster, too, which must allow it)
     #[arg(long, default_value = "strict")]
     policy: PolicyArgument,
@@ -68,10 +68,10 @@ pub(super) struct Common {
     #[arg(long, value_name = "ADDRESS:PORT")]
     second_to: Vec<SocketAddr>,
     /// How far delay may jump before that counts as an attack
-    #[arg(long, default_value = "100 us", value_name = "DURATION")]
+    #[arg(long, default_value = "100 us", value_name = "SPAN")]
     jump_bound: Duration,
     /// End after this time, e.g. `30 s` [default: at SIGINT or SIGTERM]
-    #[arg(long = "for", value_name = "DURATION")]
+    #[arg(long = "for", value_name = "SPAN")]
     duration: Option<Duration>,
     /// Write the evidence log here, one JSON object per line
     #[arg(long, value_name = "FILE")]
@@ -126,6 +126,7 @@ impl From<Delay> for DelayMechanism {
 
 /// Tell the time, unless a better clock does
 #[derive(Args)]
+#[command(after_help = "Example: timeloom ptp gm -i eth0 --auth inline-ed25519 --keys keys/gm")]
 pub(crate) struct Grandmaster {
     #[command(flatten)]
     common: Common,
@@ -147,6 +148,9 @@ pub(crate) struct Grandmaster {
 ///
 /// The machine's clock is not touched, unless --steer is given.
 #[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp slave -i eth0 --auth inline-ed25519 --keys keys/plc --for '60 s'"
+)]
 pub(crate) struct Slave {
     #[command(flatten)]
     common: Common,
@@ -164,6 +168,9 @@ pub(crate) struct Slave {
 
 /// Hand Syncs on between interfaces and say what that cost
 #[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp tc -i eth0 -i eth1 --auth inline-ed25519 --keys keys/tc1"
+)]
 pub(crate) struct Transparent {
     #[command(flatten)]
     common: Common,
@@ -171,6 +178,9 @@ pub(crate) struct Transparent {
 
 /// Follow as a slave does, report every violation, never refuse, never touch a clock
 #[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp monitor -i eth0 --auth inline-ed25519 --keys keys/monitor --json"
+)]
 pub(crate) struct Monitor {
     #[command(flatten)]
     common: Common,

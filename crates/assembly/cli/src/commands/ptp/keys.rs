@@ -37,6 +37,9 @@ impl From<SuiteName> for Suite {
 /// The secret stays in DIR/node.key (mode 600) and never leaves this machine;
 /// DIR/node.pub goes to the authority, who signs the ring of all clocks.
 #[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp keygen --authority keys/authority\n         timeloom ptp keygen keys/gm --name gm -i eth0"
+)]
 pub(crate) struct Keygen {
     /// Where the files go
     directory: PathBuf,
@@ -91,6 +94,9 @@ impl Keygen {
 /// ring.toml and authority.pub into every clock's directory; running clocks
 /// notice within a second.
 #[derive(Args)]
+#[command(
+    after_help = "Example: timeloom ptp sign --authority keys/authority/authority.key --ring ring.toml \\\n           --grandmaster gm keys/*/node.pub"
+)]
 pub(crate) struct Sign {
     /// The authority's secret, authority.key
     #[arg(long, value_name = "FILE")]
@@ -141,6 +147,7 @@ impl Sign {
 /// Then have the new node.pub signed (everybody learns the key), and later sign
 /// again with --use-epoch (everybody signs with it), and at last with --retire.
 #[derive(Args)]
+#[command(after_help = "Example: timeloom ptp rotate keys/gm")]
 pub(crate) struct Rotate {
     /// The clock's directory
     directory: PathBuf,

@@ -43,7 +43,7 @@ pub(crate) struct Lab {
     /// Entries of 8 octets in place of 18
     #[arg(long)]
     compact: bool,
-    /// What the slave does about time nobody vouches for: strict, monitor, mixed=DURATION
+    /// What the slave does about time nobody vouches for: strict, monitor, mixed=SPAN
     #[arg(long, default_value = "strict")]
     policy: PolicyArgument,
     /// Attack the wire behind a node, e.g. correction@2 (0 is the grandmaster). Names:
@@ -55,11 +55,17 @@ pub(crate) struct Lab {
     #[arg(long, value_name = "HOP", conflicts_with = "attack")]
     tap: Option<usize>,
     /// How long
-    #[arg(long = "for", default_value = "10 s", value_name = "DURATION")]
+    #[arg(long = "for", default_value = "10 s", value_name = "SPAN")]
     duration: Duration,
     /// Where the files go
-    #[arg(long, default_value = "runs/ptp-lab", value_name = "DIR")]
-    out: PathBuf,
+    #[arg(
+        short,
+        long,
+        alias = "out",
+        default_value = "runs/ptp-lab",
+        value_name = "DIR"
+    )]
+    output: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -77,7 +83,7 @@ impl Lab {
             })?;
             nodes[at] = NodeKind::Ptp4l;
         }
-        let mut options = LabOptions::new(nodes, self.out.clone());
+        let mut options = LabOptions::new(nodes, self.output.clone());
         options.transport = self.transport.into();
         options.profile.delay = DelayMechanism::from(self.delay);
         options.profile.domain = self.domain;
@@ -185,7 +191,10 @@ impl Lab {
         for (violation, count) in report.violations() {
             say!("  {count:>5} × {violation}");
         }
-        say!("evidence, keys, logs and capture: {}", self.out.display());
+        say!(
+            "evidence, keys, logs and capture: {}",
+            self.output.display()
+        );
     }
 }
 
