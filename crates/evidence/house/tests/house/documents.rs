@@ -1,7 +1,9 @@
-//! Documents that a reader can follow: lines that fit, and links that lead somewhere.
+//! Documents that a reader can follow: lines that fit, and links and paths that lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use timeloom_house::Workspace;
 
 /// Characters in a line of prose.
 const WIDTH: usize = 100;
@@ -84,6 +86,70 @@ fn links_lead_to_files() {
         dead.extend(unknown.map(|to| format!("{}: {to}", document.display())));
     }
     assert!(dead.is_empty(), "no such file: {dead:#?}");
+}
+
+/// All files below a folder of the tree.
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the tree") {
+        match entry.expect("an entry").path() {
+            inside if inside.is_dir() => files_below(&inside, found),
+            file => found.push(file),
+        }
+    }
+}
+
+/// The Rust files that `text` names, as the end of a path: `a/{b,c}.rs` names two.
+fn named_sources(text: &str) -> Vec<String> {
+    let words = text.split('`').skip(1).step_by(2);
+    let words = words.filter(|word| word.ends_with(".rs") && !word.contains(char::is_whitespace));
+    let both = words.flat_map(|word| match word.split_once('{') {
+        None => vec![word.to_owned()],
+        Some((before, rest)) => {
+            let (choice, after) = rest.split_once('}').expect("a brace is closed");
+            let each = choice.split(',');
+            each.map(|one| format!("{before}{one}{after}")).collect()
+        }
+    });
+    both.collect()
+}
+
+#[test]
+fn source_files_that_documents_name_are_there() {
+    let mut sources = Vec::new();
+    files_below(&root().join("crates"), &mut sources);
+    let is_there = |name: &String| sources.iter().any(|path| path.ends_with(name));
+    let (mut missing, mut looked_at) = (Vec::new(), 0);
+    for document in documents() {
+        // What was, is named there too.
+        if document.ends_with("CHANGELOG.md") {
+            continue;
+        }
+        let text = fs::read_to_string(&document).expect("UTF-8");
+        let named = named_sources(&text);
+        looked_at += named.len();
+        let unknown = named.into_iter().filter(|name| !is_there(name));
+        missing.extend(unknown.map(|name| format!("{}: {name}", document.display())));
+    }
+    assert!(looked_at > 40, "only {looked_at} files are named");
+    assert!(missing.is_empty(), "no such file: {missing:#?}");
+}
+
+#[test]
+fn the_architecture_draws_and_describes_every_crate() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("UTF-8");
+    let drawing = text.split("```").nth(1).expect("the drawing of the layers");
+    for package in Workspace::read().packages {
+        let Some(layer) = package.layer else { continue };
+        let first = format!(" {} ", layer.folder());
+        let rows = drawing.lines().skip_while(|row| !row.starts_with(&first));
+        let mut rows = rows.take_while(|row| !row.starts_with(" ---"));
+        let name = package.folder.file_name().and_then(|name| name.to_str());
+        let name = name.expect("crates/LAYER/NAME");
+        let is_drawn = rows.any(|row| row.split_whitespace().any(|word| word == name));
+        assert!(is_drawn, "`{name}` is not drawn in {layer:?}");
+        let row = format!("\n| `{name}` |");
+        assert!(text.contains(&row), "the table has no row of `{name}`");
+    }
 }
 
 #[test]
