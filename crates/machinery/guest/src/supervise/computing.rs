@@ -9,7 +9,10 @@
 //! The time that passes for them is processor time of programs only where it can be nothing
 //! else that they wait for: processor time itself, until so much is used.
 
+use std::collections::BTreeMap;
 use std::fs;
+
+use timeloom_time::{Instant, Virtual};
 
 use crate::linux::processes;
 
@@ -110,16 +113,50 @@ impl Computing {
         untraced_ns >= COMPUTING_NS || (spent_ns >= COMPUTING_NS && in_kernel_ns < spent_ns / 2)
     }
 
-    /// Time passed by `step_ns` for this reason: again when it has spent as much as that.
-    pub(crate) fn passed(&mut self, now: Counted, why: Spins, step_ns: u64) {
+    /// Time passed for this reason, and does so on: for who polls, until it leaves a trace.
+    pub(crate) fn passed(&mut self, now: Counted, why: Spins) {
         match why {
-            Spins::Computes => self.since.spent_ns = now.spent_ns - COMPUTING_NS + step_ns,
+            Spins::Computes => self.since.spent_ns = now.spent_ns - COMPUTING_NS,
             Spins::Polls => {
-                self.quiet.spent_ns = now.spent_ns - POLLING_NS + step_ns;
-                // It counts as polling until it leaves a trace.
+                self.quiet.spent_ns = now.spent_ns - POLLING_NS;
                 self.quiet.system_ticks = now.system_ticks.saturating_sub(POLLING_NS / NS_PER_TICK);
             }
         }
+    }
+}
+
+/// An instant of the clock at which all but those who spin have come to rest. What the
+/// instant brought lies ready for them since then, however late on a busy machine. They
+/// are given the time to see it before the next instant comes: else what they see when
+/// would be chance.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    at: Instant<Virtual>,
+    /// What the scheduler had counted of each thread that sleeps.
+    asleep: Vec<(i32, String)>,
+    /// Processor time of those who spin.
+    spent_ns: BTreeMap<i32, u64>,
+}
+
+impl Rest {
+    /// All rest at this instant; `asleep` is what the scheduler has counted of each.
+    pub(crate) fn new(at: Instant<Virtual>, asleep: &[(i32, String)]) -> Self {
+        Self {
+            at,
+            asleep: asleep.to_vec(),
+            spent_ns: BTreeMap::new(),
+        }
+    }
+
+    /// Whether it is the same instant, and nobody has stirred.
+    pub(crate) fn lasts(&self, at: Instant<Virtual>, asleep: &[(i32, String)]) -> bool {
+        self.at == at && self.asleep == asleep
+    }
+
+    /// Whether this thread, which spins, has spent so much processor time since.
+    pub(crate) fn has_spent(&mut self, thread: i32, now: Counted, least_ns: u64) -> bool {
+        let before = *self.spent_ns.entry(thread).or_insert(now.spent_ns);
+        now.spent_ns.saturating_sub(before) >= least_ns
     }
 }
 
@@ -156,11 +193,10 @@ mod tests {
         assert_eq!(seen.look(counted(1_099, 290, 7)), None);
         let now = counted(1_100, 290, 7);
         assert_eq!(seen.look(now), Some(Spins::Polls));
-        seen.passed(now, Spins::Polls, 1_000_000);
-        assert_eq!(seen.look(counted(1_100, 290, 7)), None);
+        seen.passed(now, Spins::Polls);
         let now = counted(1_101, 290, 7);
         assert_eq!(seen.look(now), Some(Spins::Polls));
-        seen.passed(now, Spins::Polls, 1_000_000);
+        seen.passed(now, Spins::Polls);
         // It has read something: not before it has polled for as long again.
         assert_eq!(seen.look(counted(1_102, 300, 8)), None);
         assert_eq!(seen.look(counted(1_200, 400, 8)), None);
@@ -176,8 +212,8 @@ mod tests {
             }
             let now = counted(5_000, 5_000 * system_ms, 5_000 * traces);
             assert_eq!(seen.look(now), Some(Spins::Computes));
-            seen.passed(now, Spins::Computes, 1_000_000);
-            assert_eq!(seen.look(now), None);
+            seen.passed(now, Spins::Computes);
+            assert_eq!(seen.look(now), Some(Spins::Computes));
         }
     }
 
@@ -188,7 +224,7 @@ mod tests {
         for ms in (10..60_000).step_by(10) {
             let now = counted(ms, ms, ms / 100);
             if let Some(why) = seen.look(now) {
-                seen.passed(now, why, 1_000_000);
+                seen.passed(now, why);
             }
             assert!(!seen.uses_processor(now), "after {ms} ms");
         }
@@ -198,11 +234,26 @@ mod tests {
             for ms in (10..=5_000).step_by(10) {
                 let now = counted(ms, ms * in_kernel, ms * faults);
                 if let Some(why) = seen.look(now) {
-                    seen.passed(now, why, 1_000_000);
+                    seen.passed(now, why);
                 }
                 assert_eq!(seen.uses_processor(now), ms == 5_000, "after {ms} ms");
             }
         }
+    }
+
+    #[test]
+    fn who_spins_is_given_time_at_each_instant_from_where_all_others_rest() {
+        let asleep = |times: &str| [(7, times.to_owned())];
+        let at = Instant::from_ns(5);
+        let mut rest = Rest::new(at, &asleep("once"));
+        // What it spent before does not count.
+        assert!(!rest.has_spent(8, counted(1_000, 0, 0), 1_000_000));
+        assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
+        assert!(rest.has_spent(8, counted(1_001, 0, 0), 1_000_000));
+        assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
+        assert!(rest.lasts(at, &asleep("once")));
+        assert!(!rest.lasts(at, &asleep("twice")), "somebody ran");
+        assert!(!rest.lasts(Instant::from_ns(6), &asleep("once")));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
-use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Spins};
+use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
 use crate::supervise::kick;
 use crate::supervise::skip::Attempt;
 use crate::supervise::snapshot::{Snapshot, Waiter};
@@ -57,6 +57,8 @@ pub(crate) struct Turns {
     counts: BTreeMap<i32, String>,
     /// Threads that were seen at work at this instant.
     computing: BTreeMap<i32, Computing>,
+    /// Since when nobody else has stirred.
+    rest: Option<Rest>,
 }
 
 impl Turns {
@@ -133,6 +135,9 @@ impl Turns {
         if let Some(thread) = self.computing(&all.at_work) {
             return Attempt::Busy(thread);
         }
+        if let Some(thread) = self.has_not_looked(supervisor.clock.now(), all) {
+            return Attempt::Busy(thread);
+        }
         let mut uses_processor = false;
         for &thread in &all.at_work {
             let (Some(now), Some(seen)) = (Counted::of(thread), self.computing.get_mut(&thread))
@@ -142,7 +147,7 @@ impl Turns {
             uses_processor |= seen.uses_processor(now);
             if let Some(why) = seen.look(now) {
                 // The next step sooner.
-                seen.passed(now, why, STEP.as_ns().unsigned_abs());
+                seen.passed(now, why);
                 name_spinning(supervisor, thread, why);
             }
         }
@@ -156,6 +161,23 @@ impl Turns {
         // Whose host's clock has rounded otherwise needs a little more.
         let limit = limit.max(now + Duration::from_ns(1));
         move_frozen(supervisor, limit, announced, uses_processor)
+    }
+
+    /// One of those who spin that may not have seen yet what this instant has brought.
+    fn has_not_looked(&mut self, now: Instant<Virtual>, all: &Snapshot) -> Option<i32> {
+        let rest = self
+            .rest
+            .take()
+            .filter(|rest| rest.lasts(now, all.counts()));
+        let mut rest = rest.unwrap_or_else(|| Rest::new(now, all.counts()));
+        let least_ns = STEP.as_ns().unsigned_abs();
+        let waited_for = all.at_work.iter().copied().filter(|&thread| {
+            // Asked of each: its time counts from the first look.
+            Counted::of(thread).is_some_and(|now| !rest.has_spent(thread, now, least_ns))
+        });
+        let waited_for = waited_for.last();
+        self.rest = Some(rest);
+        waited_for
     }
 
     /// Somebody has had a turn, and all sleep again.
