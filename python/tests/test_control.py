@@ -164,6 +164,9 @@ def test_a_session_is_paused_stepped_dilated_and_resumed(run: str) -> None:
             controller.run_until(0)
         assert controller.dilate(0.5).dilation == 0.5
         assert not controller.resume().paused
+        for change in (controller.leave, controller.join):
+            with pytest.raises(Refused, match="no engines that can leave"):
+                change("east")
         with pytest.raises(Refused, match="is running"):
             controller.step(1)
     with Controller(run) as another:

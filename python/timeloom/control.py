@@ -169,6 +169,14 @@ class Controller:
         """Run until so much time since the session began, then stand; returns when it does."""
         return self._ask({"op": "run-until", "at_ns": round(instant_s * 1e9), "relative": False}, hosts)
 
+    def leave(self, engine: str) -> State:
+        """An engine of its simulated network leaves, while the rest goes on; returns when it has."""
+        return self._ask({"op": "leave", "engine": engine}, ())
+
+    def join(self, engine: str) -> State:
+        """One that has left joins the others again; returns when it has."""
+        return self._ask({"op": "join", "engine": engine}, ())
+
     def state(self) -> State:
         """How it stands."""
         return self._ask({"op": "query"}, ())

@@ -8,8 +8,8 @@ mod engine;
 mod engines;
 mod message;
 mod process;
+mod traffic;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,6 @@ use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simula
 use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
 
 use crate::error::RunError;
-use crate::flow_stats::FlowStats;
 use crate::network;
 use crate::network_signals::{self, Speaker};
 use crate::placed::Together;
@@ -36,7 +35,9 @@ use captures::Captures;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
-use process::{Company, Known, Process, Sinks};
+pub(crate) use process::Company;
+use process::{Known, Process, Sinks};
+use traffic::Flow;
 
 /// A simulated network that runs.
 pub(crate) struct Network {
@@ -46,6 +47,8 @@ pub(crate) struct Network {
     signals: JoinHandle<()>,
     traffic: Vec<Flow>,
     parts: Option<Parts>,
+    /// Of engines that are processes.
+    company: Option<Arc<Company>>,
     idle: Arc<AtomicBool>,
 }
 
@@ -53,12 +56,6 @@ pub(crate) struct Network {
 enum Seat {
     Thread(Running),
     Process(Process),
-}
-
-/// A flow, and which engines have its ends.
-struct Flow {
-    name: String,
-    ends: [Owner; 2],
 }
 
 /// The session's clock, for an emulation that follows it.
@@ -128,7 +125,7 @@ impl Network {
         let (signals, topology) = network_signals::start(plan, &simulated, scribe);
         around.directory.write_topology(&topology)?;
         scribe.event("local", NETWORK, "topology", &counted(&topology));
-        let traffic = flows(plan, &simulated);
+        let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
         // The others' are theirs to say something.
         let speakers = speakers.filter(|(here, _)| own.is_none_or(|own| own == *here));
@@ -139,6 +136,7 @@ impl Network {
             signals: signals.writer,
             traffic,
             parts: simulated.parts.clone(),
+            company: None,
             idle: Arc::new(AtomicBool::new(false)),
         };
         let settings = plan.network.as_ref().and_then(|it| it.engines.as_ref());
@@ -242,9 +240,10 @@ impl Network {
                 digest: digest(simulated),
                 key,
                 encrypts: settings.encrypt,
-                // These three are said when it starts.
+                // These four are said when it starts.
                 epoch: 0,
                 late: false,
+                absent: Vec::new(),
                 clock: ClockNow::of(around.clock.map_and_stop()),
                 civil_start_ns: around.civil_start.as_ns(),
                 plugs: plugs
@@ -270,7 +269,13 @@ impl Network {
             process.wait_until_ready()?;
             self.seats.push((here, Seat::Process(process)));
         }
+        self.company = Some(company);
         Ok(())
+    }
+
+    /// Its engines, as far as they may leave and join while it runs.
+    pub(crate) fn company(&self) -> Option<Arc<Company>> {
+        self.company.clone()
     }
 
     /// Whether nothing happens in it before what it has announced.
@@ -308,26 +313,12 @@ impl Network {
                 Seat::Process(process) => (here, process.finish()),
             })
             .collect();
-        let mut flows: BTreeMap<Owner, Vec<FlowStats>> = BTreeMap::new();
-        for (here, (ended, known)) in &ended {
-            let mut done = ended.flows(self.traffic.len());
-            for (place, flow) in done.iter_mut().enumerate() {
-                if let Some(earlier) = known.counted.flow(place) {
-                    flow.add_earlier(earlier);
-                }
-            }
-            flows.insert(*here, done);
+        for (_, (ended, _)) in &ended {
             for (kind, text) in &ended.told {
                 scribe.event("local", "network", kind, text);
             }
         }
-        for (place, flow) in self.traffic.iter().enumerate() {
-            // Of one that leads to another agent nobody knows both ends.
-            let [from, to] = flow.ends.map(|end| flows.get(&end)?.get(place).copied());
-            if let Some(stats) = FlowStats::known(from, to) {
-                scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
-            }
-        }
+        traffic::tell(&self.traffic, &ended, scribe);
         for thread in self.captures.drain(..) {
             let _ = thread.join();
         }
@@ -440,21 +431,6 @@ fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, Ru
     let wrong =
         |fault: Fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message));
     made.transpose().map_err(wrong)
-}
-
-fn flows(plan: &Plan, simulated: &Simulated) -> Vec<Flow> {
-    let owner = |node: Node| {
-        let parts = simulated.parts.as_ref();
-        parts.map_or(0, |parts| parts.cut().owners()[node.0 as usize])
-    };
-    let traffic = plan.network.as_ref().map_or(&[][..], |n| &n.traffic);
-    let traffic = traffic.iter().zip(&simulated.traffic);
-    traffic
-        .map(|(what, how)| Flow {
-            name: format!("{} to {}", what.from, what.to),
-            ends: how.ends(&simulated.world).map(owner),
-        })
-        .collect()
 }
 
 fn address(simulated: &Simulated, name: &str) -> Option<Address> {

@@ -18,6 +18,7 @@ use crate::containers::TIMELINES;
 use crate::error::RunError;
 use crate::record::Scribe;
 use crate::rights;
+use crate::simulated::Company;
 use crate::timelines::TimelineDaemon;
 
 /// A session that obeys the pause wire: the clock first, then the processes.
@@ -55,6 +56,8 @@ pub(crate) struct Keyboard {
     directory: PathBuf,
     /// What commands get that come in; none before there is a network.
     door: OnceLock<Door>,
+    /// The engines of the simulated network that may leave and join; none where none may.
+    engines: OnceLock<Arc<Company>>,
 }
 
 /// What commands get that come in to a run's hosts from outside.
@@ -127,7 +130,23 @@ impl Keyboard {
             }),
             directory: directory.to_owned(),
             door: OnceLock::new(),
+            engines: OnceLock::new(),
         }
+    }
+
+    /// From now on engines may leave and join.
+    pub(crate) fn admit(&self, engines: Arc<Company>) {
+        // It is said once.
+        let _ = self.engines.set(engines);
+    }
+
+    /// The engines of a run that has begun.
+    fn engines(&self) -> Result<&Company, HoldError> {
+        self.has_begun()?;
+        let engines = self.engines.get();
+        engines
+            .map(|engines| &**engines)
+            .ok_or_else(|| HoldError::other(KeyboardError::NoEngines))
     }
 
     /// From now on commands may come in.
@@ -256,6 +275,14 @@ impl Controlled for Keyboard {
         Ok(())
     }
 
+    fn leave(&self, engine: &str) -> Result<(), HoldError> {
+        self.engines()?.leave(engine).map_err(HoldError::other)
+    }
+
+    fn join(&self, engine: &str) -> Result<(), HoldError> {
+        self.engines()?.join(engine).map_err(HoldError::other)
+    }
+
     fn is_agreed(&self) -> bool {
         self.agreed
     }
@@ -309,6 +336,7 @@ enum KeyboardError {
     NotPaused,
     CannotSkip,
     MovesOnlyBySkipping,
+    NoEngines,
 }
 
 impl fmt::Display for KeyboardError {
@@ -318,6 +346,10 @@ impl fmt::Display for KeyboardError {
             Self::NotPaused => "this run was not paused by hand",
             Self::MovesOnlyBySkipping => {
                 "the time of this run stands while programs compute (compute = \"none\") and moves only by skipping; `timeloom pause` makes it stand"
+            }
+            Self::NoEngines => {
+                "this run has no engines that can leave it: those of a simulated network can that \
+                 are processes of one machine (network.engines.processes = true)"
             }
             Self::CannotSkip => {
                 "this run is not one that can skip; \

@@ -10,6 +10,7 @@ use std::thread::{Builder, JoinHandle};
 
 use timeloom_engine::{Engine, Lateness, Limit, Pace, Paced};
 use timeloom_net::{Counters, LARGE, Owner, PortId, World};
+use timeloom_peering::peer::PeerStats;
 use timeloom_peering::{AdjacencyReport, Portal as PeeringPortal};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -70,6 +71,8 @@ pub struct Options {
     pub peers: Option<PeeringPortal>,
     /// How long to wait for them at the start, until each is here. `None`: not at all.
     pub patience: Option<Duration>,
+    /// Those that are away, and are not waited for.
+    pub absent: Vec<Owner>,
     /// Set from outside to end that wait: nobody wants the engine any more.
     pub give_up: Option<Arc<AtomicBool>>,
     /// Whether the clock has gone on without this engine, which takes the place of one that is
@@ -99,6 +102,7 @@ impl Default for Options {
             sample: None,
             peers: None,
             patience: None,
+            absent: Vec::new(),
             give_up: None,
             late: false,
             name: "emulation".to_owned(),
@@ -161,6 +165,7 @@ pub struct Emulation {
 enum Command {
     Do(Box<dyn FnOnce(&mut Worker) + Send>),
     Grant(Instant<Virtual>),
+    Leave,
     Stop,
 }
 
@@ -198,7 +203,8 @@ impl Emulation {
             peers.poll(&mut engine, wall_now()).map_err(failed)?;
             if let Some(patience) = options.patience {
                 let is_over = options.give_up.as_deref();
-                assemble(peers, &mut engine, patience, is_over)?;
+                let others = (&options.absent[..], patience);
+                assemble(peers, &mut engine, others, is_over)?;
             }
         }
         let mut buffer = vec![0; LARGE];
@@ -327,10 +333,26 @@ impl Emulation {
         self.alarm.ring();
     }
 
+    /// Lets it leave the other engines, which go on: what it has by now is seen to, and what that
+    /// leads to goes out before it says farewell. To be followed by [`Emulation::stop_with`].
+    pub fn leave(&self) {
+        self.command(Command::Leave);
+    }
+
     /// Ends it. `None` when the thread has panicked.
-    pub fn stop(mut self) -> Option<Report> {
-        let worker = self.end()?;
-        Some(worker.report())
+    pub fn stop(self) -> Option<Report> {
+        self.stop_with(|_, _| ()).map(|(report, ())| report)
+    }
+
+    /// Ends it, and lets `act` look at what is left. `None` when the thread has panicked.
+    pub fn stop_with<R>(
+        mut self,
+        act: impl FnOnce(&mut Engine<World>, &Report) -> R,
+    ) -> Option<(Report, R)> {
+        let mut worker = self.end()?;
+        let report = worker.report();
+        let seen = act(&mut worker.paced.engine, &report);
+        Some((report, seen))
     }
 
     fn end(&mut self) -> Option<Worker> {
@@ -339,17 +361,19 @@ impl Emulation {
     }
 }
 
-/// Greets the engines elsewhere until all have answered: a packet to one that is not here would
-/// be lost.
+/// Greets the engines elsewhere until all have answered but those that are absent: a packet to
+/// one that is not here would be lost.
 fn assemble(
     peers: &mut PeeringPortal,
     engine: &mut Engine<World>,
-    patience: Duration,
+    (absent, patience): (&[Owner], Duration),
     is_over: Option<&AtomicBool>,
 ) -> Result<(), PortalError> {
     let failed = |error| PortalError::kernel("greet the other engines", error);
     let until = wall_now() + patience;
-    while !peers.is_complete() {
+    let is_awaited =
+        |(there, is_present, _): (Owner, bool, PeerStats)| !is_present && !absent.contains(&there);
+    while peers.peers().any(is_awaited) {
         if wall_now() > until {
             return Err(failed(std::io::ErrorKind::TimedOut.into()));
         }

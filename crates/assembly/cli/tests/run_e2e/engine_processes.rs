@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::engines::{ASKS, crosses, goes_on};
 use crate::support::{Lab, Running, log_lines, patiently};
 
-const PROCESSES: &str = "network.engines.processes=true";
+pub(crate) const PROCESSES: &str = "network.engines.processes=true";
 
 #[test]
 fn programs_talk_across_a_cut_between_processes() {
@@ -50,7 +50,7 @@ after = ["server"]
 "#;
 
 /// The processes of an engine of this run.
-fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
+pub(crate) fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
     let parent = format!("PPid:\t{}\n", run.pid());
     let is_it = |process: &i32| {
         let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
@@ -63,7 +63,7 @@ fn processes_of(run: &Running<'_>, engine: &str) -> Vec<i32> {
 }
 
 /// The only one.
-fn process_of(run: &Running<'_>, engine: &str) -> i32 {
+pub(crate) fn process_of(run: &Running<'_>, engine: &str) -> i32 {
     let those = processes_of(run, engine);
     assert_eq!(those.len(), 1, "the processes of engine {engine}");
     those[0]

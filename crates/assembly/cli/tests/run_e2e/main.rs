@@ -15,6 +15,7 @@ mod control;
 mod culprits;
 mod dilated;
 mod endings;
+mod engine_leaves;
 mod engine_processes;
 mod engines;
 mod faults;

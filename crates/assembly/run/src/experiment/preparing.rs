@@ -128,6 +128,9 @@ impl<'a> Run<'a> {
             together,
         };
         let network = Network::start(plan, &around)?;
+        if let Some(engines) = network.as_ref().and_then(Network::company) {
+            keyboard.admit(engines);
+        }
         machines::attach(plan, &fabric)?;
         let kernel_timers = KernelTimers::settle(plan, &spec, &fabric, &session, &reporter)?;
         manifest.degraded_modes.extend(kernel_timers.lacks());

@@ -106,6 +106,7 @@ fn serve(
         epoch: start.epoch,
         config: engines::patient(engines::SILENCE),
         patience: Some(Duration::from_s(60)),
+        absent: start.absent.clone(),
         give_up: None,
         late: start.late,
     };
@@ -121,19 +122,24 @@ fn serve(
     let _ = mouth.send(Said::Message(FromEngine::Ready));
     // A stop of the clock does not wait for who computes. Where that is not allowed it may.
     let _ = set_policy(Policy::First(1));
+    let view = network_signals::view(engine.plan, engine.simulated, engine.here);
     // The engine has its part.
     drop(simulated);
-    follow(&clock, &running, hear)?;
+    let leaves = follow(&clock, &running, hear)?;
     let _ = set_policy(Policy::Ordinary);
-    Ok(FromEngine::Ended(Box::new(running.finish())))
+    let ended = match leaves {
+        true => running.leave(&view),
+        false => running.finish(),
+    };
+    Ok(FromEngine::Ended(Box::new(ended)))
 }
 
-/// Follows the run's clock until its end.
+/// Follows the run's clock until its end, or until it is to leave: then true.
 fn follow(
     clock: &SharedClock,
     running: &Running,
     hear: &mut Receiver<UnixStream>,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     loop {
         match hear.hear() {
             Ok(ToEngine::Clock(now)) => {
@@ -141,7 +147,8 @@ fn follow(
                 running.emulation.wake();
             }
             Ok(ToEngine::Lost(there, epoch)) => running.emulation.bury(there, epoch),
-            Ok(ToEngine::Stop) => return Ok(()),
+            Ok(ToEngine::Leave) => return Ok(true),
+            Ok(ToEngine::Stop) => return Ok(false),
             Ok(ToEngine::Start(_)) => return Err("it is an engine already".to_owned()),
             Err(error) => return Err(format!("the run is gone: {error}")),
         }

@@ -36,6 +36,14 @@ impl Closing {
         }
         Self { events, doubts }
     }
+
+    /// Says it; gives back what makes the results doubtful.
+    pub(super) fn tell(self, scribe: &Scribe) -> Vec<String> {
+        for (kind, text) in self.events {
+            scribe.event("local", "network", &kind, &text);
+        }
+        self.doubts
+    }
 }
 
 /// Says all that the engines have to say, of each `None` when it has died; gives back what makes
@@ -48,20 +56,25 @@ pub(super) fn tell(
     let mut doubts = Vec::new();
     for (here, closing, known) in closings {
         let of = of(parts, here);
-        if !known.absences.is_empty() {
-            doubts.push(was_away(&of, &known.absences));
+        // What it was told to do is a part of the experiment.
+        let lost = known.absences.iter().filter(|absence| !absence.in_order);
+        let lost: Vec<String> = lost.map(Absence::tell).collect();
+        if !lost.is_empty() {
+            doubts.push(was_away(&of, &lost));
         }
-        let Some(closing) = closing else {
-            doubts.push(format!("The simulated network's{of} {what} has died."));
-            continue;
-        };
-        for (kind, text) in closing.events {
-            scribe.event("local", "network", &kind, &text);
+        doubts.extend(known.doubts);
+        match closing {
+            Some(closing) => doubts.extend(closing.tell(scribe)),
+            // It has said what it had to say.
+            None if known.is_away => {}
+            None => {
+                doubts.push(format!("The simulated network's{of} {what} has died."));
+                continue;
+            }
         }
-        doubts.extend(closing.doubts);
         // What a kernel has dropped is known where the portal was made.
         let dropped = known.dropped;
-        if dropped > 0 && !known.absences.is_empty() {
+        if dropped > 0 && !lost.is_empty() {
             doubts.push(format!(
                 "The kernel dropped {dropped} frames that the simulated network{of} did not take \
                  in time."
@@ -79,8 +92,7 @@ pub(super) fn tell(
     doubts
 }
 
-fn was_away(of: &str, absences: &[Absence]) -> String {
-    let absences: Vec<String> = absences.iter().map(Absence::tell).collect();
+fn was_away(of: &str, absences: &[String]) -> String {
     format!(
         "The simulated network's{of} was lost and started anew, so the results are not to be \
          trusted: its part was away {}.",

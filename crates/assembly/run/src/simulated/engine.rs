@@ -10,7 +10,7 @@ use timeloom_net::{Node, Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
-use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Sample, Timing};
+use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing};
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -19,7 +19,7 @@ use super::ending::Closing;
 use super::{captures, engines};
 use crate::error::RunError;
 use crate::flow_stats::FlowStats;
-use crate::network_signals;
+use crate::network_signals::{self, NetworkObservation, View};
 use crate::numbers::Numbers;
 use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Note;
@@ -57,8 +57,9 @@ pub(super) struct Ways {
     /// Grows with each start.
     pub(super) epoch: u64,
     pub(super) config: PeerConfig,
-    /// How long to wait for the others, who are elsewhere.
+    /// How long to wait for the others, who are elsewhere, and which of them are away.
     pub(super) patience: Option<Duration>,
+    pub(super) absent: Vec<Owner>,
     /// Set where nobody wants it any more meanwhile.
     pub(super) give_up: Option<Arc<AtomicBool>>,
     /// Whether they have been under way without this one.
@@ -122,6 +123,7 @@ impl Engine<'_> {
         }
         if let Some(ways) = ways {
             options.patience = ways.patience;
+            options.absent.clone_from(&ways.absent);
             options.give_up.clone_from(&ways.give_up);
             options.late = ways.late;
             options.peers = self.peers(&mut world, ways);
@@ -207,9 +209,27 @@ pub(super) struct Ended {
     pub(super) told: Vec<(String, String)>,
     /// Nothing of one that has died.
     pub(super) closing: Option<Closing>,
+    /// Of one that has left.
+    pub(super) leaving: Option<Leaving>,
+}
+
+/// What is known of an engine that leaves a run which goes on.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Leaving {
+    /// How far it has lived, ns of virtual time.
+    at_ns: i64,
+    /// What it had counted then, as [`Numbers`].
+    seen: Vec<u64>,
 }
 
 impl Ended {
+    /// Of one that has left: when, and what it had counted. `None` for one that has not.
+    pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {
+        let leaving = self.leaving.as_ref()?;
+        let seen = Numbers::take(&mut leaving.seen.iter().copied())?;
+        Some((Instant::from_ns(leaving.at_ns), seen))
+    }
+
     /// What so many flows have done.
     pub(super) fn flows(&self, count: usize) -> Vec<FlowStats> {
         let mut row = self.flows.iter().copied();
@@ -219,10 +239,29 @@ impl Ended {
 
 impl Running {
     /// Ends it.
-    pub(super) fn finish(mut self) -> Ended {
-        let (clocks, servers, traffic) = (self.clocks.nodes(), self.servers, self.traffic);
-        let known = self.emulation.with(move |engine| {
-            let world = &engine.model;
+    pub(super) fn finish(self) -> Ended {
+        self.end_with(|_, _| None)
+    }
+
+    /// Lets it leave the others, who go on; `view` is what is counted of it.
+    pub(super) fn leave(self, view: &View) -> Ended {
+        self.emulation.leave();
+        self.end_with(|world, report| {
+            let mut seen = Vec::new();
+            view.look(report.now, world, &report.adjacencies)
+                .put(&mut seen);
+            Some(Leaving {
+                at_ns: report.now.as_ns(),
+                seen,
+            })
+        })
+    }
+
+    fn end_with(mut self, leave: impl FnOnce(&mut World, &Report) -> Option<Leaving>) -> Ended {
+        let (clocks, servers, parts) = (self.clocks.nodes(), self.servers, self.parts);
+        let (traffic, here) = (self.traffic, self.here);
+        let ended = self.emulation.stop_with(|engine, report| {
+            let world = &mut engine.model;
             let mut flows = Vec::new();
             for how in traffic {
                 FlowStats::of(world, how).put(&mut flows);
@@ -233,16 +272,14 @@ impl Running {
             let servers = servers.iter().filter_map(|(name, node)| {
                 Some(("served".to_owned(), servers::tell(world, name, *node)?))
             });
-            (flows, clocks.chain(servers).collect::<Vec<_>>())
+            Ended {
+                flows,
+                told: clocks.chain(servers).collect(),
+                closing: Some(Closing::of(report, parts.as_ref(), here)),
+                leaving: leave(world, report),
+            }
         });
-        let (flows, told) = known.unwrap_or_default();
-        let report = self.emulation.stop();
         self.clocks.stop();
-        let closing = report.map(|report| Closing::of(&report, self.parts.as_ref(), self.here));
-        Ended {
-            flows,
-            told,
-            closing,
-        }
+        ended.map(|(_, ended)| ended).unwrap_or_default()
     }
 }

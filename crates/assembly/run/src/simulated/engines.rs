@@ -83,6 +83,7 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
         epoch: 1,
         config: patient(Duration::from_s(3_600)),
         patience: None,
+        absent: Vec::new(),
         give_up: None,
         late: false,
     }
@@ -121,6 +122,7 @@ pub(super) fn ways_to_agents(
         config: patient(SILENCE),
         // Each first makes its hosts.
         patience: Some(Duration::from_s(300)),
+        absent: Vec::new(),
         give_up: Some(Arc::clone(interrupted)),
         late: false,
     })

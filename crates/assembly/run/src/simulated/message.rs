@@ -22,6 +22,8 @@ pub(super) enum ToEngine {
     Clock(ClockNow),
     /// The life of another engine which began at this epoch is over.
     Lost(Owner, u64),
+    /// It is to leave the others, which go on, and to end.
+    Leave,
     /// The run is over.
     Stop,
 }
@@ -37,7 +39,7 @@ pub(super) enum FromEngine {
     Note(Note),
     /// It died of a fault in the model, with what it said.
     Died { what: String },
-    /// It has ended.
+    /// It has ended, as it was told to.
     Ended(Box<Ended>),
 }
 
@@ -55,8 +57,10 @@ pub(super) struct Start {
     pub(super) encrypts: bool,
     /// When it was started, ns since 1970: later than any before it.
     pub(super) epoch: u64,
-    /// Whether it takes the place of one that has died.
+    /// Whether the others have been under way without it.
     pub(super) late: bool,
+    /// Those of them that are away.
+    pub(super) absent: Vec<Owner>,
     /// Civil time at virtual zero, ns since 1970.
     pub(super) civil_start_ns: i64,
     /// The clock at the start.

@@ -3,10 +3,12 @@
 //! The run makes interfaces, captures and rows of results; the process has the model. What it is
 //! to be goes there first ([`Start`]), then each change of the clock. Back come samples, captured
 //! frames and notes ([`listener`]). A process that ends without having been told to has died: the
-//! run is told, or another process takes its place and joins the others at the present.
+//! run is told, or another process takes its place and joins the others at the present. One may
+//! be told to leave, too, and another to join later ([`standing`]).
 
 mod line;
 mod listener;
+mod standing;
 
 use std::io;
 use std::net::UdpSocket;
@@ -26,9 +28,10 @@ use super::message::{ClockNow, Start, ToEngine};
 use crate::error::RunError;
 use crate::network_signals::{NetworkObservation, Speaker};
 use crate::record::Scribe;
-pub(super) use line::{Absence, Company};
+pub(super) use line::Absence;
 use line::{Line, Seed, lock};
 use listener::Listener;
+pub(crate) use standing::Company;
 
 /// The process of an engine.
 pub(super) struct Process {
@@ -54,12 +57,16 @@ pub(super) struct Sinks {
 /// What a run knows of an engine beside what that says at its end.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Frames that the kernel dropped before its interfaces took them.
+    /// Frames that the kernel dropped before its interfaces took them, while they were to.
     pub(super) dropped: u64,
     /// When it was away.
     pub(super) absences: Vec<Absence>,
+    /// Whether it has left, so that it has nothing to say at the end.
+    pub(super) is_away: bool,
     /// What lives of it had counted that were over before the last.
     pub(super) counted: NetworkObservation,
+    /// What made their results doubtful.
+    pub(super) doubts: Vec<String>,
 }
 
 impl Process {
@@ -80,6 +87,7 @@ impl Process {
             start,
             sockets,
             clock: Arc::downgrade(clock),
+            company: Arc::clone(&sinks.company),
         });
         let (life, hear, child) = seed.born().map_err(failed)?;
         let line = Arc::new(Line::new(&seed.start, life, ports));
@@ -111,7 +119,7 @@ impl Process {
             let why = why.ok().and_then(Result::err);
             return Err(process.line.unwilling(&why.unwrap_or(error.to_string())));
         }
-        company.join(&process.line);
+        company.admit(&process.line);
         process
             .follow(clock)
             .map_err(|error| process.line.unwilling(&error.to_string()))?;
@@ -163,7 +171,7 @@ impl Process {
             // One that has died is told nothing.
             let _ = self.line.say(&ToEngine::Stop);
         } else {
-            // One that is about to join has nothing to say.
+            // One that is away or about to join has nothing to say.
             self.line.hang_up();
         }
     }
@@ -171,15 +179,17 @@ impl Process {
     /// What it had to say, and what else is known of it.
     pub(super) fn finish(mut self) -> (Ended, Known) {
         let ended = self.ended.recv_timeout(TO_END).unwrap_or_default();
-        let ports = lock(&self.line.ports);
-        let dropped = ports.iter().map(|port| port.dropped_before()).sum();
-        drop(ports);
+        let dropped = self.line.dropped();
         self.hang_up();
-        let past = std::mem::take(&mut *lock(&self.line.past));
+        let mut past = std::mem::take(&mut *lock(&self.line.past));
+        let is_away = past.is_away();
+        past.returned(dropped);
         let known = Known {
-            dropped,
+            dropped: past.lost_of(dropped),
             absences: past.absences,
+            is_away,
             counted: past.counted,
+            doubts: past.doubts,
         };
         (ended, known)
     }

@@ -35,6 +35,21 @@ pub trait Controlled: Send + Sync {
              `timeloom run` and `timeloom agent` make sessions with one",
         ))
     }
+    /// Lets an engine of the network that is simulated for it leave, while the rest goes on, and
+    /// returns when it has.
+    ///
+    /// # Errors
+    /// There is no such engine, or it is not here.
+    fn leave(&self, _engine: &str) -> Result<(), HoldError> {
+        Err(HoldError::other(NO_ENGINES))
+    }
+    /// Lets one that has left join the others again, and returns when it has.
+    ///
+    /// # Errors
+    /// There is no such engine, or it has not left.
+    fn join(&self, _engine: &str) -> Result<(), HoldError> {
+        Err(HoldError::other(NO_ENGINES))
+    }
     /// Whether its pauses are agreed on with other machines, so that nobody may change
     /// its clock alone.
     fn is_agreed(&self) -> bool {
@@ -61,6 +76,9 @@ pub trait Controlled: Send + Sync {
     /// Tells of a command that has come in to a host: `"start"`, or `"end"` and how.
     fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}
 }
+
+const NO_ENGINES: &str = "no network is simulated for this session in several engines; \
+                          `timeloom run` makes sessions with one";
 
 /// What a host has for a command that comes in from outside.
 #[derive(Debug, Default)]

@@ -69,6 +69,8 @@ fn carry_out<C: Controlled>(
         Request::Query => {}
         Request::Register { pid } => session.register(pid)?,
         Request::Unregister { pid } => session.unregister(pid)?,
+        Request::Leave { engine } => held.leave(&engine)?,
+        Request::Join { engine } => held.join(&engine)?,
         Request::Skip { on } => Arc::clone(&held).skip(on)?,
         Request::Host { hosts, request } => {
             let named = session.hosts_named(&hosts)?;

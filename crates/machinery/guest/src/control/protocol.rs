@@ -71,6 +71,16 @@ pub enum Request {
         /// Its identifier.
         pid: i32,
     },
+    /// Let an engine of its simulated network leave, while the rest goes on.
+    Leave {
+        /// Its name.
+        engine: String,
+    },
+    /// Let one that has left join the others again.
+    Join {
+        /// Its name.
+        engine: String,
+    },
     /// Start a command of mine on one of its hosts, on descriptors that I send next.
     Enter(Entry),
 }

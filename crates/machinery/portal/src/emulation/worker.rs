@@ -114,12 +114,7 @@ impl Worker {
                 return Ok(());
             }
             let began = wall_now();
-            self.stop = Instant::FAR_FUTURE;
-            if let Timing::Follow(clock) = &self.timing {
-                let (map, stop) = clock.map_and_stop();
-                self.stop = stop;
-                self.paced.follow(map, stop);
-            }
+            self.follow();
             let target = self.paced.pace().limit(began).min(self.stop);
             self.hear_peers(began)?;
             self.catch_up(began);
@@ -152,6 +147,38 @@ impl Worker {
                 clock.awake();
             }
         }
+    }
+
+    /// Goes by what its clock is now.
+    fn follow(&mut self) {
+        self.stop = Instant::FAR_FUTURE;
+        if let Timing::Follow(clock) = &self.timing {
+            let (map, stop) = clock.map_and_stop();
+            self.stop = stop;
+            self.paced.follow(map, stop);
+        }
+    }
+
+    /// A last turn before it leaves the others: what has come by now is taken in, what is due
+    /// is handled, and what that leads to goes out. Nothing after that, however long this takes.
+    fn turn_last(&mut self) -> io::Result<()> {
+        let now = wall_now();
+        self.follow();
+        let last = self.paced.limit(now);
+        // Those would stand for ever that have no clock.
+        if last < Instant::FAR_FUTURE {
+            self.stop = last;
+        }
+        self.hear_peers(now)?;
+        self.catch_up(now);
+        let mut ready: Vec<usize> = (0..self.attachments.len()).collect();
+        self.take_in(&mut ready);
+        while self.advance() == Wake::Now {}
+        if last < Instant::FAR_FUTURE {
+            self.paced.engine.run_until(last, 1);
+        }
+        self.hand_out();
+        self.tell_peers()
     }
 
     /// Takes in what other engines have sent, and learns how far they let this one go.
@@ -369,6 +396,11 @@ impl Worker {
             match command {
                 Command::Do(act) => act(self),
                 Command::Grant(until) => self.paced.set_pace(Pace::Granted(until)),
+                Command::Leave => {
+                    // A line that has failed takes nothing more.
+                    let _ = self.turn_last();
+                    return false;
+                }
                 Command::Stop => return false,
             }
         }

@@ -20,6 +20,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
+use super::standing::{Company, Place, Standing};
 use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::experiment::civil_now;
@@ -28,10 +29,10 @@ use crate::network_signals::NetworkObservation;
 /// What leads to the process.
 pub(super) struct Line {
     pub(super) name: String,
-    here: Owner,
+    pub(super) here: Owner,
     life: Mutex<Life>,
-    /// Whether this life is joined to all other engines.
-    has_joined: AtomicBool,
+    /// Where it stands with the other engines.
+    pub(super) place: Place,
     /// Its end is no failure any more.
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
@@ -50,8 +51,45 @@ pub(super) struct Life {
 #[derive(Default)]
 pub(super) struct Past {
     pub(super) absences: Vec<Absence>,
-    /// What they had counted by their last samples.
+    /// What they had counted: when they left, or by their last samples.
     pub(super) counted: NetworkObservation,
+    /// What makes the results doubtful of those that have left.
+    pub(super) doubts: Vec<String>,
+    /// Frames that the kernel dropped while nobody was to take them.
+    dropped_away: u64,
+    /// Those that it had dropped when the last one left, who has not come back.
+    left_with: Option<u64>,
+}
+
+impl Past {
+    /// One has left at `from`, while the kernel had dropped so many frames.
+    pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
+        let absence = Absence {
+            from,
+            to: None,
+            in_order: true,
+        };
+        self.absences.push(absence);
+        self.left_with = Some(dropped);
+    }
+
+    /// Nobody is away any more, or never mind who is. Gives back the frames that the kernel,
+    /// which has dropped so many by now, dropped while the last one was away in order.
+    pub(super) fn returned(&mut self, dropped: u64) -> u64 {
+        let meanwhile = self.left_with.take().map_or(0, |before| dropped - before);
+        self.dropped_away += meanwhile;
+        meanwhile
+    }
+
+    /// Whether one has left that is not back.
+    pub(super) fn is_away(&self) -> bool {
+        self.left_with.is_some()
+    }
+
+    /// Frames, of so many that the kernel dropped, that somebody was to take.
+    pub(super) fn lost_of(&self, dropped: u64) -> u64 {
+        dropped - self.dropped_away
+    }
 }
 
 /// A time in which an engine was away, and for how long if that is over.
@@ -59,6 +97,8 @@ pub(super) struct Past {
 pub(in super::super) struct Absence {
     pub(super) from: Instant<Virtual>,
     pub(super) to: Option<Instant<Virtual>>,
+    /// Whether it had been told to leave.
+    pub(in super::super) in_order: bool,
 }
 
 impl Absence {
@@ -80,7 +120,7 @@ impl Line {
             name: start.name.clone(),
             here: start.here,
             life: Mutex::new(life),
-            has_joined: AtomicBool::new(false),
+            place: Place::default(),
             is_over: AtomicBool::new(false),
             past: Mutex::default(),
             ports: Mutex::new(ports),
@@ -105,48 +145,31 @@ impl Line {
     /// The run is over.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+        self.place.stir();
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    pub(super) fn joined(&self) {
-        self.has_joined.store(true, Ordering::SeqCst);
-    }
-
+    /// Whether this life is joined to all other engines.
     pub(super) fn has_joined(&self) -> bool {
-        self.has_joined.load(Ordering::SeqCst)
+        matches!(self.place.is(), Standing::Here | Standing::Leaving)
     }
 
-    /// This life is over: who of the others hears of it has it for gone.
+    /// That this life is over: who of the others hears of it has it for gone.
     pub(super) fn lost(&self) -> ToEngine {
-        self.has_joined.store(false, Ordering::SeqCst);
         ToEngine::Lost(self.here, lock(&self.life).epoch)
+    }
+
+    /// Frames that the kernel dropped before its interfaces took them.
+    pub(super) fn dropped(&self) -> u64 {
+        let ports = lock(&self.ports);
+        ports.iter().map(|port| port.dropped_before()).sum()
     }
 
     pub(super) fn unwilling(&self, why: &str) -> RunError {
         RunError::Start(format!("the process of engine {}: {why}", self.name))
-    }
-}
-
-/// The lines to all engines of a run.
-#[derive(Default)]
-pub(in super::super) struct Company(Mutex<Vec<Weak<Line>>>);
-
-impl Company {
-    pub(super) fn join(&self, line: &Arc<Line>) {
-        lock(&self.0).push(Arc::downgrade(line));
-    }
-
-    /// Tells the others that a life of `who` is over.
-    pub(super) fn lost(&self, who: &Arc<Line>) {
-        let lost = who.lost();
-        let lines: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
-        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
-            // One that is gone as well is told nothing.
-            let _ = line.say(&lost);
-        }
     }
 }
 
@@ -156,6 +179,7 @@ pub(super) struct Seed {
     pub(super) start: Start,
     pub(super) sockets: Vec<(Owner, UdpSocket)>,
     pub(super) clock: Weak<Clock>,
+    pub(super) company: Arc<Company>,
 }
 
 /// A process, what it says, and the means to say something to it.
@@ -186,7 +210,7 @@ impl Seed {
         self.tell(&mut life, line, false)
     }
 
-    /// Lets another process be at the end of the line, in the place of one that has died.
+    /// Lets another process be at the end of the line, in the place of one that is gone.
     pub(super) fn replace(&self, line: &Line, mut life: Life) {
         // Civil time may have been set back.
         life.epoch = life.epoch.max(lock(&line.life).epoch + 2);
@@ -210,6 +234,10 @@ impl Seed {
             clock: ClockNow::of(clock.map_and_stop()),
             epoch: life.epoch,
             late,
+            absent: match late {
+                true => self.company.absent(),
+                false => Vec::new(),
+            },
             ..self.start.clone()
         };
         life.say.say(&ToEngine::Start(Box::new(start)))?;

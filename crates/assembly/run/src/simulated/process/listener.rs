@@ -12,6 +12,7 @@ use super::super::engine::Ended;
 use super::super::message::{FromEngine, Piece};
 use super::Sinks;
 use super::line::{Absence, Line, Seed, lock};
+use super::standing::Standing;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
@@ -28,30 +29,93 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn listen(mut self, mut hear: Receiver<UnixStream>, mut child: Child) {
-        while let Err(why) = self.hear_out(&mut hear) {
-            // A conversation that has broken off has no other end.
-            self.line.hang_up();
-            let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
-            let what = why.unwrap_or(how);
-            // Whoever waits for it hears it first.
-            let _ = self.ready.send(Err(what.clone()));
-            if self.line.is_over() {
-                return;
-            }
-            match self.another(&what) {
-                Some(other) => (hear, child) = other,
-                None => return (self.sinks.died)(&what),
+        loop {
+            let next = match self.hear_out(&mut hear) {
+                Ok(ended) => {
+                    self.line.hang_up();
+                    reap(&mut child, false);
+                    let Some((at, counted)) = ended.left() else {
+                        // Whoever waits for it, waits for as long as it takes.
+                        let _ = self.ended.send(ended);
+                        return;
+                    };
+                    self.left(ended, at, counted);
+                    match self.await_return() {
+                        Ok(Some(next)) => Ok(next),
+                        Ok(None) => return,
+                        Err(error) => Err(error.to_string()),
+                    }
+                }
+                Err(why) => {
+                    // A conversation that has broken off has no other end.
+                    self.line.hang_up();
+                    let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
+                    let what = why.unwrap_or(how);
+                    // Whoever waits for it hears it first.
+                    let _ = self.ready.send(Err(what.clone()));
+                    if self.line.is_over() {
+                        return;
+                    }
+                    self.another(&what).ok_or(what)
+                }
+            };
+            match next {
+                Ok(next) => (hear, child) = next,
+                Err(what) => {
+                    self.line.place.set(Standing::Gone);
+                    return (self.sinks.died)(&what);
+                }
             }
         }
-        self.line.hang_up();
-        reap(&mut child, false);
     }
 
     /// Hears one life to its end. An error says why it was no good one, if that is known.
-    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<(), Option<String>> {
+    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<String>> {
         let mut sample = Vec::new();
-        while self.take(hear.any(), &mut sample)? {}
-        Ok(())
+        loop {
+            if let Some(ended) = self.take(hear.any(), &mut sample)? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// It has left, as it was told to, at `at`, and had `counted` this.
+    fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
+        // They heard it say farewell, unless that was lost.
+        self.sinks.company.lost(&self.line);
+        for (kind, text) in &ended.told {
+            self.sinks.scribe.event("local", "network", kind, text);
+        }
+        let closing = ended
+            .closing
+            .map(|closing| closing.tell(&self.sinks.scribe));
+        let dropped = self.line.dropped();
+        let mut past = lock(&self.line.past);
+        past.doubts.extend(closing.unwrap_or_default());
+        counted.add_earlier(&past.counted);
+        past.counted = counted.clone();
+        past.left(at, dropped);
+        let when = past.absences.last().map(Absence::tell).unwrap_or_default();
+        drop(past);
+        self.seen = counted;
+        self.tell(
+            "left",
+            &format!("has left, as it was told to; its part is away {when}"),
+        );
+        self.line.place.set(Standing::Away);
+    }
+
+    /// Another process in the place of one that has left, once there is to be one; none when the
+    /// run ends before that.
+    fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
+        let goes_on = || !self.line.is_over();
+        let standing = self.line.place.await_change(Standing::Away, None, goes_on);
+        if standing == Standing::Away {
+            return Ok(None);
+        }
+        let (life, hear, child) = self.seed.born()?;
+        self.seed.replace(&self.line, life);
+        Ok(Some((hear, child)))
     }
 
     /// Another process in the place of one that has died, where there is to be one.
@@ -59,15 +123,23 @@ impl Listener {
         let had_joined = self.line.has_joined();
         self.sinks.company.lost(&self.line);
         // What dies before it is joined, or again and again, dies of something that will not pass.
-        let lives = lock(&self.line.past).absences.len() + 1;
+        let past = lock(&self.line.past);
+        let deaths = past.absences.iter().filter(|absence| !absence.in_order);
+        let lives = deaths.count() + 1;
+        drop(past);
         if !self.sinks.comes_back || !had_joined || lives >= MOST_LIVES {
             return None;
         }
         let from = self.seed.now()?;
         let mut past = lock(&self.line.past);
-        past.absences.push(Absence { from, to: None });
+        past.absences.push(Absence {
+            from,
+            to: None,
+            in_order: false,
+        });
         past.counted = self.seen.clone();
         drop(past);
+        self.line.place.set(Standing::Coming);
         self.tell(
             "died",
             &format!("has died, and another process takes its place: {what}"),
@@ -79,14 +151,22 @@ impl Listener {
 
     /// It is joined to all others.
     fn joined(&self) {
-        self.line.joined();
+        let dropped = self.line.dropped();
         let mut past = lock(&self.line.past);
+        let was_away = past.is_away();
+        let dropped = past.returned(dropped);
         if let Some(last) = past.absences.last_mut() {
             last.to = self.seed.now();
-            let text = format!("is here again; its part was away {}", last.tell());
+            let mut text = format!("is here again; its part was away {}", last.tell());
+            if was_away {
+                text +=
+                    &format!(", and the kernel dropped {dropped} frames of its hosts meanwhile");
+            }
             drop(past);
             self.tell("joined", &text);
         }
+        // Who has waited for it finds the above said.
+        self.line.place.set(Standing::Here);
         let _ = self.ready.send(Ok(()));
     }
 
@@ -96,19 +176,20 @@ impl Listener {
     }
 
     fn saw(&mut self, at: Instant<Virtual>, mut seen: NetworkObservation) {
+        seen.add_earlier(&lock(&self.line.past).counted);
         if self.sinks.comes_back {
-            seen.add_earlier(&lock(&self.line.past).counted);
             self.seen = seen.clone();
         }
         self.sinks.speaker.saw(at, seen);
     }
 
-    /// Takes what was heard; false at the end. An error says why it is one, if that is known.
+    /// Takes what was heard; gives back what was the last. An error says why there is nothing
+    /// more, if that is known.
     fn take(
         &mut self,
         heard: io::Result<Content>,
         sample: &mut Vec<u64>,
-    ) -> Result<bool, Option<String>> {
+    ) -> Result<Option<Ended>, Option<String>> {
         let nonsense = || Some("it speaks nonsense".to_owned());
         match heard {
             // It is gone.
@@ -136,14 +217,11 @@ impl Listener {
                     FromEngine::Refused { why } | FromEngine::Died { what: why } => {
                         return Err(Some(why));
                     }
-                    FromEngine::Ended(ended) => {
-                        let _ = self.ended.send(*ended);
-                        return Ok(false);
-                    }
+                    FromEngine::Ended(ended) => return Ok(Some(*ended)),
                 }
             }
         }
-        Ok(true)
+        Ok(None)
     }
 }
 

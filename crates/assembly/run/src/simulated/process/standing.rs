@@ -1,0 +1,204 @@
+//! Where an engine stands with the others of its run, and how it is asked to leave and to join.
+//!
+//! Whoever asks waits here for what the thread that hears the engine ([`super::listener`]) finds.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration as StdDuration;
+
+use timeloom_net::Owner;
+
+use super::super::message::ToEngine;
+use super::line::{Line, lock};
+
+/// Where an engine stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is a process, or is to be one, that has not joined all others yet.
+    #[default]
+    Coming,
+    Here,
+    /// It has been asked to leave.
+    Leaving,
+    /// It has left, and may join again.
+    Away,
+    /// It has died, and does not come back.
+    Gone,
+}
+
+/// Where one stands, for those who wait for a change of it.
+#[derive(Default)]
+pub(super) struct Place {
+    standing: Mutex<Standing>,
+    changed: Condvar,
+}
+
+impl Place {
+    pub(super) fn is(&self) -> Standing {
+        *lock(&self.standing)
+    }
+
+    pub(super) fn set(&self, standing: Standing) {
+        *lock(&self.standing) = standing;
+        self.changed.notify_all();
+    }
+
+    /// Something else has changed that those who wait look at.
+    pub(super) fn stir(&self) {
+        // Who is about to wait has not looked yet, or waits.
+        drop(lock(&self.standing));
+        self.changed.notify_all();
+    }
+
+    /// Changes it where it is `from`; else says what it is.
+    fn exchange(&self, from: Standing, to: Standing) -> Result<(), Standing> {
+        let mut standing = lock(&self.standing);
+        if *standing != from {
+            return Err(*standing);
+        }
+        *standing = to;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits while it is `this` and `waits` is true; says what it is then. For ever, where no
+    /// `patience` is said.
+    pub(super) fn await_change(
+        &self,
+        this: Standing,
+        patience: Option<StdDuration>,
+        waits: impl Fn() -> bool,
+    ) -> Standing {
+        let standing = lock(&self.standing);
+        let stays = |is: &mut Standing| *is == this && waits();
+        match patience {
+            Some(patience) => {
+                let waited = self.changed.wait_timeout_while(standing, patience, stays);
+                *waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.changed.wait_while(standing, stays);
+                *waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+}
+
+impl Line {
+    /// Lets it leave the others, and waits until it has.
+    fn leave(&self) -> Result<(), String> {
+        let asked = self.place.exchange(Standing::Here, Standing::Leaving);
+        asked.map_err(|is| self.cannot("leave", is))?;
+        // Of one that cannot be told, whoever hears it finds that it has died.
+        let _ = self.say(&ToEngine::Leave);
+        match self.await_change(Standing::Leaving) {
+            Standing::Away => Ok(()),
+            is => Err(self.cannot("leave", is)),
+        }
+    }
+
+    /// Lets it join the others again, and waits until it has.
+    fn join(&self) -> Result<(), String> {
+        let asked = self.place.exchange(Standing::Away, Standing::Coming);
+        asked.map_err(|is| self.cannot("join", is))?;
+        match self.await_change(Standing::Coming) {
+            Standing::Here => Ok(()),
+            is => Err(self.cannot("join", is)),
+        }
+    }
+
+    fn await_change(&self, from: Standing) -> Standing {
+        let goes_on = || !self.is_over();
+        self.place
+            .await_change(from, Some(super::TO_BEGIN), goes_on)
+    }
+
+    fn cannot(&self, what: &str, is: Standing) -> String {
+        let why = match is {
+            _ if self.is_over() => "the run is over",
+            Standing::Here => "it is here",
+            Standing::Away => "it has left",
+            Standing::Coming => "it is on its way in, and not here yet",
+            Standing::Leaving => "it is leaving, and does not answer",
+            Standing::Gone => "it has died",
+        };
+        format!("engine {} cannot {what}: {why}", self.name)
+    }
+}
+
+/// The lines to all engines of a run.
+#[derive(Default)]
+pub(crate) struct Company {
+    lines: Mutex<Vec<Weak<Line>>>,
+    /// They leave and join one after the other: who joins waits for those that are here.
+    turn: Mutex<()>,
+}
+
+impl Company {
+    /// Lets an engine leave the others, and waits until it has.
+    ///
+    /// # Errors
+    /// In words: there is none of this name, or it is not here.
+    pub(crate) fn leave(&self, engine: &str) -> Result<(), String> {
+        let _turn = lock(&self.turn);
+        let line = self.named(engine)?;
+        let lines = self.lines();
+        let comes = lines
+            .iter()
+            .find(|other| other.place.is() == Standing::Coming);
+        if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &line)) {
+            return Err(format!(
+                "engine {engine} cannot leave yet: engine {} is on its way in and waits for it",
+                other.name
+            ));
+        }
+        line.leave()
+    }
+
+    /// Lets an engine that has left join the others again, and waits until it has.
+    ///
+    /// # Errors
+    /// In words: there is none of this name, it has not left, or it died on its way in.
+    pub(crate) fn join(&self, engine: &str) -> Result<(), String> {
+        let _turn = lock(&self.turn);
+        self.named(engine)?.join()
+    }
+
+    pub(super) fn admit(&self, line: &Arc<Line>) {
+        lock(&self.lines).push(Arc::downgrade(line));
+    }
+
+    /// Tells the others that a life of `who` is over.
+    pub(super) fn lost(&self, who: &Arc<Line>) {
+        let lost = who.lost();
+        let lines = self.lines();
+        for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
+            // One that is gone as well is told nothing.
+            let _ = line.say(&lost);
+        }
+    }
+
+    /// Who is not waited for by one that joins.
+    pub(super) fn absent(&self) -> Vec<Owner> {
+        let is_absent =
+            |line: &&Arc<Line>| !matches!(line.place.is(), Standing::Here | Standing::Coming);
+        let lines = self.lines();
+        let absent = lines.iter().filter(is_absent);
+        absent.map(|line| line.here).collect()
+    }
+
+    fn lines(&self) -> Vec<Arc<Line>> {
+        lock(&self.lines).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn named(&self, engine: &str) -> Result<Arc<Line>, String> {
+        let lines = self.lines();
+        let line = lines.iter().find(|line| line.name == engine);
+        line.cloned().ok_or_else(|| {
+            let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+            format!(
+                "there is no engine {engine}; there are {}",
+                names.join(", ")
+            )
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! What is to be said of a network's background traffic once its engines have ended: of each flow
+//! what the engines of its two ends know.
+
+use std::collections::BTreeMap;
+
+use timeloom_net::{Node, Owner};
+use timeloom_scenario::{Plan, Simulated};
+
+use super::engine::Ended;
+use super::process::Known;
+use crate::flow_stats::FlowStats;
+use crate::record::Scribe;
+
+/// A flow, and which engines have its ends.
+pub(super) struct Flow {
+    name: String,
+    ends: [Owner; 2],
+}
+
+impl Flow {
+    /// Those of a plan.
+    pub(super) fn all(plan: &Plan, simulated: &Simulated) -> Vec<Self> {
+        let owner = |node: Node| {
+            let parts = simulated.parts.as_ref();
+            parts.map_or(0, |parts| parts.cut().owners()[node.0 as usize])
+        };
+        let traffic = plan.network.as_ref().map_or(&[][..], |n| &n.traffic);
+        let traffic = traffic.iter().zip(&simulated.traffic);
+        traffic
+            .map(|(what, how)| Self {
+                name: format!("{} to {}", what.from, what.to),
+                ends: how.ends(&simulated.world).map(owner),
+            })
+            .collect()
+    }
+}
+
+/// Says what each flow has done, by what the engines have said at their ends.
+pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &Scribe) {
+    let ended = ended.iter();
+    let known: BTreeMap<Owner, Vec<Option<FlowStats>>> = ended
+        .map(|(here, (ended, known))| (*here, by_place(ended, known, flows.len())))
+        .collect();
+    for (place, flow) in flows.iter().enumerate() {
+        // Of one that leads to another agent nobody knows both ends.
+        let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
+        if let Some(stats) = FlowStats::known(from, to) {
+            scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
+        }
+    }
+}
+
+/// What an engine knows of so many flows, in all its lives.
+fn by_place(ended: &Ended, known: &Known, count: usize) -> Vec<Option<FlowStats>> {
+    let earlier = (0..count).map(|place| known.counted.flow(place).copied());
+    if known.is_away {
+        return earlier.collect();
+    }
+    let last = ended.flows(count).into_iter().zip(earlier);
+    last.map(|(mut flow, earlier)| {
+        if let Some(earlier) = earlier {
+            flow.add_earlier(&earlier);
+        }
+        Some(flow)
+    })
+    .collect()
+}
