@@ -12,14 +12,17 @@ state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT
 case $1 in
 server) what='local stratum 1
-allow 10.0.0.0/24' ;;
-*) what='server 10.0.0.1 iburst minpoll 2 maxpoll 3' ;;
+allow 10.0.0.0/24
+bindcmdaddress /' ;;
+# Whoever comes by this socket may tell it to measure anew, as the host's timeline does
+# when the host was held. chronyd makes the directory, and looks at who may enter it.
+*) what="server 10.0.0.1 iburst minpoll 2 maxpoll 3
+bindcmdaddress $TIMELOOM_TIMELINES/chrony/command" ;;
 esac
 cat >"$state/chrony.conf" <<EOF
 $what
 driftfile $state/drift
 pidfile $state/pid
-bindcmdaddress /
 user root
 EOF
 "$chronyd" -x -d -d -f "$state/chrony.conf" &

@@ -76,6 +76,15 @@ impl LocalClock {
         clock
     }
 
+    /// On a machine whose hypervisor has this page, which a test writes.
+    #[cfg(test)]
+    pub(crate) fn under(hypervisor: std::fs::File) -> Self {
+        Self {
+            hypervisor: Some(hypervisor),
+            ..Self::monotonic()
+        }
+    }
+
     /// Which counter it is.
     pub fn kind(&self) -> PageCounter {
         self.kind

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use timeloom_results::RunDirectory;
+use timeloom_testing::eventually;
 
 use crate::support::{Scratch, root, timeloom};
 
@@ -50,6 +51,35 @@ impl Run {
         timeloom(&all).code == Some(0)
     }
 
+    /// Pauses it for a moment and, if so asked, goes on at another pace.
+    fn disturb(&self, turn: usize, dilates: bool) {
+        let lengths_ms = [3, 40, 11, 1, 90, 23];
+        self.command("pause", &[]);
+        std::thread::sleep(Duration::from_millis(lengths_ms[turn % lengths_ms.len()]));
+        self.command("resume", &[]);
+        if dilates {
+            self.command("dilate", &[["0.5", "3", "1"][turn % 3]]);
+        }
+        std::thread::sleep(Duration::from_millis(150));
+    }
+
+    /// How much virtual time has passed, in seconds.
+    fn virtual_s(&self) -> f64 {
+        let answer = timeloom(&["query", "--json", "--name", &self.name]);
+        // Before the session stands, none.
+        let at_ns = (answer.code == Some(0)).then(|| answer.objects()[0]["virtual_ns"].as_f64());
+        at_ns.flatten().unwrap_or(0.0) / 1e9
+    }
+
+    /// Ends it early; the results until then are kept.
+    fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        let killed = Command::new("kill").arg(pid).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        let ended = self.child.wait().expect("our own child");
+        assert_eq!(ended.code(), Some(1), "stopped from outside");
+    }
+
     fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("our own child").is_some()
     }
@@ -75,17 +105,16 @@ fn samples(directory: &Path, timeline: &str, signal: &str) -> Vec<f64> {
     samples.map(|(_, value)| *value).collect()
 }
 
-/// That no reading broke its promise, and each timeline came to have an interval.
-/// Returns how many readings had one, and prints how wide those were.
-fn check(directory: &Path) -> usize {
+/// That no reading broke its promise. Returns how many readings had an interval, and prints
+/// how wide those were.
+fn check_inside(directory: &Path) -> usize {
     let mut readings = 0;
     for timeline in TIMELINES {
         let outside = samples(directory, timeline, "outside");
         let wrong = outside.iter().filter(|outside| **outside != 0.0).count();
         assert_eq!(wrong, 0, "of {} readings of {timeline}", outside.len());
-        let statuses = samples(directory, timeline, "status");
-        assert_eq!(statuses.last(), Some(&OK), "{timeline}");
         let mut widths = samples(directory, timeline, "half_width");
+        assert!(!widths.is_empty(), "{timeline} came to have an interval");
         widths.sort_by(f64::total_cmp);
         println!(
             "{timeline}: {} readings, {} with an interval, half of it {:.1} us in the middle, {:.1} us at most",
@@ -97,6 +126,22 @@ fn check(directory: &Path) -> usize {
         readings += widths.len();
     }
     readings
+}
+
+/// That, and that each timeline is in order in the end.
+fn check(directory: &Path) -> usize {
+    for timeline in TIMELINES {
+        let statuses = samples(directory, timeline, "status");
+        assert_eq!(statuses.last(), Some(&OK), "{timeline}");
+    }
+    check_inside(directory)
+}
+
+/// That the timeline from chronyd was disrupted for a while. The others are in order again so
+/// soon that no reading may see it; that they noticed shows in that none is outside.
+fn check_seen(directory: &Path) {
+    let statuses = samples(directory, "ntp", "status");
+    assert!(statuses.contains(&DISRUPTED), "it did not see the hold");
 }
 
 #[test]
@@ -131,19 +176,74 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     let scratch = Scratch::new("timelines-disturbed");
     let sets = [
         "time.mode=\"virtual\"",
-        "time.duration=\"30 s\"",
+        "time.duration=\"1000 s\"",
         "check=[]",
     ];
-    let run = Run::start(&scratch, "disturbed", "10 ms", &sets);
-    let directory = disturb(run, true);
-    check(&directory);
-    for timeline in TIMELINES {
-        let statuses = samples(&directory, timeline, "status");
-        assert!(
-            statuses.contains(&DISRUPTED),
-            "{timeline} did not see the hold"
-        );
+    let mut run = Run::start(&scratch, "disturbed", "10 ms", &sets);
+    let directory = run.directory.clone();
+    // Late enough that the daemons have settled, and then as long again, in virtual time.
+    let mut held = None;
+    for turn in 0.. {
+        run.disturb(turn, true);
+        assert!(!run.is_over());
+        match (held, run.virtual_s()) {
+            (None, now) if now > 15.0 => {
+                assert!(run.command("pause", &["--host", "plc"]));
+                std::thread::sleep(Duration::from_millis(20));
+                assert!(run.command("resume", &["--host", "plc"]));
+                held = Some(run.virtual_s());
+            }
+            (Some(held), now) if now > held + 15.0 => break,
+            _ => {}
+        }
     }
+    run.stop();
+    check_inside(&directory);
+    check_seen(&directory);
+}
+
+/// chronyd fits one line through what it measured before and after a hold, and states an
+/// error that knows nothing of it. All instants of these runs are virtual and exact.
+///
+/// Returns the last status of each timeline.
+fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
+    let scratch = Scratch::new(&format!("timelines-{name}"));
+    let all = [
+        "time.mode=\"stepped\"",
+        "time.stepped={skip=true}",
+        "time.duration=\"90 s\"",
+        "check=[]",
+    ];
+    let run = Run::start(&scratch, name, "100 ms", &[&all, sets].concat());
+    let directory = run.directory.clone();
+    eventually("a session", || run.command("step", &["45 s"]));
+    for (verb, arguments) in [
+        ("pause", &["--host", "plc"][..]),
+        ("step", &["20 ms"]),
+        ("resume", &["--host", "plc"]),
+        ("step", &["45 s"]),
+    ] {
+        assert!(run.command(verb, arguments), "{verb} {arguments:?}");
+    }
+    assert!(run.end().success());
+    check_inside(&directory);
+    check_seen(&directory);
+    TIMELINES.map(|timeline| samples(&directory, timeline, "status").last().copied())
+}
+
+/// By its Unix socket it is told to measure anew, and soon has.
+#[test]
+fn what_chronyd_measured_before_a_hold_of_its_host_counts_no_more() {
+    assert_eq!(hold_for_20_ms("held", &[]), [Some(OK); 3]);
+}
+
+/// By UDP it takes no orders, and is not believed for as long as it goes by what is old.
+#[test]
+fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
+    let by_udp = "system.hosts.plc.timelines.ntp.sources=[{type=\"chrony\"}]";
+    let [plant, ntp, ptp] = hold_for_20_ms("held-udp", &[by_udp]);
+    assert_eq!([plant, ptp], [Some(OK); 2]);
+    assert!(ntp == Some(OK) || ntp == Some(DISRUPTED), "{ntp:?}");
 }
 
 /// The whole proof, of a million readings: `make proof-timeline`.
@@ -155,38 +255,17 @@ fn a_million_readings_hold_what_they_promise() {
         let mode = format!("time.mode=\"{mode}\"");
         let dilation = format!("time.dilation={dilation}");
         let sets = [&mode, &dilation, "time.duration=\"190 s\"", "check=[]"];
-        let run = Run::start(&scratch, name, "1 ms", &sets);
-        let directory = disturb(run, false);
+        let mut run = Run::start(&scratch, name, "1 ms", &sets);
+        let directory = run.directory.clone();
+        for turn in 0.. {
+            if run.is_over() {
+                break;
+            }
+            run.disturb(turn, false);
+        }
+        assert!(run.end().success());
         println!("{name}: {} readings with an interval", check(&directory));
     }
-}
-
-/// Pauses the run, dilates it and, if so asked, holds one host, until some virtual time
-/// before its end; then lets it end.
-fn disturb(mut run: Run, hosts: bool) -> PathBuf {
-    let directory = run.directory.clone();
-    for turn in 0u64.. {
-        if run.is_over() {
-            break;
-        }
-        let lengths_ms = [3, 40, 11, 1, 90, 23];
-        let length = Duration::from_millis(lengths_ms[turn as usize % lengths_ms.len()]);
-        run.command("pause", &[]);
-        std::thread::sleep(length);
-        run.command("resume", &[]);
-        if hosts {
-            run.command("dilate", &[["0.5", "3", "1"][turn as usize % 3]]);
-            // Early, so that all are in step again at the end.
-            if turn == 8 {
-                run.command("pause", &["--host", "plc"]);
-                std::thread::sleep(2 * length);
-                run.command("resume", &["--host", "plc"]);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(150));
-    }
-    assert!(run.end().success());
-    directory
 }
 
 #[test]

@@ -1,19 +1,26 @@
 //! `chronyd` as a source, by its command protocol. It may steer the system clock
 //! or not (`-x`); both are the same to us, because it says how far off the
 //! system clock is.
+//!
+//! chronyd does not see that its machine was held, and fits one line through samples from
+//! before and after. That line is near neither, and the error that it states knows nothing of
+//! it. That chronyd has heard a source since is therefore no sign of anything. So when the
+//! machine was held, suspended or replaced, chronyd is told to drop what it has measured
+//! (`chronyc reset sources`, chrony 4.0 and later). It then drops what is under way as well,
+//! and is in step with nothing until it has measured anew.
+//!
+//! Only who comes by its Unix socket may tell it so. By UDP it can only be watched until no
+//! sample is left from before, which may take all of the 64 that it keeps of a source.
 
-use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration as StdDuration;
 
-use timeloom_clock::RateError;
-use timeloom_clock::timeline::{Era, Exchange};
+use timeloom_clock::timeline::{Disturbance, Era, Exchange, LocalNow, WatchLimits};
+use timeloom_clock::{Core, RateError};
+use timeloom_publish::PageCounter;
 use timeloom_time::{Duration, Instant};
 
-use super::chrony_words::{LENGTH, Tracking, parse, request};
+use super::chrony_link::{Chronyd, NoAnswer};
+use super::chrony_words::{self, Question, Tracking};
 use super::realtime_line::{STEERED, check_even};
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
@@ -21,23 +28,26 @@ use crate::config::{ChronyConfig, TimelineConfig};
 use crate::local_clock::Pair;
 
 pub(super) struct Chrony {
-    config: ChronyConfig,
     clock: Arc<LocalClock>,
     /// How fast chronyd's idea of the frequency may be left behind.
     drift: RateError,
     from_utc: FromUtc,
-    link: Option<Link>,
-    sequence: u32,
-    /// The word for "this machine is another one now" when it was last looked at, and
-    /// what the system clock showed when it was found to be new.
-    marked: (u64, i64),
+    chronyd: Chronyd,
+    /// What the machine showed of itself when `memory` was last known.
+    seen: LocalNow,
+    memory: Memory,
 }
 
-/// The way to chronyd.
-enum Link {
-    Udp(UdpSocket),
-    /// With the name to which it answers.
-    Unix(UnixDatagram, PathBuf),
+/// Whether what chronyd says may rest on what it measured before this machine was held,
+/// suspended or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// It does not.
+    New,
+    /// It may: chronyd would not drop what is older than this instant.
+    Old(Instant<Core>),
+    /// All samples were newer at this instant. What it says may yet have been said before.
+    Renewed(Instant<Core>),
 }
 
 impl Chrony {
@@ -46,62 +56,103 @@ impl Chrony {
         timeline: &TimelineConfig,
         clock: Arc<LocalClock>,
     ) -> Self {
-        let marker = clock.marker();
+        let mut seen = clock.now();
+        if clock.kind() == PageCounter::HostRaw {
+            // A session's hosts begin with this one. What happened to ours before this
+            // daemon came happened to its chronyd.
+            seen.marker = 0;
+        }
         let stated = config.drift_ppb.map(RateError::from_ppb);
         Self {
             drift: stated.unwrap_or(timeline.oscillator().max_error),
             from_utc: FromUtc::of(timeline),
-            config,
+            chronyd: Chronyd::new(config.address),
             clock,
-            link: None,
-            sequence: std::process::id(),
-            marked: (marker, i64::MIN),
+            seen,
+            memory: Memory::New,
         }
     }
 
-    fn tracking(&mut self) -> Result<Tracking, Untold> {
-        let address = &self.config.address;
-        let failed = |error: std::io::Error| Untold(format!("chronyd at {address}: {error}"));
-        let link = match self.link.take() {
-            Some(link) => link,
-            None => Link::open(address).map_err(failed)?,
+    /// Has chronyd drop what it measured before `now`.
+    fn renew(&mut self, now: LocalNow) -> Result<(), Untold> {
+        let reset = self.chronyd.ask(Question::Reset, chrony_words::is_reset);
+        self.memory = match reset {
+            Ok(()) => Memory::New,
+            Err(NoAnswer::Refused(_)) => Memory::Old(now.core),
+            Err(NoAnswer::Failed(why)) => return Err(why),
         };
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut buffer = [0; 4 * LENGTH];
-        link.send(&request(self.sequence)).map_err(failed)?;
-        // A late answer to an earlier question may come first.
-        for _ in 0..4 {
-            let length = link.receive(&mut buffer).map_err(failed)?;
-            match parse(&buffer[..length], self.sequence) {
-                Err(super::chrony_words::BadReply::Other) => {}
-                other => {
-                    self.link = Some(link);
-                    return other.map_err(Untold::because);
-                }
+        self.seen = now;
+        if self.memory == Memory::New {
+            return Err(Untold::because(
+                "chronyd has just been told to measure anew, for this machine was held, \
+                 suspended or replaced",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether all samples that chronyd keeps are newer than `since`.
+    fn check_samples(&mut self, since: Instant<Core>) -> Result<(), Untold> {
+        let sources = self.chronyd.ask(Question::Count, chrony_words::count)?;
+        if sources > MOST_SOURCES {
+            return Err(Untold(format!("chronyd has {sources} sources")));
+        }
+        for source in 0..sources {
+            // In this order: of a sample that comes in between too old a time is concluded.
+            let asked = self.clock.core();
+            let heard_s = self
+                .chronyd
+                .ask(Question::Heard(source), chrony_words::heard_s)?;
+            let kept = self.chronyd.ask(Question::Kept(source), chrony_words::kept)?;
+            let back = Duration::from_s(i64::from(heard_s) + i64::from(kept.span_s)) + ROUNDED;
+            if kept.samples > 0 && lengthened(back) >= asked - since {
+                return Err(Untold(format!(
+                    "chronyd still goes by what it measured before this machine was held, \
+                     suspended or replaced (its source {source}), and takes no orders by UDP: \
+                     give the path of its Unix socket as `address`, or run `chronyc reset \
+                     sources`"
+                )));
             }
         }
-        Err(Untold(format!("chronyd at {address} does not answer")))
+        self.memory = Memory::Renewed(self.clock.core());
+        Ok(())
     }
 }
 
 impl Source for Chrony {
     fn ask(&mut self, era: Era) -> Result<Sample, Untold> {
         let tai_offset = self.from_utc.now()?;
+        let now = self.clock.now();
+        let happened = self.seen.disturbance_until(&now, &WatchLimits::default());
+        if matches!(
+            happened,
+            Some(Disturbance::Migrated | Disturbance::Suspended)
+        ) {
+            self.renew(now)?;
+        }
+        self.seen = now;
+        if let Memory::Old(since) = self.memory {
+            self.check_samples(since)?;
+        }
         let before = self.clock.realtime();
-        let tracking = self.tracking()?;
+        let tracking = self.chronyd.ask(Question::Tracking, chrony_words::tracking)?;
         let after = self.clock.realtime();
         check_even(&before, &after)?;
-        let marker = self.clock.marker();
-        if self.marked.0 != marker {
-            self.marked = (marker, after.other_ns);
-        }
-        // It cannot know what this machine has missed before it hears of it.
-        if tracking.ref_time_ns <= self.marked.1 {
+        if self.clock.marker() != now.marker {
             return Err(Untold::because(
-                "chronyd has not heard its sources since this machine was held or replaced",
+                "this machine was held or replaced while chronyd was asked",
             ));
         }
-        interpret(&tracking, era, (&before, &after), tai_offset, self.drift)
+        let sample = interpret(&tracking, era, (&before, &after), tai_offset, self.drift)?;
+        if let Memory::Renewed(since) = self.memory {
+            if lengthened(age(&tracking, &after)) >= after.before - since {
+                return Err(Untold::because(
+                    "chronyd has not heard its sources since it lost what it measured before",
+                ));
+            }
+            self.memory = Memory::New;
+        }
+        Ok(sample)
     }
 }
 
@@ -119,7 +170,7 @@ fn interpret(
     }
     let correction_ns = tracking.correction_s * 1e9;
     let utc_ns = after.other_ns.saturating_add(correction_ns as i64);
-    let age = Duration::from_ns(utc_ns.saturating_sub(tracking.ref_time_ns));
+    let age = age(tracking, after);
     if age < -Duration::from_s(1) {
         return Err(Untold::because("chronyd's last update lies in the future"));
     }
@@ -146,110 +197,25 @@ fn interpret(
     }))
 }
 
-impl Link {
-    /// A path to chronyd's socket, or a UDP address.
-    fn open(address: &str) -> std::io::Result<Self> {
-        let patience = Some(StdDuration::from_millis(500));
-        if !address.contains('/') {
-            let local = if address.starts_with('[') {
-                "[::]:0"
-            } else {
-                "0.0.0.0:0"
-            };
-            let socket = UdpSocket::bind(local)?;
-            socket.connect(address)?;
-            socket.set_read_timeout(patience)?;
-            return Ok(Self::Udp(socket));
-        }
-        // chronyd answers to a name, which must be writable for its user and lie
-        // where that user can reach it: beside its own socket.
-        let number = NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("timeloom.{}.{number}", std::process::id());
-        let name = std::path::absolute(std::path::Path::new(address).with_file_name(name))?;
-        let socket = UnixDatagram::bind(&name)?;
-        let link = Self::Unix(socket, name);
-        if let Self::Unix(socket, name) = &link {
-            std::fs::set_permissions(name, std::fs::Permissions::from_mode(0o666))?;
-            socket.set_read_timeout(patience)?;
-            socket.connect(address)?;
-        }
-        Ok(link)
-    }
-
-    fn send(&self, packet: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Udp(socket) => socket.send(packet),
-            Self::Unix(socket, _) => socket.send(packet),
-        }
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Udp(socket) => socket.recv(buffer),
-            Self::Unix(socket, _) => socket.recv(buffer),
-        }
-    }
+/// How long ago chronyd was last updated, at most.
+fn age(tracking: &Tracking, now: &Pair) -> Duration {
+    let correction_ns = (tracking.correction_s * 1e9) as i64;
+    let utc_ns = now.other_ns.saturating_add(correction_ns);
+    Duration::from_ns(utc_ns.saturating_sub(tracking.ref_time_ns))
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Self::Unix(_, name) = self {
-            let _ = std::fs::remove_file(name);
-        }
-    }
+/// A length by chronyd's clock, at most, by the core clock.
+fn lengthened(length: Duration) -> Duration {
+    length + STEERED.over_up(length)
 }
 
-/// So that two sources on one chronyd have two names.
-static NAMES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+/// chronyd says ages and spans in whole seconds, which are a second and a half too short at
+/// worst, and takes an exchange for one of the middle between question and answer, which may
+/// be three seconds apart (`maxdelay`).
+const ROUNDED: Duration = Duration::from_ms(1_500 + 1_500);
+
+/// More than anybody has; an answer of more is not gone through.
+const MOST_SOURCES: u32 = 100;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pair(core_ns: i64, other_ns: i64) -> Pair {
-        Pair {
-            before: Instant::from_ns(core_ns),
-            other_ns,
-            after: Instant::from_ns(core_ns + 100),
-        }
-    }
-
-    #[test]
-    fn half_the_delay_the_dispersion_and_the_drift_since_are_in_the_bound() {
-        let second = 1_000_000_000;
-        let tracking = Tracking {
-            synchronised: true,
-            ref_time_ns: 90 * second,
-            correction_s: 0.25,
-            root_delay_s: 0.002,
-            root_dispersion_s: 0.0005,
-        };
-        let (before, after) = (
-            pair(second, 100 * second),
-            pair(second + 1_000, 100 * second + 1_000),
-        );
-        let drift = RateError::from_ppb(10_000);
-        let tai = Duration::from_s(37);
-        let sample = interpret(&tracking, Era(2), (&before, &after), tai, drift).unwrap();
-        let Sample::Exchange(exchange) = sample else {
-            panic!("{sample:?}");
-        };
-        let bound = exchange
-            .bound(Duration::from_ns(1), RateError::from_ppb(100_000))
-            .unwrap();
-        let truth_ns = 137 * second + 1_000 + second / 4;
-        // 1 ms + 0.5 ms + 10.25 s of 10 ppm.
-        let expected_ns = 1_000_000 + 500_000 + 102_500;
-        let below_ns = truth_ns - bound.earliest.as_ns();
-        assert!(
-            (expected_ns..expected_ns + 200).contains(&below_ns),
-            "{below_ns}"
-        );
-        assert!(bound.latest.as_ns() - truth_ns >= expected_ns);
-        let lost = Tracking {
-            synchronised: false,
-            ..tracking
-        };
-        assert!(interpret(&lost, Era(2), (&before, &after), tai, drift).is_err());
-    }
-}
+mod tests;

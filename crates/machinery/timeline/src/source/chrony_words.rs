@@ -1,21 +1,62 @@
-//! chrony's command protocol, version 6, as far as it is needed: one request
-//! (tracking) and its reply. Big endian.
+//! chrony's command protocol, version 6, as far as it is needed: five requests and their
+//! replies. Big endian. The layouts are those of `candm.h` in chrony 4.3.
 
 use timeloom_wire::Reader;
 
-/// Both ways; a shorter request gets no answer.
+/// Of every request, which is longer than each reply: a request that is shorter than its
+/// reply gets none.
 pub(super) const LENGTH: usize = 104;
 
 const VERSION: u8 = 6;
-const REQUEST_TRACKING: u16 = 33;
-const REPLY_TRACKING: u16 = 5;
+const IP_ADDRESS: usize = 20;
+/// The reference's id where chronyd has none but the clock itself (`local`).
+const OWN_CLOCK: u32 = 0x7f7f_0101;
+
+/// What can be asked. Sources are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// What it says of the system clock.
+    Tracking,
+    /// How many sources it has.
+    Count,
+    /// When it last heard one.
+    Heard(u32),
+    /// What it keeps of one.
+    Kept(u32),
+    /// To drop all that it has measured. Only for who comes by its Unix socket.
+    Reset,
+}
+
+impl Question {
+    fn command(self) -> u16 {
+        match self {
+            Self::Tracking => 33,
+            Self::Count => 14,
+            Self::Heard(_) => 15,
+            Self::Kept(_) => 34,
+            Self::Reset => 66,
+        }
+    }
+
+    /// Of a reply that is no refusal.
+    fn reply(self) -> u16 {
+        match self {
+            Self::Tracking => 5,
+            Self::Count => 2,
+            Self::Heard(_) => 3,
+            Self::Kept(_) => 6,
+            Self::Reset => 1,
+        }
+    }
+}
 
 /// What chronyd says of the system clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tracking {
-    /// Whether it is in step with a source.
+    /// Whether it is in step with a source that is not the clock itself.
     pub(super) synchronised: bool,
-    /// Its last update, in nanoseconds of UTC since 1970.
+    /// Its last update, in nanoseconds of UTC since 1970. chronyd says it up to a second too
+    /// early, at random.
     pub(super) ref_time_ns: i64,
     /// True time less what the system clock shows, in seconds.
     pub(super) correction_s: f64,
@@ -23,6 +64,14 @@ pub(super) struct Tracking {
     pub(super) root_delay_s: f64,
     /// Error beyond that, in seconds.
     pub(super) root_dispersion_s: f64,
+}
+
+/// What chronyd keeps of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) samples: u32,
+    /// From the first sample to the last, to the nearest second.
+    pub(super) span_s: u32,
 }
 
 /// Why a reply tells nothing.
@@ -46,37 +95,64 @@ impl core::fmt::Display for BadReply {
     }
 }
 
-/// A request for tracking.
-pub(super) fn request(sequence: u32) -> [u8; LENGTH] {
+/// A request.
+pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
     let mut packet = [0; LENGTH];
     packet[0] = VERSION;
     packet[1] = 1;
-    packet[4..6].copy_from_slice(&REQUEST_TRACKING.to_be_bytes());
+    packet[4..6].copy_from_slice(&question.command().to_be_bytes());
     packet[8..12].copy_from_slice(&sequence.to_be_bytes());
+    if let Question::Heard(source) | Question::Kept(source) = question {
+        packet[20..24].copy_from_slice(&source.to_be_bytes());
+    }
     packet
 }
 
-/// Reads a reply to the request with this number.
+/// What follows the head of the reply to the request with this number; `None` when that is
+/// cut short.
+fn body(
+    packet: &[u8],
+    question: Question,
+    sequence: u32,
+) -> Option<Result<Reader<'_>, BadReply>> {
+    let mut from = Reader::new(packet);
+    let (version, kind) = (from.u8().ok()?, from.u8().ok()?);
+    from.take(2).ok()?;
+    let (command, reply, status) = (from.u16().ok()?, from.u16().ok()?, from.u16().ok()?);
+    from.take(6).ok()?;
+    let of = from.u32().ok()?;
+    from.take(8).ok()?;
+    Some(
+        if (version, kind, command, of) != (VERSION, 2, question.command(), sequence) {
+            Err(BadReply::Other)
+        } else if status != 0 || reply != question.reply() {
+            Err(BadReply::Status(status))
+        } else {
+            Ok(from)
+        },
+    )
+}
+
+/// Reads what a reply holds.
+fn read<T>(
+    packet: &[u8],
+    question: Question,
+    sequence: u32,
+    content: impl FnOnce(Reader<'_>) -> Option<Result<T, BadReply>>,
+) -> Result<T, BadReply> {
+    let told = body(packet, question, sequence).ok_or(BadReply::Other)??;
+    content(told).unwrap_or(Err(BadReply::Other))
+}
+
+/// Reads the reply to [`Question::Tracking`].
 ///
 /// # Errors
 /// [`BadReply`].
-pub(super) fn parse(packet: &[u8], sequence: u32) -> Result<Tracking, BadReply> {
-    let read = |packet| -> Option<Result<Tracking, BadReply>> {
-        let mut from = Reader::new(packet);
-        let (version, kind) = (from.u8().ok()?, from.u8().ok()?);
-        from.take(2).ok()?;
-        let (command, reply, status) = (from.u16().ok()?, from.u16().ok()?, from.u16().ok()?);
-        from.take(6).ok()?;
-        let of = from.u32().ok()?;
-        from.take(8).ok()?;
-        if (version, kind, command, of) != (VERSION, 2, REQUEST_TRACKING, sequence) {
-            return Some(Err(BadReply::Other));
-        }
-        if status != 0 || reply != REPLY_TRACKING {
-            return Some(Err(BadReply::Status(status)));
-        }
-        // Reference's id, address and its family, stratum.
-        from.take(4 + 16 + 2 + 2 + 2).ok()?;
+pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadReply> {
+    read(packet, Question::Tracking, sequence, |mut from| {
+        let reference = from.u32().ok()?;
+        // Its address and stratum.
+        from.take(IP_ADDRESS + 2).ok()?;
         let leap = from.u16().ok()?;
         let (high, low, ns) = (from.u32().ok()?, from.u32().ok()?, from.u32().ok()?);
         let mut float = || from.u32().ok().map(float);
@@ -96,7 +172,7 @@ pub(super) fn parse(packet: &[u8], sequence: u32) -> Result<Tracking, BadReply> 
         Some(if sane {
             Ok(Tracking {
                 // 3 is "alarm"; an update at 1970 is none.
-                synchronised: leap < 3 && ref_time_ns > 0,
+                synchronised: leap < 3 && ref_time_ns > 0 && reference != OWN_CLOCK,
                 ref_time_ns,
                 correction_s,
                 root_delay_s,
@@ -105,8 +181,51 @@ pub(super) fn parse(packet: &[u8], sequence: u32) -> Result<Tracking, BadReply> 
         } else {
             Err(BadReply::Absurd)
         })
-    };
-    read(packet).unwrap_or(Err(BadReply::Other))
+    })
+}
+
+/// Reads the reply to [`Question::Count`].
+///
+/// # Errors
+/// [`BadReply`].
+pub(super) fn count(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
+    read(packet, Question::Count, sequence, |mut from| {
+        from.u32().ok().map(Ok)
+    })
+}
+
+/// Reads the reply to [`Question::Heard`]: how many whole seconds ago, `u32::MAX` for never.
+///
+/// # Errors
+/// [`BadReply`].
+pub(super) fn heard_s(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
+    read(packet, Question::Heard(0), sequence, |mut from| {
+        // Its address, poll, stratum, state, mode, flags and reachability.
+        from.take(IP_ADDRESS + 6 * 2).ok()?;
+        from.u32().ok().map(Ok)
+    })
+}
+
+/// Reads the reply to [`Question::Kept`].
+///
+/// # Errors
+/// [`BadReply`].
+pub(super) fn kept(packet: &[u8], sequence: u32) -> Result<Kept, BadReply> {
+    read(packet, Question::Kept(0), sequence, |mut from| {
+        from.take(4 + IP_ADDRESS).ok()?;
+        let samples = from.u32().ok()?;
+        from.u32().ok()?; // Runs of residuals of one sign.
+        let span_s = from.u32().ok()?;
+        Some(Ok(Kept { samples, span_s }))
+    })
+}
+
+/// Reads the reply to [`Question::Reset`].
+///
+/// # Errors
+/// [`BadReply`].
+pub(super) fn is_reset(packet: &[u8], sequence: u32) -> Result<(), BadReply> {
+    read(packet, Question::Reset, sequence, |_| Some(Ok(())))
 }
 
 /// chrony's floating-point numbers: 7 bits of signed exponent, 25 of signed
@@ -118,48 +237,106 @@ fn float(bits: u32) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A reply, put together field by field.
-    fn reply(sequence: u32, leap: u16, correction: u32) -> Vec<u8> {
-        let mut packet = vec![6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0];
-        packet.extend(sequence.to_be_bytes());
+    /// The reply of a chronyd to this request, with a body of its own.
+    pub(crate) fn reply(request: &[u8], kind: u16, status: u16, body: &[u8]) -> Vec<u8> {
+        let mut packet = vec![6, 2, 0, 0];
+        packet.extend(&request[4..6]);
+        packet.extend(kind.to_be_bytes());
+        packet.extend(status.to_be_bytes());
+        packet.extend([0; 6]);
+        packet.extend(&request[8..12]);
         packet.extend([0; 8]);
-        packet.extend([0; 22]);
-        packet.extend([0; 2]);
-        packet.extend([0, 5]); // padding, stratum
-        packet.truncate(52);
-        packet.extend([0, 5]);
-        packet.extend(leap.to_be_bytes());
-        packet.extend([0, 0, 0, 0]);
-        packet.extend(1_700_000_000u32.to_be_bytes());
-        packet.extend(250u32.to_be_bytes());
-        packet.extend(correction.to_be_bytes());
-        packet.extend([0; 20]);
-        // 2^-10 and 2^-12 s, with a coefficient of 2^23.
+        packet.extend(body);
+        packet
+    }
+
+    /// The body of a statement on the system clock, field by field: 2^-10 s of root delay,
+    /// 2^-12 s of root dispersion.
+    pub(crate) fn statement(
+        reference: u32,
+        leap: u16,
+        ref_time: (u32, u32),
+        correction: u32,
+    ) -> Vec<u8> {
+        let mut body = reference.to_be_bytes().to_vec();
+        body.extend([0; 20]);
+        body.extend([0, 5]);
+        body.extend(leap.to_be_bytes());
+        body.extend([0, 0, 0, 0]);
+        body.extend(ref_time.0.to_be_bytes());
+        body.extend(ref_time.1.to_be_bytes());
+        body.extend(correction.to_be_bytes());
+        body.extend([0; 20]);
+        // With a coefficient of 2^23.
         let scaled = |exponent: i32| (((exponent as u32) << 25) | 1 << 23).to_be_bytes();
-        packet.extend(scaled(-8));
-        packet.extend(scaled(-10));
-        packet.extend([0; 4]);
+        body.extend(scaled(-8));
+        body.extend(scaled(-10));
+        body.extend([0; 4]);
+        body
+    }
+
+    fn told(sequence: u32, reference: u32, leap: u16) -> Vec<u8> {
+        let body = statement(reference, leap, (1_700_000_000, 250), 0);
+        let packet = reply(&request(Question::Tracking, sequence), 5, 0, &body);
         assert_eq!(packet.len(), LENGTH);
         packet
     }
 
     #[test]
-    fn a_reply_is_read_by_the_letter() {
-        let tracking = parse(&reply(9, 0, 0), 9).unwrap();
-        assert!(tracking.synchronised);
-        assert_eq!(tracking.ref_time_ns, 1_700_000_000_000_000_250);
-        assert_eq!(tracking.root_delay_s, 1.0 / 1024.0);
-        assert_eq!(tracking.root_dispersion_s, 1.0 / 4096.0);
-        assert!(!parse(&reply(9, 3, 0), 9).unwrap().synchronised);
-        assert_eq!(parse(&reply(9, 0, 0), 8), Err(BadReply::Other));
-        let mut refused = reply(9, 0, 0);
+    fn a_statement_is_read_by_the_letter() {
+        let read = tracking(&told(9, 7, 0), 9).unwrap();
+        assert!(read.synchronised);
+        assert_eq!(read.ref_time_ns, 1_700_000_000_000_000_250);
+        assert_eq!(read.root_delay_s, 1.0 / 1024.0);
+        assert_eq!(read.root_dispersion_s, 1.0 / 4096.0);
+        assert!(!tracking(&told(9, 7, 3), 9).unwrap().synchronised);
+        // `local`: the clock is its own reference, and nobody says how wrong it is.
+        assert!(!tracking(&told(9, OWN_CLOCK, 0), 9).unwrap().synchronised);
+        assert_eq!(tracking(&told(9, 7, 0), 8), Err(BadReply::Other));
+        let mut refused = told(9, 7, 0);
         refused[9] = 2;
-        assert_eq!(parse(&refused, 9), Err(BadReply::Status(2)));
-        assert_eq!(&request(9)[..12], [6, 1, 0, 0, 0, 33, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(tracking(&refused, 9), Err(BadReply::Status(2)));
+        let question = request(Question::Tracking, 9);
+        assert_eq!(&question[..12], [6, 1, 0, 0, 0, 33, 0, 0, 0, 0, 0, 9]);
+    }
+
+    #[test]
+    fn what_it_keeps_of_a_source_is_read_by_the_letter() {
+        let question = request(Question::Kept(3), 9);
+        assert_eq!(question[4..6], [0, 34]);
+        assert_eq!(question[20..24], [0, 0, 0, 3]);
+        let mut body = vec![0; 24];
+        for word in [11u32, 4, 130, 0, 0, 0, 0, 0] {
+            body.extend(word.to_be_bytes());
+        }
+        let read = kept(&reply(&question, 6, 0, &body), 9);
+        let expected = Kept {
+            samples: 11,
+            span_s: 130,
+        };
+        assert_eq!(read, Ok(expected));
+
+        let question = request(Question::Heard(3), 9);
+        assert_eq!(question[4..6], [0, 15]);
+        let mut body = vec![0; 32];
+        for word in [77u32, 0, 0, 0] {
+            body.extend(word.to_be_bytes());
+        }
+        assert_eq!(heard_s(&reply(&question, 3, 0, &body), 9), Ok(77));
+        let question = request(Question::Count, 9);
+        let answer = reply(&question, 2, 0, &2u32.to_be_bytes());
+        assert_eq!(count(&answer, 9), Ok(2));
+        // An answer to one question is none to another.
+        assert_eq!(heard_s(&answer, 9), Err(BadReply::Other));
+        let question = request(Question::Reset, 9);
+        assert_eq!(question[4..6], [0, 66]);
+        assert_eq!(is_reset(&reply(&question, 1, 0, &[]), 9), Ok(()));
+        let refused = reply(&question, 1, 2, &[]);
+        assert_eq!(is_reset(&refused, 9), Err(BadReply::Status(2)));
     }
 
     #[test]
@@ -172,17 +349,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hostile_replies_do_no_harm(noise in prop::collection::vec(any::<u8>(), 0..130), from in 20usize..104) {
-            let _ = parse(&noise, 0);
-            let mut bent = reply(9, 0, 0);
+        fn hostile_replies_do_no_harm(
+            noise in prop::collection::vec(any::<u8>(), 0..130),
+            from in 20usize..104,
+        ) {
+            let _ = (tracking(&noise, 0), count(&noise, 0), heard_s(&noise, 0), kept(&noise, 0));
+            let mut bent = told(9, 7, 0);
             for (byte, with) in bent[from..].iter_mut().zip(&noise) {
                 *byte ^= with;
             }
-            if let Ok(tracking) = parse(&bent, 9) {
-                prop_assert!(tracking.correction_s.is_finite() && tracking.root_delay_s >= 0.0);
-                prop_assert!(tracking.root_dispersion_s.is_finite());
+            if let Ok(read) = tracking(&bent, 9) {
+                prop_assert!(read.correction_s.is_finite() && read.root_delay_s >= 0.0);
+                prop_assert!(read.root_dispersion_s.is_finite());
             }
-            prop_assert!(parse(&bent[..from], 9).is_err());
+            prop_assert!(tracking(&bent[..from], 9).is_err());
         }
     }
 }

@@ -43,9 +43,15 @@ pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
 /// # Panics
 /// When it does not.
 pub fn time_server(packet: &[u8]) {
-    if let Ok(tracking) = chrony_words::parse(packet, 1) {
+    if let Ok(tracking) = chrony_words::tracking(packet, 1) {
         assert!(tracking.root_delay_s.is_finite() && tracking.root_dispersion_s.is_finite());
     }
+    let _ = (
+        chrony_words::count(packet, 1),
+        chrony_words::heard_s(packet, 1),
+        chrony_words::kept(packet, 1),
+        chrony_words::is_reset(packet, 1),
+    );
     let _ = ptp4l_words::parse_timing(packet);
     let _ = ptp4l_words::parse_answer(packet, 1);
     if let Some(parsed) = Packet::parse(packet, None) {

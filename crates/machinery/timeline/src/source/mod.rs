@@ -8,6 +8,7 @@
 
 mod bracket;
 mod chrony;
+mod chrony_link;
 mod chrony_words;
 mod fed_sync;
 pub(crate) mod fuzzing;

@@ -1,0 +1,292 @@
+//! A chronyd that says what a test wants, on a machine that a test marks as held.
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use super::*;
+use crate::source::chrony_words::tests::{reply, statement};
+use timeloom_testing::eventually;
+use timeloom_timeline_protocol::ScaleName;
+
+/// What the scripted chronyd knows and does.
+#[derive(Clone, Copy, Debug)]
+struct Script {
+    synchronised: bool,
+    /// How long ago it says that it was updated.
+    updated_s: u32,
+    /// What it says of its one source.
+    samples: u32,
+    heard_s: u32,
+    span_s: u32,
+    /// How often it was told to drop what it has measured.
+    resets: u32,
+}
+
+/// In step for long, by a source that it has just heard.
+const SETTLED: Script = Script {
+    synchronised: true,
+    updated_s: 0,
+    samples: 12,
+    heard_s: 0,
+    span_s: 300,
+    resets: 0,
+};
+
+enum Socket {
+    Unix(UnixDatagram),
+    Udp(UdpSocket),
+}
+
+struct Scripted {
+    script: Arc<Mutex<Script>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scripted {
+    fn start(socket: Socket) -> Self {
+        let script = Arc::new(Mutex::new(SETTLED));
+        let over = Arc::new(AtomicBool::new(false));
+        let look = Some(std::time::Duration::from_millis(20));
+        match &socket {
+            Socket::Unix(socket) => socket.set_read_timeout(look),
+            Socket::Udp(socket) => socket.set_read_timeout(look),
+        }
+        .unwrap();
+        let thread = {
+            let (script, over) = (Arc::clone(&script), Arc::clone(&over));
+            std::thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    serve(&socket, &script);
+                }
+            })
+        };
+        let thread = Some(thread);
+        Self {
+            script,
+            over,
+            thread,
+        }
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.script.lock().unwrap());
+    }
+
+    fn resets(&self) -> u32 {
+        self.script.lock().unwrap().resets
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.over.store(true, SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(socket: &Socket, script: &Mutex<Script>) {
+    let mut buffer = [0; 512];
+    match socket {
+        Socket::Unix(socket) => {
+            if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                let answer = answer(&buffer[..length], &mut script.lock().unwrap(), true);
+                let _ = socket.send_to(&answer, from.as_pathname().unwrap());
+            }
+        }
+        Socket::Udp(socket) => {
+            if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                let answer = answer(&buffer[..length], &mut script.lock().unwrap(), false);
+                let _ = socket.send_to(&answer, from);
+            }
+        }
+    }
+}
+
+/// As chronyd 4.3 answers.
+fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
+    let words = |before: usize, words: &[u32], after: usize| {
+        let mut body = vec![0; before];
+        words.iter().for_each(|word| body.extend(word.to_be_bytes()));
+        body.extend(vec![0; after]);
+        body
+    };
+    match request[5] {
+        14 => reply(request, 2, 0, &1u32.to_be_bytes()),
+        15 => reply(request, 3, 0, &words(32, &[script.heard_s], 12)),
+        34 => {
+            let told = [script.samples, 5, script.span_s];
+            reply(request, 6, 0, &words(24, &told, 20))
+        }
+        66 if may_command => {
+            script.resets += 1;
+            script.synchronised = false;
+            reply(request, 1, 0, &[])
+        }
+        66 => reply(request, 1, 2, &[]),
+        _ => {
+            let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+            let updated = now - std::time::Duration::from_secs(script.updated_s.into());
+            let at = (updated.as_secs() as u32, updated.subsec_nanos());
+            let leap = if script.synchronised { 0 } else { 3 };
+            reply(request, 5, 0, &statement(7, leap, at, 0))
+        }
+    }
+}
+
+/// A machine, and its chronyd as a source.
+struct Place {
+    hypervisor: File,
+    chronyd: Scripted,
+    source: Chrony,
+    _directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(by_udp: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hypervisor");
+        let hypervisor = File::create(&path).unwrap();
+        hypervisor.set_len(112).unwrap();
+        let clock = LocalClock::under(File::open(&path).unwrap());
+        let (socket, address) = if by_udp {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap().to_string();
+            (Socket::Udp(socket), address)
+        } else {
+            let path = directory.path().join("command");
+            let socket = UnixDatagram::bind(&path).unwrap();
+            (Socket::Unix(socket), path.display().to_string())
+        };
+        let mut timeline = TimelineConfig::new("held".parse().unwrap());
+        timeline.scale = ScaleName::Local;
+        let config = ChronyConfig {
+            address,
+            drift_ppb: None,
+        };
+        Self {
+            hypervisor,
+            chronyd: Scripted::start(socket),
+            source: Chrony::new(config, &timeline, Arc::new(clock)),
+            _directory: directory,
+        }
+    }
+
+    /// The machine was held: its hypervisor's marker is another one.
+    fn hold(&self, marker: u8) {
+        self.hypervisor.write_all_at(&[marker], 16).unwrap();
+    }
+
+    /// What is said, once nobody has set the machine's clock, and chronyd could answer in time.
+    fn ask(&mut self) -> Result<Sample, String> {
+        let mut said = Err(Untold::because("not asked"));
+        eventually("an answer that is to the point", || {
+            said = self.source.ask(Era(1));
+            !said.as_ref().is_err_and(|why| {
+                why.0.contains("being slewed") || why.0.starts_with("chronyd at")
+            })
+        });
+        said.map_err(|why| why.0)
+    }
+
+    /// Why nothing is said.
+    fn refusal(&mut self) -> String {
+        self.ask().unwrap_err()
+    }
+}
+
+#[test]
+fn what_it_measured_before_a_hold_is_dropped_by_its_unix_socket() {
+    let mut place = Place::new(false);
+    assert!(place.ask().is_ok());
+    assert_eq!(place.chronyd.resets(), 0, "nothing has happened");
+    for marker in [1, 2] {
+        let before = place.chronyd.resets();
+        place.hold(marker);
+        assert!(place.refusal().contains("measure anew"));
+        // It has heard its source this very moment, and that says nothing yet.
+        assert!(place.refusal().contains("not in step"));
+        let after = place.chronyd.resets();
+        assert!(after > before, "hold {marker}");
+        place.chronyd.set(|script| script.synchronised = true);
+        assert!(place.ask().is_ok());
+        assert_eq!(place.chronyd.resets(), after, "not again for hold {marker}");
+    }
+}
+
+#[test]
+fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
+    let mut place = Place::new(true);
+    assert!(place.ask().is_ok());
+    place.hold(1);
+    assert!(place.refusal().contains("its source 0"));
+    // Dropped by somebody else, and what it says is from before.
+    place.chronyd.set(|script| (script.samples, script.updated_s) = (0, 20));
+    assert!(place.refusal().contains("has not heard"));
+    place.chronyd.set(|script| script.updated_s = 0);
+    eventually("an update since", || place.ask().is_ok());
+
+    // Samples that may be from before by what is rounded, until they cannot be.
+    let held = std::time::Instant::now();
+    place.hold(2);
+    place.chronyd.set(|script| script.samples = 3);
+    place.chronyd.set(|script| script.span_s = 0);
+    assert!(place.refusal().contains("its source 0"));
+    eventually("samples that are all newer", || place.ask().is_ok());
+    assert!(held.elapsed() > std::time::Duration::from_secs(3));
+    assert_eq!(place.chronyd.resets(), 0, "it takes no orders by UDP");
+}
+
+fn pair(core_ns: i64, other_ns: i64) -> Pair {
+    Pair {
+        before: Instant::from_ns(core_ns),
+        other_ns,
+        after: Instant::from_ns(core_ns + 100),
+    }
+}
+
+#[test]
+fn half_the_delay_the_dispersion_and_the_drift_since_are_in_the_bound() {
+    let second = 1_000_000_000;
+    let tracking = Tracking {
+        synchronised: true,
+        ref_time_ns: 90 * second,
+        correction_s: 0.25,
+        root_delay_s: 0.002,
+        root_dispersion_s: 0.0005,
+    };
+    let (before, after) = (
+        pair(second, 100 * second),
+        pair(second + 1_000, 100 * second + 1_000),
+    );
+    let drift = RateError::from_ppb(10_000);
+    let tai = Duration::from_s(37);
+    let sample = interpret(&tracking, Era(2), (&before, &after), tai, drift).unwrap();
+    let Sample::Exchange(exchange) = sample else {
+        panic!("{sample:?}");
+    };
+    let bound = exchange
+        .bound(Duration::from_ns(1), RateError::from_ppb(100_000))
+        .unwrap();
+    let truth_ns = 137 * second + 1_000 + second / 4;
+    // 1 ms + 0.5 ms + 10.25 s of 10 ppm.
+    let expected_ns = 1_000_000 + 500_000 + 102_500;
+    let below_ns = truth_ns - bound.earliest.as_ns();
+    assert!(
+        (expected_ns..expected_ns + 200).contains(&below_ns),
+        "{below_ns}"
+    );
+    assert!(bound.latest.as_ns() - truth_ns >= expected_ns);
+    let lost = Tracking {
+        synchronised: false,
+        ..tracking
+    };
+    assert!(interpret(&lost, Era(2), (&before, &after), tai, drift).is_err());
+}

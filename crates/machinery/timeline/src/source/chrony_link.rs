@@ -1,0 +1,149 @@
+//! The way to a chronyd: questions, and the answers that belong to them. What they mean is
+//! [`chrony`](super::chrony)'s.
+
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::time::Duration as StdDuration;
+
+use super::Untold;
+use super::chrony_words::{BadReply, LENGTH, Question, request};
+
+/// A chronyd at an address.
+pub(super) struct Chronyd {
+    address: String,
+    /// Made anew after a failure: chronyd may have been started again.
+    link: Option<Link>,
+    sequence: u32,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// chronyd does not do this for us, or knows no such thing; its status.
+    Refused(u16),
+    /// All else, for people.
+    Failed(Untold),
+}
+
+impl From<NoAnswer> for Untold {
+    fn from(no_answer: NoAnswer) -> Self {
+        match no_answer {
+            NoAnswer::Refused(status) => Self::because(BadReply::Status(status)),
+            NoAnswer::Failed(why) => why,
+        }
+    }
+}
+
+impl Chronyd {
+    pub(super) fn new(address: String) -> Self {
+        Self {
+            address,
+            link: None,
+            sequence: std::process::id(),
+        }
+    }
+
+    /// Asks, and reads the answer by `read`, which is given the question's number.
+    ///
+    /// # Errors
+    /// [`NoAnswer`], after half a second at most.
+    pub(super) fn ask<T>(
+        &mut self,
+        question: Question,
+        read: impl Fn(&[u8], u32) -> Result<T, BadReply>,
+    ) -> Result<T, NoAnswer> {
+        let address = &self.address;
+        let failed = |why: std::io::Error| {
+            NoAnswer::Failed(Untold(format!("chronyd at {address}: {why}")))
+        };
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => Link::open(address).map_err(failed)?,
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut buffer = [0; 4 * LENGTH];
+        link.send(&request(question, self.sequence))
+            .map_err(failed)?;
+        // A late answer to an earlier question may come first.
+        for _ in 0..4 {
+            let length = link.receive(&mut buffer).map_err(failed)?;
+            match read(&buffer[..length], self.sequence) {
+                Err(BadReply::Other) => {}
+                answer => {
+                    self.link = Some(link);
+                    return answer.map_err(|bad| match bad {
+                        BadReply::Status(status) => NoAnswer::Refused(status),
+                        bad => NoAnswer::Failed(Untold::because(bad)),
+                    });
+                }
+            }
+        }
+        Err(NoAnswer::Failed(Untold(format!(
+            "chronyd at {address} does not answer"
+        ))))
+    }
+}
+
+enum Link {
+    Udp(UdpSocket),
+    /// With the name to which it answers.
+    Unix(UnixDatagram, PathBuf),
+}
+
+impl Link {
+    /// A path to chronyd's socket, or a UDP address.
+    fn open(address: &str) -> std::io::Result<Self> {
+        let patience = Some(StdDuration::from_millis(500));
+        if !address.contains('/') {
+            let local = if address.starts_with('[') {
+                "[::]:0"
+            } else {
+                "0.0.0.0:0"
+            };
+            let socket = UdpSocket::bind(local)?;
+            socket.connect(address)?;
+            socket.set_read_timeout(patience)?;
+            return Ok(Self::Udp(socket));
+        }
+        // chronyd answers to a name, which must be writable for its user and lie
+        // where that user can reach it: beside its own socket.
+        let number = NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("timeloom.{}.{number}", std::process::id());
+        let name = std::path::absolute(std::path::Path::new(address).with_file_name(name))?;
+        let socket = UnixDatagram::bind(&name)?;
+        let link = Self::Unix(socket, name);
+        if let Self::Unix(socket, name) = &link {
+            std::fs::set_permissions(name, std::fs::Permissions::from_mode(0o666))?;
+            socket.set_read_timeout(patience)?;
+            socket.connect(address)?;
+        }
+        Ok(link)
+    }
+
+    fn send(&self, packet: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Udp(socket) => socket.send(packet),
+            Self::Unix(socket, _) => socket.send(packet),
+        }
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Udp(socket) => socket.recv(buffer),
+            Self::Unix(socket, _) => socket.recv(buffer),
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Self::Unix(_, name) = self {
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}
+
+/// So that two sources on one chronyd have two names.
+static NAMES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
