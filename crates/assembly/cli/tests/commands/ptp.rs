@@ -2,7 +2,8 @@
 //! a signal, and mistakes that are said. Needs root, as namespaces do.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
+use timeloom_testing::{eventually, wait_for};
 
 use crate::support::{Scratch, timeloom};
 
@@ -95,7 +96,8 @@ fn a_laboratory_with_an_attack() {
     let scratch = Scratch::new("ptp-lab");
     let out = scratch.path("out").display().to_string();
     let arguments = ["ptp", "lab", "--hops", "2", "--attack", "strip@1"];
-    let ended = timeloom(&[&arguments[..], &["--for", "6 s", "--out", &out, "--json"]].concat());
+    let length = ["--for", "120 s", "--syncs", "12"];
+    let ended = timeloom(&[&arguments[..], &length, &["--out", &out, "--json"]].concat());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let told = &ended.objects()[0];
     assert!(
@@ -126,38 +128,28 @@ fn a_laboratory_is_attacked_while_it_runs() {
     let out = scratch.path("out").display().to_string();
     let mut lab = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(["ptp", "lab", "--hops", "2", "--auth", "inline-ed25519"])
-        .args(["--tap", "1", "--for", "120 s", "--out", &out, "--json"])
+        .args(["--tap", "1", "--for", "1000 s", "--out", &out, "--json"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("timeloom can be started");
-    let attack = |name: &str, length: &str| {
+    let attack = |name: &str| {
         let arguments = [
-            "ptp", "attack", name, "--for", length, "--out", &out, "--json",
+            "ptp", "attack", name, "--for", "500 ms", "--out", &out, "--json",
         ];
-        let deadline = Instant::now() + Duration::from_secs(120);
-        loop {
+        // Until the laboratory stands.
+        wait_for("a laboratory that can be attacked", || {
             let ended = timeloom(&arguments);
-            // Until the laboratory stands.
-            if ended.code == Some(0) {
-                break ended.objects()[0].clone();
-            }
-            assert!(Instant::now() < deadline, "{}", ended.err);
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            (ended.code == Some(0)).then(|| ended.objects()[0].clone())
+        })
     };
     // Until the clocks have found one another, there is no Follow_Up to attack.
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while attack("strip", "200 ms")["attacked"] == 0 {
-        assert!(Instant::now() < deadline);
-    }
-    let told = attack("correction", "2 s");
-    assert!(told["attacked"].as_u64() > Some(3), "{told}");
-    assert!(
-        told["violations"]
-            .to_string()
-            .contains("between tc1 and tc2"),
-        "{told}"
-    );
+    eventually("a Follow_Up", || attack("strip")["attacked"] != 0);
+    wait_for("somebody who notices", || {
+        let told = attack("correction");
+        let noticed = told["violations"].to_string();
+        let is_attacked = told["attacked"].as_u64() > Some(0);
+        (is_attacked && noticed.contains("between tc1 and tc2")).then_some(())
+    });
     let lie = timeloom(&["ptp", "attack", "lie", "--out", &out]);
     assert!(
         lie.code == Some(2) && lie.err.contains("a hop lies"),
@@ -173,7 +165,7 @@ fn a_laboratory_is_attacked_while_it_runs() {
     std::io::Read::read_to_string(&mut lab.stdout.take().unwrap(), &mut said).unwrap();
     assert!(lab.wait().unwrap().success(), "{said}");
     let told: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert!(told["attacked"].as_u64() > Some(3), "{told}");
+    assert!(told["attacked"].as_u64() >= Some(2), "both attacks: {told}");
     assert!(!scratch.path("out").join("attack.sock").exists());
 }
 
@@ -193,11 +185,8 @@ fn a_program_ends_cleanly_on_sigterm() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("run this test as root, with util-linux and iproute2");
-    let deadline = Instant::now() + Duration::from_secs(120);
     let leads = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("\"master\""));
-    while !leads() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    eventually("a grandmaster", leads);
     Command::new("kill")
         .arg(child.id().to_string())
         .status()

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
 use timeloom_fabric::Namespace;
-use timeloom_time::{Instant, Wall};
 
 use super::chain::{DOWN, UP};
 use crate::socket::PortSocket;
@@ -48,7 +47,7 @@ pub enum Attack {
     /// Sends bytes that are no messages: cut off, odd, of an unknown version. It
     /// violates nobody's time; they are dropped and counted.
     Malformed,
-    /// Holds Syncs back for 2 ms from the third second on.
+    /// Holds Syncs back for 2 ms.
     DelaySync,
     /// Holds everything back for 20 µs from the start, both ways: symmetric.
     /// Nothing can notice it, and nothing does; it shows in the link's delay.
@@ -113,18 +112,12 @@ impl Attack {
 /// What the wire is told to do, and how much of it it has done. Clones tell the
 /// same wire.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Orders(Arc<(Mutex<Option<Order>>, AtomicU64)>);
-
-#[derive(Clone, Copy, Debug)]
-struct Order {
-    attack: Attack,
-    from: Instant<Wall>,
-}
+pub(super) struct Orders(Arc<(Mutex<Option<Attack>>, AtomicU64)>);
 
 impl Orders {
-    /// Attack from `from` on; until then, hand everything on.
-    pub(super) fn attack(&self, attack: Attack, from: Instant<Wall>) {
-        self.set(Some(Order { attack, from }));
+    /// Attack from now on; before, everything is handed on.
+    pub(super) fn attack(&self, attack: Attack) {
+        self.set(Some(attack));
     }
 
     /// Be an ordinary cable again.
@@ -137,15 +130,13 @@ impl Orders {
         self.0.1.load(Ordering::Relaxed)
     }
 
-    fn set(&self, order: Option<Order>) {
+    fn set(&self, order: Option<Attack>) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = order;
     }
 
-    fn at(&self, now: Instant<Wall>) -> Option<Attack> {
-        let order = *self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        order
-            .filter(|order| order.from <= now)
-            .map(|order| order.attack)
+    /// The attack that is on.
+    fn get(&self) -> Option<Attack> {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, messages: u64) {

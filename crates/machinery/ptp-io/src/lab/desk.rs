@@ -157,7 +157,7 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
         Ok((attack, length)) => {
             let seen = lines.with(|lines| lines.len());
             let before = orders.attacked();
-            orders.attack(attack, wall_now());
+            orders.attack(attack);
             let end = wall_now() + length;
             while wall_now() < end && !wake.is_stopped() && is_there(&stream) {
                 sleep(LOOK_EVERY);

@@ -29,7 +29,7 @@ use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use crate::keys::GroupFile;
-use crate::{Line, PtpError, Role, Transport, Wake};
+use crate::{Line, PtpError, Role, SyncRecord, SyncVerdict, Transport, Wake};
 pub use attack::Attack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
@@ -59,7 +59,9 @@ pub struct LabOptions {
     pub profile: Profile,
     /// For how long, at most.
     pub duration: Duration,
-    /// End as soon as the slave has measured so often.
+    /// End as soon as the slave has measured so often. With `attack` (and a slave of ours):
+    /// as soon as it has judged so many Syncs since the attack began; with
+    /// [`Attack::Pdelay`], which leaves none, when so many messages were attacked.
     pub enough: Option<usize>,
     /// How our programs are authenticated; keys are made for the occasion.
     pub auth: Option<LabAuth>,
@@ -186,35 +188,52 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         .as_ref()
         .map(|wire| Attacker::start(orders.clone(), options.transport, wire))
         .transpose()?;
-    match attack {
-        // A link is as long as it is from the start.
-        Some((Attack::SymmetricDelay, _)) => orders.attack(Attack::SymmetricDelay, wall_now()),
-        Some((attack, _)) => orders.attack(attack, wall_now() + PEACE),
-        None => {}
+    // A link is as long as it is from the start.
+    let from_start = |attack: &Attack| *attack == Attack::SymmetricDelay;
+    let mut waiting = attack.map(|(attack, _)| attack);
+    if let Some(attack) = waiting.take_if(|attack| from_start(attack)) {
+        orders.attack(attack);
     }
     let lines = Lines::default();
     let desk = options
         .tap
         .map(|_| Desk::open(&options.directory, orders.clone(), lines.clone()))
         .transpose()?;
-    let offsets = Arc::new(AtomicUsize::new(0));
+    let tally = Arc::new(Tally::default());
     let mut running = Vec::new();
     for node in 0..chain.sites.len() {
-        let sink = sink(lines.clone(), offsets.clone());
+        let sink = sink(lines.clone(), Arc::clone(&tally));
         running.push((
             chain.sites[node].name.clone(),
             nodes::start(options, node, &chain, sink)?,
         ));
     }
     let end = wall_now() + options.duration;
-    let measured = || match &running.last().expect("a chain has a slave").1 {
-        Running::Ptp4l(ptp4l) => ptp4l.measured(),
-        Running::Ours { .. } => offsets.load(Ordering::Relaxed),
+    let ptp4ls = || match &running.last().expect("a chain has a slave").1 {
+        Running::Ptp4l(ptp4l) => Some(ptp4l.measured()),
+        Running::Ours { .. } => None,
     };
-    while wall_now() < end
-        && !wake.is_stopped()
-        && options.enough.is_none_or(|enough| measured() < enough)
-    {
+    let mut judged_in_peace = 0;
+    while wall_now() < end && !wake.is_stopped() {
+        let peaceful = match options.auth {
+            Some(_) => Tally::get(&tally.accepted),
+            None => Tally::get(&tally.measured),
+        };
+        if ptp4ls().unwrap_or(peaceful) >= PEACE
+            && let Some(attack) = waiting.take()
+        {
+            orders.attack(attack);
+            judged_in_peace = Tally::get(&tally.judged);
+        }
+        let done = ptp4ls().unwrap_or_else(|| match options.attack {
+            // No Sync is left to be judged where a neighbour's delay is not known.
+            Some((Attack::Pdelay, _)) => orders.attacked() as usize,
+            Some(_) => Tally::get(&tally.judged) - judged_in_peace,
+            None => Tally::get(&tally.measured),
+        });
+        if waiting.is_none() && options.enough.is_some_and(|enough| done >= enough) {
+            break;
+        }
         sleep(std::time::Duration::from_millis(20));
     }
     let mut report = LabReport::new(capture_path);
@@ -240,8 +259,9 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     Ok(report)
 }
 
-/// Peace before an attack: clocks find one another, histories fill.
-const PEACE: Duration = Duration::from_s(3);
+/// Good Syncs before an attack: clocks find one another, histories fill. Not a time, which
+/// would pass on a busy machine before anything has happened.
+pub const PEACE: usize = 20;
 
 /// Evidence of all programs, in the order in which it came.
 #[derive(Clone, Default)]
@@ -257,11 +277,35 @@ impl Lines {
     }
 }
 
-/// Collects lines, and counts the measured Syncs, which only the slave has.
-fn sink(lines: Lines, offsets: Arc<AtomicUsize>) -> Box<dyn FnMut(Line) + Send> {
+/// What became of the Syncs of the slave, if it is ours.
+#[derive(Default)]
+struct Tally {
+    /// It knew an offset.
+    measured: AtomicUsize,
+    accepted: AtomicUsize,
+    /// Nothing of them was missing.
+    judged: AtomicUsize,
+}
+
+impl Tally {
+    fn get(count: &AtomicUsize) -> usize {
+        count.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, record: &SyncRecord) {
+        let add = |count: &AtomicUsize, is: bool| count.fetch_add(is.into(), Ordering::Relaxed);
+        add(&self.measured, record.offset.is_some());
+        add(&self.accepted, record.verdict == SyncVerdict::Accepted);
+        add(&self.judged, record.verdict != SyncVerdict::Incomplete);
+    }
+}
+
+/// Collects lines, and counts Syncs, of which only the slave tells.
+fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
-        let is_offset = matches!(&line, Line::Sync(sync) if sync.record.offset.is_some());
-        offsets.fetch_add(usize::from(is_offset), Ordering::Relaxed);
+        if let Line::Sync(sync) = &line {
+            tally.add(&sync.record);
+        }
         lines.with(|lines| lines.push(line));
     })
 }

@@ -31,7 +31,7 @@ pub(crate) fn lab(
     change: impl FnOnce(&mut LabOptions),
 ) -> LabReport {
     let mut options = LabOptions::new(nodes.to_vec(), scratch.0.clone());
-    options.duration = Duration::from_s(40);
+    options.duration = Duration::from_s(120);
     options.enough = Some(if nodes.last() == Some(&NodeKind::Ptp4l) {
         2
     } else {

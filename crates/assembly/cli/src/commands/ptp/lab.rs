@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::GroupFile;
-use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, Spread, run};
+use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, PEACE, Spread, run};
 use timeloom_ptp_io::{DelayMechanism, EntryForm, KernelRandom, Random, SyncVerdict, Wake};
 use timeloom_time::Duration;
 
@@ -57,6 +57,10 @@ pub(crate) struct Lab {
     /// How long
     #[arg(long = "for", default_value = "10 s", value_name = "SPAN")]
     duration: Duration,
+    /// End before, when the slave has measured so many Syncs; with --attack, when it has
+    /// judged so many since the attack began
+    #[arg(long, value_name = "NUMBER")]
+    syncs: Option<usize>,
     /// Where the files go
     #[arg(
         short,
@@ -110,6 +114,7 @@ impl Lab {
         options.attack = self.attack;
         options.tap = self.tap;
         options.duration = self.duration;
+        options.enough = self.syncs;
         let wake =
             Wake::new().map_err(|error| Failure::machine(format!("a socket pair: {error}")))?;
         listen_to_signals(&wake)
@@ -184,6 +189,9 @@ impl Lab {
                 attack.name(),
                 report.attacked
             );
+            if report.attacked == 0 && attack != Attack::Lie {
+                say!("  (it begins when the slave has accepted {PEACE} Syncs: give more with --for)");
+            }
         }
         if let Some(at) = self.tap {
             say!("attacks behind place {at}: {} messages", report.attacked);

@@ -96,7 +96,7 @@ impl Wire {
             return;
         };
         let (kind, downstream) = (header.message_type, from == 0);
-        let attack = match self.orders.at(now) {
+        let attack = match self.orders.get() {
             Some(Attack::SymmetricDelay) => {
                 self.attacked += 1;
                 return self.send_later(Duration::from_us(20), to, packet);
