@@ -8,7 +8,6 @@ use timeloom_testing::eventually;
 
 use crate::support::passed;
 
-
 const SCENARIO: &str = r#"
 schema = "timeloom/1"
 name = "served"
@@ -100,7 +99,10 @@ fn real_programs_use_what_a_simulated_host_serves() {
         let log = log();
         // It is stopped from outside; where time skips, it may be at its end before.
         let status = run.stop();
-        assert!(passed(status) || status.code() == Some(1), "{mode}: {status}");
+        assert!(
+            passed(status) || status.code() == Some(1),
+            "{mode}: {status}"
+        );
         check(&log, mode);
     }
     fs::remove_dir_all(&base).unwrap();

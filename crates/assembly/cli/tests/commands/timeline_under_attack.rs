@@ -14,7 +14,12 @@ fn run(directory: &Path, sets: &[&str]) {
     let timeloom = env!("CARGO_BIN_EXE_timeloom");
     let mut command = Command::new(timeloom);
     command
-        .args(["run", "examples/timeline-under-attack/attack.toml", "--json", "-o"])
+        .args([
+            "run",
+            "examples/timeline-under-attack/attack.toml",
+            "--json",
+            "-o",
+        ])
         .arg(directory)
         .env("TIMELOOM", timeloom)
         .current_dir(root());
@@ -29,7 +34,10 @@ fn run(directory: &Path, sets: &[&str]) {
     let checks = result["checks"].as_array().expect("its checks");
     assert!(checks.iter().any(|check| check["name"] == ACCURACY));
     for check in checks.iter().filter(|check| check["applies"] == true) {
-        assert!(check["passed"] == true || check["name"] == ACCURACY, "{check}");
+        assert!(
+            check["passed"] == true || check["name"] == ACCURACY,
+            "{check}"
+        );
     }
 }
 
@@ -62,7 +70,11 @@ fn an_unsigned_timeline_is_disrupted_before_it_is_wrong_and_a_signed_one_is_neit
     // Without a Sync for a while, which a busy machine may not bring, its source is lost (2).
     let signed = samples(&directory, "signed", "status");
     let mut since = signed.iter().skip_while(|(_, status)| *status != 1.0);
-    assert!(since.clone().any(|(at, status)| *at > disrupted && *status == 1.0));
+    assert!(
+        since
+            .clone()
+            .any(|(at, status)| *at > disrupted && *status == 1.0)
+    );
     let amiss = since.find(|(_, status)| ![1.0, 2.0].contains(status));
     assert_eq!(amiss, None, "of the signed one");
 

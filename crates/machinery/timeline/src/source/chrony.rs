@@ -103,7 +103,9 @@ impl Chrony {
             let heard_s = self
                 .chronyd
                 .ask(Question::Heard(source), chrony_words::heard_s)?;
-            let kept = self.chronyd.ask(Question::Kept(source), chrony_words::kept)?;
+            let kept = self
+                .chronyd
+                .ask(Question::Kept(source), chrony_words::kept)?;
             let back = Duration::from_s(i64::from(heard_s) + i64::from(kept.span_s)) + ROUNDED;
             if kept.samples > 0 && lengthened(back) >= asked - since {
                 return Err(Untold(format!(
@@ -135,7 +137,9 @@ impl Source for Chrony {
             self.check_samples(since)?;
         }
         let before = self.clock.realtime();
-        let tracking = self.chronyd.ask(Question::Tracking, chrony_words::tracking)?;
+        let tracking = self
+            .chronyd
+            .ask(Question::Tracking, chrony_words::tracking)?;
         let after = self.clock.realtime();
         check_even(&before, &after)?;
         if self.clock.marker() != now.marker {

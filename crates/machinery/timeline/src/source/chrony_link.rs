@@ -55,9 +55,8 @@ impl Chronyd {
         read: impl Fn(&[u8], u32) -> Result<T, BadReply>,
     ) -> Result<T, NoAnswer> {
         let address = &self.address;
-        let failed = |why: std::io::Error| {
-            NoAnswer::Failed(Untold(format!("chronyd at {address}: {why}")))
-        };
+        let failed =
+            |why: std::io::Error| NoAnswer::Failed(Untold(format!("chronyd at {address}: {why}")));
         let link = match self.link.take() {
             Some(link) => link,
             None => Link::open(address).map_err(failed)?,

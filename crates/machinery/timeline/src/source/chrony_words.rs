@@ -110,11 +110,7 @@ pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
 
 /// What follows the head of the reply to the request with this number; `None` when that is
 /// cut short.
-fn body(
-    packet: &[u8],
-    question: Question,
-    sequence: u32,
-) -> Option<Result<Reader<'_>, BadReply>> {
+fn body(packet: &[u8], question: Question, sequence: u32) -> Option<Result<Reader<'_>, BadReply>> {
     let mut from = Reader::new(packet);
     let (version, kind) = (from.u8().ok()?, from.u8().ok()?);
     from.take(2).ok()?;

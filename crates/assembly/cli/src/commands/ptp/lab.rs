@@ -190,7 +190,9 @@ impl Lab {
                 report.attacked
             );
             if report.attacked == 0 && attack != Attack::Lie {
-                say!("  (it begins when the slave has accepted {PEACE} Syncs: give more with --for)");
+                say!(
+                    "  (it begins when the slave has accepted {PEACE} Syncs: give more with --for)"
+                );
             }
         }
         if let Some(at) = self.tap {

@@ -114,7 +114,9 @@ fn serve(socket: &Socket, script: &Mutex<Script>) {
 fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
     let words = |before: usize, words: &[u32], after: usize| {
         let mut body = vec![0; before];
-        words.iter().for_each(|word| body.extend(word.to_be_bytes()));
+        words
+            .iter()
+            .for_each(|word| body.extend(word.to_be_bytes()));
         body.extend(vec![0; after]);
         body
     };
@@ -189,9 +191,9 @@ impl Place {
         let mut said = Err(Untold::because("not asked"));
         eventually("an answer that is to the point", || {
             said = self.source.ask(Era(1));
-            !said.as_ref().is_err_and(|why| {
-                why.0.contains("being slewed") || why.0.starts_with("chronyd at")
-            })
+            !said
+                .as_ref()
+                .is_err_and(|why| why.0.contains("being slewed") || why.0.starts_with("chronyd at"))
         });
         said.map_err(|why| why.0)
     }
@@ -228,7 +230,9 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     place.hold(1);
     assert!(place.refusal().contains("its source 0"));
     // Dropped by somebody else, and what it says is from before.
-    place.chronyd.set(|script| (script.samples, script.updated_s) = (0, 20));
+    place
+        .chronyd
+        .set(|script| (script.samples, script.updated_s) = (0, 20));
     assert!(place.refusal().contains("has not heard"));
     place.chronyd.set(|script| script.updated_s = 0);
     eventually("an update since", || place.ask().is_ok());
