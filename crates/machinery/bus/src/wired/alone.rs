@@ -104,7 +104,12 @@ impl Wire for Alone {
     /// Returns when this machine stands. Of the others nothing is known.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         self.shared.lock().drives = true;
-        self.pump.drive(true).map_err(failed)?;
+        if let Err(error) = self.pump.drive(true) {
+            // It holds nothing, and what others hold is not over when it lets go, but when they do.
+            self.shared.lets_go();
+            let _ = self.pump.drive(false);
+            return Err(failed(error));
+        }
         let state = self
             .shared
             .wait(|state| (state.high && state.stands.is_some()) || state.failed.is_some());

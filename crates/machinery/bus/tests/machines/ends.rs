@@ -150,6 +150,24 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     assert_eq!(machines[1].0.halted(), None);
 }
 
+/// A hold that the output refuses is none: the board stands and goes on with the others.
+#[test]
+fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
+    let copper: Arc<Copper> = Arc::default();
+    let machines = alone(&copper, CLEAN);
+    copper.breaks(1, true);
+    let refused = machines[1].0.raise(CAUSE).expect_err("it cannot drive");
+    assert!(refused.to_string().contains("output"), "{refused}");
+    copper.breaks(1, false);
+    let at = machines[0].0.raise(CAUSE).expect("it stands");
+    machines[0].0.lower(CAUSE, at).expect("it goes on");
+    // At the start, and after this pause.
+    eventually("all go on from it", || {
+        machines.iter().all(|it| it.1.state().went.len() == 2)
+    });
+    assert_eq!(machines[1].0.halted(), None);
+}
+
 /// Machines with a wire and a network beside it, and what they say of faults.
 struct Both {
     ends: Vec<Wired>,

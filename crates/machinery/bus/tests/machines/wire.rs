@@ -26,6 +26,8 @@ struct State {
 #[derive(Default)]
 struct End {
     drives: bool,
+    /// Its output cannot be set.
+    broken: bool,
     /// Its inputs see nothing of the line.
     cut: bool,
     /// So many falling edges come to one input and are not told.
@@ -99,6 +101,10 @@ impl Copper {
         self.change(|state| state.stuck = stuck);
     }
 
+    pub(crate) fn breaks(&self, end: usize, broken: bool) {
+        self.change(|state| state.ends[end].broken = broken);
+    }
+
     pub(crate) fn cut(&self, end: usize, cut: bool) {
         self.change(|state| state.ends[end].cut = cut);
     }
@@ -110,8 +116,17 @@ impl Copper {
 
 impl Pins for Soldered {
     fn drive(&self, high: bool) -> io::Result<()> {
-        self.0.change(|state| state.ends[self.1].drives = high);
-        Ok(())
+        let mut obeys = true;
+        self.0.change(|state| {
+            let end = &mut state.ends[self.1];
+            obeys = !end.broken;
+            if obeys {
+                end.drives = high;
+            }
+        });
+        obeys
+            .then_some(())
+            .ok_or_else(|| io::Error::other("the output is broken"))
     }
 
     fn levels(&self) -> io::Result<Levels> {
