@@ -3,6 +3,7 @@ missed edge, with a stuck wire, and with GPIO alone. Run as its first process' c
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -11,9 +12,9 @@ from pathlib import Path
 from wire import FALLING, RISING, Board, Wire
 
 NAMES = "abcd"
-PAUSES = 128
 TIMELOOM = sys.argv[1]
 PARTS = sys.argv[2].split(",")
+PAUSES = int(sys.argv[3])
 RUN = Path("/tmp/boards")
 PATIENCE_S = 300
 
@@ -96,6 +97,9 @@ class Agents:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        # Its one line comes when the board stands, and nobody else says that it never will.
+        told, _, _ = select.select([hold.stdout], [], [], PATIENCE_S)
+        assert told, f"{self.what}: {NAMES[index]} never stood: {self.errors(index)}"
         line = hold.stdout.readline()
         assert line, f"{self.what}: {NAMES[index]} did not hold: {self.errors(index)}"
         # The wire is a process that takes its turn: shorter, and it would not see the hold.
@@ -137,7 +141,7 @@ class Agents:
 def take_turns(agents):
     for turn in range(PAUSES):
         agents.pause(turn % 4)
-        if turn % 32 == 31:
+        if turn % 16 == 15:
             say(f"{agents.what}: {turn + 1} pauses")
 
 
