@@ -1,6 +1,7 @@
 //! What runs inside of a virtual machine: the library, what a hostile guest does, and its
 //! clock for whoever asks.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -28,35 +29,53 @@ fn a_guest_by_vsock() {
 }
 
 /// In a machine that is a host of a session: `scripts/vm/ask_time` asks it for its host's
-/// timeline, a line at a time.
+/// timelines, a name to a line. Each is read on another processor than the one before: what
+/// was measured on one has to hold on all.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_reader() {
-    let (_agent, timeline) = opened(|| Link::Port(devices::port().unwrap().into()), "plant");
+    let agent = started(|| Link::Port(devices::port().unwrap().into()));
+    let timelines: BTreeMap<String, Timeline> = agent
+        .timelines()
+        .map(|name| (name.to_owned(), opened(name)))
+        .collect();
+    let around = processors();
     let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
-    println!("the guest answers");
+    println!(
+        "the guest answers: {} timelines, {} processors",
+        timelines.len(),
+        around.len()
+    );
+    let mut next_processor = around.into_iter().cycle();
     for stream in listener.incoming().flatten() {
         let mut answers = stream.try_clone().unwrap();
-        for _line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if answers.write_all(reading(&timeline).as_bytes()).is_err() {
+        for name in BufReader::new(stream).lines().map_while(Result::ok) {
+            pin(&[next_processor.next().unwrap()]);
+            let answer = timelines.get(&name).map(reading);
+            let answer = answer.unwrap_or_else(|| "- - no such timeline\n".to_owned());
+            if answers.write_all(answer.as_bytes()).is_err() {
                 break;
             }
         }
     }
 }
 
-/// The agent, and the host's timeline of that name once it has an interval.
-fn opened(link: impl Fn() -> Link, name: &str) -> (Agent, Timeline) {
-    let directory = Directory::new("/run/timelines");
+/// The agent, once it has found the host.
+fn started(link: impl Fn() -> Link) -> Agent {
     let region = wait_for("the region", || devices::region().ok());
-    let agent = wait_for("the way to the host", || {
+    wait_for("the way to the host", || {
         let region = region.try_clone().unwrap();
         let clock = devices::clock().ok().map(OwnedFd::from);
-        Agent::start(link(), region.into(), clock, directory.clone()).ok()
-    });
+        Agent::start(link(), region.into(), clock, Directory::new(TIMELINES)).ok()
+    })
+}
+
+/// The host's timeline of that name, once it has an interval.
+fn opened(name: &str) -> Timeline {
+    let directory = Directory::new(TIMELINES);
     let timeline = wait_for("the host", || Timeline::open_in(&directory, name).ok());
     wait_for("a good reading", || timeline.read().unwrap().interval());
-    (agent, timeline)
+    timeline
 }
 
 /// A reading as a line: where its interval begins and ends, or not, and its status.
@@ -75,7 +94,8 @@ fn reading(timeline: &Timeline) -> String {
 
 /// Reads the host's timeline for whoever asks at the port `test`.
 fn serve(link: impl Fn() -> Link) {
-    let (agent, timeline) = opened(link, "own");
+    let agent = started(link);
+    let timeline = opened("own");
     let need = Requirement::within(Duration::from_ms(900));
     let binding = timeline.bind(need).unwrap();
     let mut asked = devices::port_named("test").unwrap();
@@ -122,7 +142,7 @@ fn a_clock() {
     for stream in listener.incoming().flatten() {
         let mut answers = stream.try_clone().unwrap();
         for _line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let said: Vec<String> = processors()
+            let said: Vec<String> = clocks()
                 .iter()
                 .map(|(processor, ns)| format!("{processor} {ns}"))
                 .collect();
@@ -138,18 +158,34 @@ fn a_clock() {
 
 /// Each processor and its clock, some times around: a thread goes from one to the next, so
 /// no clock may be behind the one before.
-fn processors() -> Vec<(usize, i64)> {
-    let all = sched_getaffinity(None).unwrap();
-    let mine = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number));
-    let around: Vec<usize> = mine.collect();
+fn clocks() -> Vec<(usize, i64)> {
+    let around = processors();
     let mut said = Vec::new();
     for &processor in around.iter().cycle().take(around.len() * 4) {
-        let mut one = CpuSet::new();
-        one.set(processor);
-        sched_setaffinity(None, &one).unwrap();
+        pin(&[processor]);
         let now = clock_gettime(ClockId::Monotonic);
         said.push((processor, now.tv_sec * 1_000_000_000 + now.tv_nsec));
     }
-    sched_setaffinity(None, &all).unwrap();
+    pin(&around);
     said
 }
+
+/// The processors that this thread may use.
+fn processors() -> Vec<usize> {
+    let all = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU)
+        .filter(|number| all.is_set(*number))
+        .collect()
+}
+
+/// This thread runs on these processors from now on.
+fn pin(processors: &[usize]) {
+    let mut set = CpuSet::new();
+    for &processor in processors {
+        set.set(processor);
+    }
+    sched_setaffinity(None, &set).unwrap();
+}
+
+/// Where programs inside meet the agent.
+const TIMELINES: &str = "/run/timelines";
