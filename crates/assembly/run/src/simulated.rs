@@ -179,9 +179,7 @@ impl Network {
             }
             let ways = match (around.together, self.parts.as_ref()) {
                 (Some(together), Some(parts)) => {
-                    let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
-                    let how = (encrypts, around.interrupted);
-                    Some(engines::ways_to_agents((parts, here), together, how)?)
+                    Some(engines::ways_to_agents(engine, parts, together, around)?)
                 }
                 _ => lines.as_mut().map(|lines| engines::ways(lines.of(here))),
             };

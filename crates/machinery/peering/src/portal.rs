@@ -52,6 +52,8 @@ pub struct AdjacencyReport {
     pub lateness: Lateness,
     /// How many came after their instant, by however little.
     pub late: u64,
+    /// How far apart the two engines' clocks may be, which is in both ([`PeerConfig`]).
+    pub clocks_apart: Duration,
     /// Packets that the links to it dropped while it was away, of absences that are over.
     pub dropped_meanwhile: u64,
 }
@@ -214,17 +216,21 @@ impl Portal {
         let (statics, stats, lateness) = (&self.statics, &mut self.stats, &mut self.lateness);
         for adjacency in &mut self.adjacencies {
             let horizon = engine.now() + adjacency.transport.config().horizon;
+            let apart = adjacency.transport.config().clocks_apart;
             let (late_here, lateness_here) = (&mut adjacency.late, &mut adjacency.lateness);
             let mut take = |packet: &Packet, bytes: &[u8]| {
                 if packet.at > horizon || engine.model.packets_alive() > MOST_PACKETS {
                     stats.refused += 1;
                     return;
                 }
+                let now = engine.now();
                 let taken = engine.with(|world, agenda| world.take_over(packet, bytes, agenda));
                 let Some(late) = taken else {
                     stats.senseless += 1;
                     return;
                 };
+                // By the sender's clock it may be so much later.
+                let late = late.max(now + apart - packet.at);
                 stats.taken += 1;
                 let is_late = u64::from(late > Duration::ZERO);
                 stats.late += is_late;
@@ -370,6 +376,7 @@ impl Portal {
                 stats,
                 lateness: adjacency.lateness.clone(),
                 late: adjacency.late,
+                clocks_apart: adjacency.transport.config().clocks_apart,
                 dropped_meanwhile: adjacency.absence.dropped,
             }
         })

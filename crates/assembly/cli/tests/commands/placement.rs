@@ -12,7 +12,14 @@ use crate::support::machines::{Agent, Machines, let_go};
 impl Machines {
     /// Agents that wait for runs, on the first `count` machines.
     pub(crate) fn serving(&self, count: usize) -> Vec<Agent> {
-        let agents = (0..count).map(|index| self.serve(index)).collect();
+        self.serving_by(count, "machine")
+    }
+
+    /// Those that share this timeline.
+    pub(crate) fn serving_by(&self, count: usize, timeline: &str) -> Vec<Agent> {
+        let agents = (0..count)
+            .map(|index| self.serve(index, timeline))
+            .collect();
         for index in 0..count {
             wait_for("it waits for runs", || {
                 self.said(index).contains("waits for runs").then_some(())
@@ -21,9 +28,9 @@ impl Machines {
         agents
     }
 
-    fn serve(&self, index: usize) -> Agent {
+    fn serve(&self, index: usize, timeline: &str) -> Agent {
         let mut command = self.within(index + 1, env!("CARGO_BIN_EXE_timeloom"));
-        command.args(["agent", "--serve", "--timeline", "machine"]);
+        command.args(["agent", "--serve", "--timeline", timeline]);
         command.args(["--listen", &format!("10.9.0.{}:5500", index + 1)]);
         command.args(["--key-file", &self.scratch.text("key")]);
         command.args(["--name", &self.session(index)]);

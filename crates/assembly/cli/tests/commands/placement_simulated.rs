@@ -203,3 +203,27 @@ fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     let _ = run.wait();
     drop(agents);
 }
+
+/// Civil time is nowhere kept to the microsecond that the cable takes.
+#[test]
+fn agents_whose_clocks_may_be_further_apart_than_a_cable_takes_do_not_begin() {
+    let machines = Machines::new("clocksapart", 2);
+    let agents = machines.serving_by(2, "system");
+    let scenario = scenario(&machines);
+    let text = fs::read_to_string(&scenario).expect("the scenario");
+    let text = text.replace("delay = \"20 ms\"", "delay = \"1 us\"");
+    fs::write(&scenario, text).expect("a file");
+    let output = machines.start(&scenario, &[]).wait_with_output();
+    let output = output.expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(output.status.code(), Some(1), "{json} {said}");
+    let words = [
+        "the clocks of the agents ",
+        " apart",
+        " takes 1 us, so every packet",
+    ];
+    let both = format!("{json} {said}");
+    assert!(words.iter().all(|word| both.contains(word)), "{both}");
+    drop(agents);
+}

@@ -322,6 +322,7 @@ fn prepare(
             tunnels,
             engines,
             timeline,
+            clock_error_ns,
         } => Ok(Agent {
             name: name.to_owned(),
             found: Whereabouts {
@@ -332,6 +333,7 @@ fn prepare(
                     .into_iter()
                     .map(|(of, port)| (of, at(port)))
                     .collect(),
+                clock_error_ns,
             },
             timeline,
             sender,

@@ -58,6 +58,8 @@ pub(super) struct Whereabouts {
     pub(super) tunnels: SocketAddr,
     /// Its engine, for each other agent's.
     pub(super) engines: BTreeMap<String, SocketAddr>,
+    /// How wrong its clock may be.
+    pub(super) clock_error_ns: i64,
 }
 
 /// From an agent.
@@ -72,6 +74,8 @@ pub(super) enum FromAgent {
         /// Of its engine, where the network is simulated: for each other agent's.
         engines: BTreeMap<String, u16>,
         timeline: WhichTimeline,
+        /// How wrong that may be there.
+        clock_error_ns: i64,
     },
     /// It cannot run it, in words.
     Refused { why: String },

@@ -18,13 +18,14 @@ use timeloom_bus::{
 };
 use timeloom_portal::TunnelKey;
 use timeloom_scenario::Plan;
+use timeloom_time::Duration;
 
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
 use super::outcome::{ended, gather, lengths};
 use super::parcel::{MOST_BYTES_IN_ALL, receive, send};
 use super::rewrite::{Mirror, lacking};
 use super::secret::Secret;
-use super::together::{Line, Together, Ways};
+use super::together::{EngineLine, Line, Together, Ways};
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
@@ -235,11 +236,13 @@ impl Agent {
         } = sockets;
         let ports = engines.iter();
         let ports = ports.map(|(of, socket)| Ok((of.clone(), socket.local_addr()?.port())));
+        let clock_error = self.serve.timeline.open().read().uncertainty;
         sender.say(&FromAgent::Prepared {
             bus: bound.address().map_err(io::Error::other)?.port(),
             tunnels: tunnels.local_addr()?.port(),
             engines: ports.collect::<io::Result<_>>()?,
             timeline: self.serve.timeline,
+            clock_error_ns: clock_error.as_ns(),
         })?;
         receiver.patience(Some(TOGETHER_WITHIN))?;
         let ToAgent::Begin { members } = receiver.hear()? else {
@@ -263,7 +266,12 @@ impl Agent {
                 .filter_map(|it| {
                     let there = it.engines.get(&prepare.agent)?;
                     let socket = engines.remove(&it.name)?;
-                    Some((it.name.clone(), (socket, *there)))
+                    let line = EngineLine {
+                        socket,
+                        remote: *there,
+                        clocks_apart: clock_error + Duration::from_ns(it.clock_error_ns.max(0)),
+                    };
+                    Some((it.name.clone(), line))
                 })
                 .collect(),
             engine_key,

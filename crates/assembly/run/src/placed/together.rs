@@ -14,7 +14,7 @@ use timeloom_portal::{
     Follow, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
 };
 use timeloom_scenario::{Plan, TunnelEnd};
-use timeloom_time::{ClockMap, Instant, Virtual, Wall};
+use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
 use crate::agent::AgreedSession;
 use crate::error::RunError;
@@ -49,8 +49,17 @@ pub(crate) struct Ways {
     /// Where the others' tunnels are, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
     /// The ways to the others' engines, by agent.
-    pub(crate) engines: BTreeMap<String, (UdpSocket, SocketAddr)>,
+    pub(crate) engines: BTreeMap<String, EngineLine>,
     pub(crate) engine_key: [u8; 32],
+}
+
+/// The way of an agent's engine to that of another.
+pub(crate) struct EngineLine {
+    pub(crate) socket: UdpSocket,
+    pub(crate) remote: SocketAddr,
+    /// How far apart the clocks of both machines may be: what both said of theirs as the run was
+    /// prepared.
+    pub(crate) clocks_apart: Duration,
 }
 
 /// The pause bus of an agent's run, which is there once all agents are.
@@ -161,9 +170,8 @@ impl Together {
         Ok(Some(tunnels))
     }
 
-    /// The ways of this agent's engine to those of the others, by agent: a socket, and where the
-    /// other one is. And the key of all. Once.
-    pub(crate) fn engine_lines(&self) -> (BTreeMap<String, (UdpSocket, SocketAddr)>, [u8; 32]) {
+    /// The ways of this agent's engine to those of the others, by agent, and the key of all. Once.
+    pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = ways.as_mut().map(|ways| {
             let engines = std::mem::take(&mut ways.engines);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
+use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Socket};
 use timeloom_portal::{Follow, PacketPort, Port, Portals, Tap};
 use timeloom_sys::descriptor;
@@ -104,7 +105,6 @@ fn serve(
             false => Key::new(start.key),
         },
         epoch: start.epoch,
-        config: engines::patient(engines::SILENCE),
         patience: Some(Duration::from_s(60)),
         absent: start.absent.clone(),
         give_up: None,
@@ -178,12 +178,16 @@ fn joined(engine: Engine<'_>, start: &Start, descriptors: Vec<OwnedFd>) -> Resul
 }
 
 /// The sockets' ends of the lines to other engines.
-fn ends(start: &Start, sockets: Vec<OwnedFd>) -> Result<Vec<(Owner, Endpoint)>, String> {
+fn ends(
+    start: &Start,
+    sockets: Vec<OwnedFd>,
+) -> Result<Vec<(Owner, Endpoint, PeerConfig)>, String> {
+    let config = engines::patient(engines::SILENCE);
     let lines = start.lines.iter().zip(sockets);
     let end = |(there, socket): (&Owner, OwnedFd)| {
         let socket = UdpSocket::from(socket);
         let remote = socket.peer_addr()?;
-        Ok((*there, Endpoint::Udp(Socket::new(socket, remote)?)))
+        Ok((*there, Endpoint::Udp(Socket::new(socket, remote)?), config))
     };
     let ends: std::io::Result<_> = lines.map(end).collect();
     ends.map_err(|error| format!("a line to another engine: {error}"))

@@ -148,8 +148,14 @@ fn crossed(name: &str, line: &AdjacencyReport) -> String {
             line.stats.unconfirmed, line.dropped_meanwhile
         ),
     };
+    let apart = match line.clocks_apart {
+        apart if apart > Duration::ZERO && line.late > 0 => {
+            format!(", of which {apart} may be the clocks'")
+        }
+        _ => String::new(),
+    };
     format!(
-        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}; {}{} lost on the way back{absent}",
+        "{name}: {} packets came, {} of them after their instant; at most {} late, 99 % within {}{apart}; {}{} lost on the way back{absent}",
         lateness.events(),
         line.late,
         lateness.worst(),

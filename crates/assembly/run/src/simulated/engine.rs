@@ -52,11 +52,10 @@ pub(super) struct Pacing {
 
 /// The ways to the other engines.
 pub(super) struct Ways {
-    pub(super) ends: Vec<(Owner, Endpoint)>,
+    pub(super) ends: Vec<(Owner, Endpoint, PeerConfig)>,
     pub(super) key: Key,
     /// Grows with each start.
     pub(super) epoch: u64,
-    pub(super) config: PeerConfig,
     /// How long to wait for the others, who are elsewhere, and which of them are away.
     pub(super) patience: Option<Duration>,
     pub(super) absent: Vec<Owner>,
@@ -168,8 +167,8 @@ impl Engine<'_> {
         if settings.mode == EngineMode::Exact {
             portal.wait_for_others();
         }
-        for (there, end) in ways.ends {
-            portal.add(world, there, end, ways.config);
+        for (there, end, config) in ways.ends {
+            portal.add(world, there, end, config);
         }
         Some(portal)
     }

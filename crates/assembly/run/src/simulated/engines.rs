@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
@@ -16,6 +15,7 @@ use timeloom_scenario::{EngineFailure, EngineMode, Parts};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
 
+use super::Surroundings;
 use super::engine::{Engine, Ways};
 use crate::error::RunError;
 use crate::experiment::civil_now;
@@ -75,13 +75,13 @@ impl Lines<UdpSocket> {
 
 /// The ways of a thread to other threads.
 pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
-    let ends = ends.into_iter();
+    let config = patient(Duration::from_s(3_600));
+    let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
     Ways {
-        ends: ends.map(|(to, ring)| (to, Endpoint::Ring(ring))).collect(),
+        ends: ends.into_iter().map(end).collect(),
         // Between threads nothing is sealed, and no earlier life of an engine is around.
         key: Key::new([0; 32]),
         epoch: 1,
-        config: patient(Duration::from_s(3_600)),
         patience: None,
         absent: Vec::new(),
         give_up: None,
@@ -91,26 +91,32 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
 
 /// The ways of an agent's engine to those of other agents, over their network.
 pub(super) fn ways_to_agents(
-    (parts, here): (&Parts, Owner),
+    engine: Engine<'_>,
+    parts: &Parts,
     together: &Together,
-    (encrypts, interrupted): (bool, &Arc<AtomicBool>),
+    around: &Surroundings<'_>,
 ) -> Result<Ways, RunError> {
     let (mut lines, key) = together.engine_lines();
+    let encrypts = engine.settings().is_some_and(|settings| settings.encrypt);
+    let adjacent = parts.adjacent().into_iter();
     let mut ends = Vec::new();
-    for (_, there) in parts
-        .adjacent()
-        .into_iter()
-        .filter(|(from, _)| *from == here)
-    {
+    for (_, there) in adjacent.filter(|(from, _)| *from == engine.here) {
         let name = &parts.names[usize::from(there)];
-        let line = lines.remove(name);
-        let (socket, remote) = line.ok_or_else(|| {
+        let line = lines.remove(name).ok_or_else(|| {
             RunError::Start(format!("where the engine of agent {name} is was not said"))
         })?;
-        let socket = Socket::new(socket, remote).map_err(|error| {
+        let config = PeerConfig {
+            clocks_apart: line.clocks_apart,
+            ..patient(SILENCE)
+        };
+        if line.clocks_apart > Duration::ZERO {
+            let text = near_enough(engine, (parts, there), line.clocks_apart)?;
+            around.scribe.event("local", "network", "clocks", &text);
+        }
+        let socket = Socket::new(line.socket, line.remote).map_err(|error| {
             RunError::Start(format!("the line to the engine of agent {name}: {error}"))
         })?;
-        ends.push((there, Endpoint::Udp(socket)));
+        ends.push((there, Endpoint::Udp(socket), config));
     }
     Ok(Ways {
         ends,
@@ -119,13 +125,42 @@ pub(super) fn ways_to_agents(
             false => Key::new(key),
         },
         epoch: civil_now().as_ns().unsigned_abs(),
-        config: patient(SILENCE),
         // Each first makes its hosts.
         patience: Some(Duration::from_s(300)),
         absent: Vec::new(),
-        give_up: Some(Arc::clone(interrupted)),
+        give_up: Some(Arc::clone(around.interrupted)),
         late: false,
     })
+}
+
+/// That a packet to the engine of another agent may come in time, by clocks that may be so far
+/// apart; in words.
+fn near_enough(
+    engine: Engine<'_>,
+    (parts, there): (&Parts, Owner),
+    apart: Duration,
+) -> Result<String, RunError> {
+    let between = |from: Owner, to: Owner| {
+        let both = [from, to];
+        both == [engine.here, there] || both == [there, engine.here]
+    };
+    let links = parts.cut().links().iter();
+    let links = links.filter(|(_, from, to)| between(*from, *to));
+    let delays = links.map(|(port, ..)| engine.simulated.world.delay(*port));
+    let shortest = delays.min().unwrap_or(Duration::MAX);
+    let [here, name] = [engine.here, there].map(|owner| &parts.names[usize::from(owner)]);
+    let text = format!(
+        "the clocks of the agents {here} and {name} may be {apart} apart, and the shortest cable \
+         between their engines takes {shortest}"
+    );
+    match apart < shortest {
+        true => Ok(text),
+        false => Err(RunError::Start(format!(
+            "{text}, so every packet may come too late: synchronise the machines better (chrony, \
+             PTP; `timeloom doctor --agents` says how wrong their clocks are), or make that cable \
+             longer"
+        ))),
+    }
 }
 
 /// Who dies is known at once by whoever started it. One that says nothing for less than

@@ -28,6 +28,9 @@ pub struct PeerConfig {
     /// Packets that arrive further ahead than this are refused: the sender's
     /// clock is wrong, and keeping them would cost memory.
     pub horizon: Duration,
+    /// How far apart the clocks of the two engines may be. A packet counts as late that may have
+    /// come late, by as much as it may.
+    pub clocks_apart: Duration,
 }
 
 impl Default for PeerConfig {
@@ -48,6 +51,7 @@ impl Default for PeerConfig {
             heartbeat: Duration::from_ms(100),
             silence: Duration::from_ms(500),
             horizon: Duration::from_s(2),
+            clocks_apart: Duration::ZERO,
         }
     }
 }

@@ -57,6 +57,11 @@ struct Instance {
 
 /// Engine `here`, with a peer at the other end of the line.
 fn instance(here: Owner, endpoint: Endpoint, epoch: u64) -> Instance {
+    instance_apart(here, endpoint, epoch, Duration::ZERO)
+}
+
+/// One whose clock and the other's may be so far apart.
+fn instance_apart(here: Owner, endpoint: Endpoint, epoch: u64, clocks_apart: Duration) -> Instance {
     let mut world = world();
     let cut = cut(&world);
     cut.apply(&mut world, here);
@@ -65,6 +70,7 @@ fn instance(here: Owner, endpoint: Endpoint, epoch: u64) -> Instance {
     let config = PeerConfig {
         heartbeat: Duration::from_ms(20),
         silence: Duration::from_s(1),
+        clocks_apart,
         ..PeerConfig::default()
     };
     portal.add(&mut world, 1 - here, endpoint, config);
@@ -180,6 +186,28 @@ fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
         assert_eq!(instance.portal.lateness().events(), portal.taken, "{name}");
         stats
     })
+}
+
+#[test]
+fn a_packet_counts_as_late_that_may_be_late_by_the_other_clock() {
+    let [a, b] = Endpoint::udp_pair().unwrap();
+    let (stop, right) = right_engine(b);
+    // Longer than any packet is sent ahead.
+    let apart = Duration::from_s(3_600);
+    let mut left = instance_apart(0, a, 8, apart);
+    left.join();
+    let mut ms = 0;
+    while left.world().traffic(SourceId(0)).received == 0 && ms < 60_000 {
+        ms += 200;
+        left.run(ms);
+    }
+    stop.store(true, Ordering::Relaxed);
+    right.join().unwrap();
+    let report = left.portal.adjacencies().next().unwrap();
+    assert_eq!(report.clocks_apart, apart);
+    assert!(report.late > 0 && report.late == report.lateness.events());
+    let horizon = PeerConfig::default().horizon;
+    assert!(report.lateness.worst() >= apart - horizon, "{report:?}");
 }
 
 #[test]
