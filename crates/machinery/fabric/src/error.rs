@@ -118,11 +118,6 @@ impl KernelError {
     pub fn missing(&self) -> Option<&str> {
         self.missing.as_deref()
     }
-
-    /// The kernel's error number, if it gave one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.source.raw_os_error()
-    }
 }
 
 impl fmt::Display for KernelError {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timeloom_ptp::security::{KeyRing, Policy, Security};
+use timeloom_ptp::security::{Policy, Security};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -135,11 +135,6 @@ impl Auth {
     /// Everybody's names.
     pub fn names(&self) -> Names {
         self.loaded.names.clone()
-    }
-
-    /// Everybody's keys.
-    pub fn ring(&self) -> Arc<KeyRing> {
-        self.loaded.ring.clone()
     }
 
     pub(crate) const fn loaded(&self) -> &Loaded {

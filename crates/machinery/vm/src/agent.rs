@@ -131,11 +131,6 @@ impl Agent {
         let entries = self.shared.region.timelines().iter();
         entries.map(|entry| entry.name.as_str())
     }
-
-    /// How often a measurement showed that the counter had been moved.
-    pub fn contradictions(&self) -> u64 {
-        self.shared.state().measured.contradictions
-    }
 }
 
 impl Drop for Agent {

@@ -9,8 +9,6 @@ use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     relation: Option<Relation>,
-    /// How often a measurement contradicted what was known: the counter was moved.
-    pub(crate) contradictions: u64,
 }
 
 /// A beat that is under way.
@@ -120,11 +118,8 @@ impl Measured {
         let same = |old: &Relation| old.generation == new.generation;
         let known = match self.relation.filter(same) {
             None => new,
-            Some(old) => old.and(&new).unwrap_or_else(|| {
-                // Both were true when they were measured.
-                self.contradictions += 1;
-                new
-            }),
+            // Both were true when they were measured: the counter was moved meanwhile.
+            Some(old) => old.and(&new).unwrap_or(new),
         };
         self.relation = Some(known);
         known

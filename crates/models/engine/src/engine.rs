@@ -43,12 +43,6 @@ impl<Q: EventQueue> Agenda<Q> {
         });
         self.seq += 1;
     }
-
-    /// How many events wait.
-    #[inline]
-    pub fn waiting(&self) -> usize {
-        self.queue.len()
-    }
 }
 
 /// A model and its agenda.
@@ -58,7 +52,6 @@ pub struct Engine<M, Q: EventQueue = Wheel> {
     pub model: M,
     agenda: Agenda<Q>,
     handled: u64,
-    inversions: u64,
 }
 
 impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
@@ -68,7 +61,6 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
             model,
             agenda: Agenda::default(),
             handled: 0,
-            inversions: 0,
         }
     }
 
@@ -95,13 +87,9 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
     /// Adds an event from outside: a portal, a peer, a start of traffic.
     ///
     /// An instant that has passed cannot be given back. The event is handled
-    /// at [`Engine::now`] instead, counted in [`Engine::inversions`], and the
-    /// answer says by how much it came too late.
+    /// at [`Engine::now`] instead, and the answer says by how much it came too late.
     pub fn inject(&mut self, at: Instant<Virtual>, node: NodeId, token: u32) -> Duration {
         let late = self.agenda.now - at;
-        if late > Duration::ZERO {
-            self.inversions += 1;
-        }
         let at = at.max(self.agenda.now);
         self.agenda.schedule(at, node, token);
         late.max(Duration::ZERO)
@@ -125,10 +113,5 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
     /// Events handled so far.
     pub fn handled(&self) -> u64 {
         self.handled
-    }
-
-    /// Events from outside that came after their instant.
-    pub fn inversions(&self) -> u64 {
-        self.inversions
     }
 }

@@ -22,7 +22,7 @@ use crate::tables::slab::Slab;
 use crate::tables::sparse::Sparse;
 use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
-use crate::world::{TRAIN_TIME, World};
+use crate::world::World;
 
 impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
@@ -66,7 +66,6 @@ impl World {
             ports: Ports::new(ports, addresses.collect(), first_ports(&plan), gateways),
             roles: roles.into(),
             outside: Outside::new(plan.nodes.len()),
-            train_time: TRAIN_TIME,
             links: Links::new(plan.seed, plan.kinds, plan.kind_of),
             packets: Slab::new(),
             routes: Arc::new(Routes::shortest(&edges)),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId, Random};
-use timeloom_time::Duration;
 
 use crate::error::BuildError;
 use crate::fluid::Fluid;
@@ -52,8 +51,6 @@ pub struct World {
     pub(crate) roles: Arc<[NodeRole]>,
     pub(crate) ports: Ports,
     pub(crate) outside: Outside,
-    /// How long a link may be busy with one train.
-    pub(crate) train_time: Duration,
     pub(crate) links: Links,
     pub(crate) packets: Slab,
     pub(crate) routes: Arc<Routes>,
@@ -218,7 +215,3 @@ impl World {
         }
     }
 }
-
-/// How long a link may be busy with one train, where nobody says: at 10 Gbit/s 64 KiB take 54 µs,
-/// at 1 Gbit/s four segments take 49 µs.
-pub(crate) const TRAIN_TIME: Duration = Duration::from_us(60);

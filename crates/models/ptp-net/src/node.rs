@@ -202,11 +202,6 @@ impl PtpNode {
         resident.downcast_mut()
     }
 
-    /// Its identity.
-    pub fn identity(&self) -> ClockIdentity {
-        self.identity
-    }
-
     /// What it has done so far.
     pub fn tally(&self) -> &Tally {
         &self.tally

@@ -293,16 +293,6 @@ impl OrdinaryClock {
         }
     }
 
-    /// The servo's estimate of the oscillator's error in ppb, for holdover.
-    pub fn drift_ppb(&self) -> f64 {
-        self.slave.drift_ppb()
-    }
-
-    /// Between two Syncs of the profile.
-    pub const fn sync_interval(&self) -> Duration {
-        self.config.profile.sync_interval()
-    }
-
     /// A header of this port.
     fn header(
         config: &OrdinaryConfig,

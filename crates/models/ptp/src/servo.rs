@@ -53,12 +53,6 @@ impl PiServo {
         self
     }
 
-    /// The oscillator's own error, as learnt so far, in ppb; what a holdover
-    /// goes on with.
-    pub const fn drift_ppb(&self) -> f64 {
-        self.drift_ppb
-    }
-
     /// Takes an offset (this clock − master) measured at `at` by this clock.
     pub fn sample(&mut self, offset: TimeInterval, at: Stamp, interval: Duration) -> ServoOutput {
         let offset_ns = offset.as_ns_f64();

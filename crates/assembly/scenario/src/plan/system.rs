@@ -235,11 +235,6 @@ impl RegisterTable {
     pub fn is_bits(self) -> bool {
         matches!(self, Self::Coil | Self::Discrete)
     }
-
-    /// Whether others may write to it, so that the signal is one that is set.
-    pub fn is_writable(self) -> bool {
-        matches!(self, Self::Holding | Self::Coil)
-    }
 }
 
 /// How a value is encoded: big-endian, the high word first.

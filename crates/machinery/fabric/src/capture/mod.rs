@@ -165,11 +165,6 @@ impl Capture {
         })
     }
 
-    /// The counts so far.
-    pub fn statistics(&self) -> CaptureStatistics {
-        self.shared.statistics()
-    }
-
     /// Delivers what passed until now and ends.
     pub fn stop(mut self) -> CaptureStatistics {
         self.end();

@@ -70,10 +70,7 @@ pub fn enter(
     let inside = || {
         let stream = begin(&chosen, &Request::Enter(entry))?;
         let answers = BufReader::new(stream.try_clone()?.take(MOST_BYTES));
-        let mut inside = Inside {
-            session: chosen.clone(),
-            answers,
-        };
+        let mut inside = Inside { answers };
         inside.answer()?;
         for descriptor in streams {
             send_descriptor(stream.as_fd(), descriptor);
@@ -89,7 +86,6 @@ pub fn enter(
 /// A command of ours in a session. Dropping it hangs up on the command.
 #[derive(Debug)]
 pub struct Inside {
-    session: String,
     answers: BufReader<io::Take<UnixStream>>,
 }
 
@@ -111,11 +107,6 @@ impl Inside {
             Ok(Response::Error(text)) => Err(Broken::Refused(text)),
             Err(_) => Err(io::Error::other("it ended before it answered").into()),
         }
-    }
-
-    /// The session that the command is in.
-    pub fn session(&self) -> &str {
-        &self.session
     }
 }
 

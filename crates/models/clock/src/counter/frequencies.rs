@@ -52,14 +52,6 @@ impl FrequencyTrace {
     /// The most bytes that a list may have.
     pub const MOST_BYTES: usize = 16 << 20;
 
-    /// A list of one frequency.
-    pub fn constant(to: Frequency) -> Self {
-        let at = Duration::ZERO;
-        Self {
-            changes: vec![FrequencyChange { at, to }],
-        }
-    }
-
     /// The changes; never empty.
     pub fn changes(&self) -> &[FrequencyChange] {
         &self.changes

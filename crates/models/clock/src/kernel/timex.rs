@@ -49,8 +49,6 @@ pub mod modes {
     pub const TICK: u32 = 0x4000;
     /// The slew of adjtime(3); not without [`OFFSET`].
     pub const ADJTIME: u32 = 0x8000;
-    /// Sets the slew, returns the rest of the former.
-    pub const OFFSET_SINGLESHOT: u32 = 0x8001;
     /// With [`ADJTIME`]: only reads it.
     pub const OFFSET_READONLY: u32 = 0x2000;
 }

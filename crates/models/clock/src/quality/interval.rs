@@ -61,12 +61,6 @@ impl<S: Scale> Interval<S> {
         self.earliest() <= instant && instant <= self.latest()
     }
 
-    /// This interval with `margin` more to each side.
-    #[must_use]
-    pub fn widened(&self, margin: Duration) -> Self {
-        Self::around(self.estimate, self.below + margin, self.above + margin)
-    }
-
     /// This interval shifted by a length that is known exactly.
     #[must_use]
     pub fn shifted(&self, by: Duration) -> Self {

@@ -25,11 +25,6 @@ pub struct Steering {
 }
 
 impl Servo {
-    /// The frequency that feedback has found.
-    pub fn frequency(&self) -> RateError {
-        self.frequency
-    }
-
     /// The first steering: the middle of the bound, by a step.
     pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> Steering {
         self.frequency = middle(rates);

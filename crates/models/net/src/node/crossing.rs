@@ -75,7 +75,6 @@ impl World {
             roles: Arc::clone(&self.roles),
             ports: ports.clone(),
             outside: self.outside.part(),
-            train_time: self.train_time,
             links,
             packets: Slab::new(),
             routes: Arc::clone(&self.routes),

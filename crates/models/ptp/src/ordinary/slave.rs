@@ -64,10 +64,6 @@ impl Slave {
         }
     }
 
-    pub(super) const fn drift_ppb(&self) -> f64 {
-        self.steering.drift_ppb()
-    }
-
     pub(super) fn follows(&self, port: PortIdentity) -> bool {
         self.parent == Some(port)
     }

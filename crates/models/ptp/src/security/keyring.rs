@@ -119,9 +119,4 @@ impl KeyRing {
             .iter()
             .any(|epoch| self.members.contains_key(&(clock, *epoch)))
     }
-
-    /// The suite that `clock` must use in `epoch`.
-    pub fn suite(&self, clock: ClockIdentity, epoch: u8) -> Option<Suite> {
-        self.member(clock, epoch).map(|member| member.key.suite())
-    }
 }

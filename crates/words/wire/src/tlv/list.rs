@@ -36,11 +36,6 @@ impl<'a> Tlvs<'a> {
         self.0
     }
 
-    /// Whether there is none.
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The TLVs in order.
     pub fn iter(&self) -> impl Iterator<Item = Tlv<'a>> + use<'a> {
         let mut from = Reader::new(self.0);

@@ -90,10 +90,6 @@ impl Steering {
         }
     }
 
-    pub(super) const fn drift_ppb(&self) -> f64 {
-        self.servo.drift_ppb()
-    }
-
     /// Steers by `sample`. A jump is not followed when `holds_over`.
     pub(super) fn discipline(
         &mut self,

@@ -98,11 +98,6 @@ impl OncePublic {
         self.ports.get(usize::from(port).checked_sub(1)?)
     }
 
-    /// For how many ports there are keys.
-    pub fn ports(&self) -> usize {
-        self.ports.len()
-    }
-
     pub(in crate::security) fn all(&self) -> impl Iterator<Item = &PublicKey> {
         [&self.ordinary].into_iter().chain(&self.ports)
     }
