@@ -3,6 +3,7 @@
 //! beside an undisturbed run is measured by `scripts/iperf-pauses`.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,13 +21,13 @@ const UNNOTICED: &str = "ip route change 10.0.0.0/24 dev eth0 rto_min 60s && \
 const TCP: &str = "-w 256K";
 const UDP: &str = "-u -b 1M -l 1400";
 
-fn scenario(prepare: &str, client: &str, links: &str) -> String {
+fn scenario(duration: &str, prepare: &str, client: &str, links: &str) -> String {
     format!(
         r#"
         schema = "timeloom/1"
         name = "iperf"
         [time]
-        duration = "6 s"
+        duration = "{duration}"
         [system.hosts.b]
         address = "10.0.0.2/24"
         [[system.hosts.b.programs]]
@@ -67,12 +68,17 @@ fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child,
     }
 }
 
-/// What iperf3 said at its end, in a log whose lines have stamps.
-fn said(log: &std::path::Path) -> Value {
-    let text = fs::read_to_string(log).expect("the client's log");
+/// What iperf3 has said in a log whose lines have stamps: all of it at its end, or nothing.
+fn heard(log: &Path) -> Option<Value> {
+    let text = fs::read_to_string(log).ok()?;
     let lines = text.lines().filter_map(|line| line.split_once("] "));
     let text: String = lines.map(|(_, words)| words).collect();
-    let said: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    serde_json::from_str(&text).ok()
+}
+
+/// What it said at its end.
+fn said(log: &Path) -> Value {
+    let said = heard(log).unwrap_or_else(|| panic!("{:?}", fs::read_to_string(log)));
     assert!(said["error"].is_null(), "{said}");
     said["end"].clone()
 }
@@ -85,10 +91,10 @@ fn simulated(tag: &str, prepare: &str, client: &str) -> Value {
     let name = format!("{tag}-{}", std::process::id());
     fs::write(
         scratch.path("case.toml"),
-        scenario(prepare, client, SIMULATED),
+        scenario("600 s", prepare, client, SIMULATED),
     )
     .expect("a file");
-    let run = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+    let mut run = Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(["run", "--name", &name, "-o", &scratch.text("run")])
         .arg(scratch.path("case.toml"))
         .stdout(Stdio::null())
@@ -101,10 +107,22 @@ fn simulated(tag: &str, prepare: &str, client: &str) -> Value {
         status["virtual_ns"].as_i64()
     };
     disturb(now, |_| Machines::hold_session(&name));
+    let log = scratch.path("run/logs/client.log");
+    wait_for("iperf3's last word", || {
+        let ended = run.try_wait().expect("our own child");
+        assert_eq!(ended, None, "it ends too early");
+        heard(&log)
+    });
+    let told = Command::new("kill").arg(run.id().to_string()).status();
+    assert!(told.is_ok_and(|status| status.success()));
     let output = run.wait_with_output().expect("it ends");
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(passed(output.status), "{words}");
-    said(&scratch.path("run/logs/client.log"))
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "stopped from outside: {words}"
+    );
+    said(&log)
 }
 
 /// Runs it across the tunnel between two agents, of which one holds after the other.
@@ -125,7 +143,7 @@ fn tunnel(tag: &str, prepare: &str, client: &str) -> Value {
         machines.scratch.text("key")
     );
     let case = machines.scratch.path("case.toml");
-    fs::write(&case, scenario(prepare, client, &links)).expect("a file");
+    fs::write(&case, scenario("6 s", prepare, client, &links)).expect("a file");
     let run = machines.start(&case, &[]);
     let now = || machines.query(1)["virtual_ns"].as_i64();
     disturb(now, |turn| machines.hold(turn % NAMES.len()));

@@ -172,15 +172,20 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
 /// overlap, and the testbed goes on when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
-    // Long enough for a busy machine to start two interpreters.
     let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
     let lab = Lab::new(
-        &Scenario::lasting("2 s")
+        &Scenario::lasting("600 s")
             .program('a', "one", &poll, "")
             .program('b', "two", &poll, "")
             .plant("{ slow_ms = 3 }"),
     );
-    let run = lab.run(&[]).succeeded();
+    let mut run = lab.start(&[]);
+    // From when both ask, two more seconds.
+    run.wait_for_line("one", "sample");
+    run.wait_for_line("two", "sample");
+    let at = run.virtual_s().expect("it runs");
+    run.wait_until(at + 2.0);
+    let run = run.stop();
     for program in ["one", "two"] {
         assert_causal(&polled(&run, program, 20));
     }

@@ -51,7 +51,7 @@ fn owner(file: &Path) -> u32 {
 #[test]
 fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     let lab = Lab::new(
-        &Scenario::lasting("2 s")
+        &Scenario::lasting("600 s")
             .program(
                 'a',
                 "server",
@@ -73,12 +73,16 @@ fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     );
     opened(&lab);
     let mut run = lab.start(&["time.dilation=2"]);
-    run.wait_for_line("server", "ready");
+    for name in ["server", "plain", "bare"] {
+        run.wait_for_line(name, "ready");
+    }
     let frozen = run.control("pause").expect("it stands")["virtual_ns"].clone();
     let status = run.control("query").expect("it answers");
     assert_eq!(status["virtual_ns"], frozen);
     run.control("resume").expect("it goes on");
-    run.wait().succeeded();
+    let at = run.virtual_s().expect("it runs");
+    run.wait_until(at + 0.5);
+    run.stop();
     lab.assert_nothing_left();
 
     let server = lines(&lab, "server");

@@ -242,6 +242,17 @@ impl Running<'_> {
         self.lab.look();
     }
 
+    /// Ends the run from outside, when it has got where its test wanted it: how long that
+    /// takes is the machine's affair, and how long the run was to last is not.
+    pub(crate) fn stop(self) -> Finished {
+        self.signal(libc::SIGTERM);
+        let run = self.wait();
+        let outcome = run.manifest().outcome;
+        let interrupted = timeloom_results::Outcome::Interrupted;
+        assert_eq!(outcome, interrupted, "{}", run.output());
+        run
+    }
+
     /// Sends a signal to the supervisor, and to nobody else.
     pub(crate) fn signal(&self, number: i32) {
         // SAFETY: our own child, which has not been waited for.
