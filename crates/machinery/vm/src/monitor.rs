@@ -29,7 +29,7 @@ pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io
         if read == 0 {
             return Ok(());
         }
-        let said: Said = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let said: MonitorLine = serde_json::from_str(&line).map_err(io::Error::other)?;
         if said.event.as_deref().is_some_and(moves_the_counter) {
             displaced();
         }
@@ -38,7 +38,7 @@ pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io
 
 /// An event, or something else.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct MonitorLine {
     event: Option<String>,
 }
 

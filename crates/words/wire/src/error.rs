@@ -10,7 +10,7 @@ macro_rules! parse_errors {
         pub enum ParseError { $($(#[$doc])* $name,)* }
 
         impl ParseError {
-            /// Every reason, in the order of [`ParseErrorCounts::iter`].
+            /// Every reason, in the order in which counters stand.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// The reason in words, for logs and counters.
@@ -75,30 +75,3 @@ impl fmt::Display for EmitError {
 }
 
 impl core::error::Error for EmitError {}
-
-/// How many packets were dropped, by reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ParseErrorCounts([u64; ParseError::ALL.len()]);
-
-impl ParseErrorCounts {
-    /// One more for `error`.
-    pub const fn count(&mut self, error: ParseError) {
-        let slot = &mut self.0[error as usize];
-        *slot = slot.saturating_add(1);
-    }
-
-    /// Packets dropped for `error`.
-    pub const fn of(&self, error: ParseError) -> u64 {
-        self.0[error as usize]
-    }
-
-    /// Packets dropped for any reason.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Every reason with its count.
-    pub fn iter(&self) -> impl Iterator<Item = (ParseError, u64)> + '_ {
-        ParseError::ALL.iter().copied().zip(self.0.iter().copied())
-    }
-}

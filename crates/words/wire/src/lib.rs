@@ -35,7 +35,7 @@ pub mod message;
 pub mod tlv;
 
 pub use bytes::{Reader, Writer};
-pub use error::{EmitError, ParseError, ParseErrorCounts};
+pub use error::{EmitError, ParseError};
 pub use ethernet::{ETHERTYPE_PTP, EthernetFrame, MacAddress, VlanTag};
 pub use flags::Flags;
 pub use header::{Header, MessageType, Version};

@@ -42,7 +42,7 @@ impl Vm {
 
 /// Which timelines a machine is given.
 #[derive(Args)]
-struct Given {
+struct TimelineChoice {
     /// A timeline that the machine may read; may be repeated
     #[arg(long = "timeline", value_name = "NAME", required = true)]
     timelines: Vec<TimelineName>,
@@ -50,7 +50,7 @@ struct Given {
     place: DirectoryArg,
 }
 
-impl Given {
+impl TimelineChoice {
     /// Waits so long for daemons that are only starting.
     fn relay(self, patience: Duration) -> Result<Relay, Failure> {
         let counter = SharedCounter::here().map_err(|error| match error {
@@ -97,7 +97,7 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 )]
 pub(crate) struct Run {
     #[command(flatten)]
-    given: Given,
+    choice: TimelineChoice,
     /// How long to wait for a timeline's daemon that is not there yet [default: not at all]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     wait: Option<Duration>,
@@ -111,7 +111,7 @@ impl Run {
         let failed = |what: &'static str| {
             move |error: std::io::Error| Failure::run(format!("{what}: {error}"))
         };
-        let mut relay = self.given.relay(self.wait.unwrap_or(Duration::ZERO))?;
+        let mut relay = self.choice.relay(self.wait.unwrap_or(Duration::ZERO))?;
         let pair = || UnixStream::pair().map_err(failed("making a channel"));
         let ((ours, port), (watched, told)) = (pair()?, pair()?);
         let region = relay.region().try_clone_to_owned();
@@ -170,7 +170,7 @@ impl Run {
 #[command(after_help = "Example: timeloom vm serve --timeline plant --sockets /run/vm1 --vsock 42")]
 pub(crate) struct Serve {
     #[command(flatten)]
-    given: Given,
+    choice: TimelineChoice,
     /// Directory for the sockets that QEMU and a vsock device connect to; it is made
     #[arg(long, value_name = "DIR")]
     sockets: PathBuf,
@@ -183,7 +183,7 @@ impl Serve {
     fn run(self) -> Result<ExitCode, Failure> {
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::run(format!("catching signals: {error}")))?;
-        let relay = self.given.relay(Duration::ZERO)?;
+        let relay = self.choice.relay(Duration::ZERO)?;
         let place = self.sockets;
         let refused = |error| Failure::run(format!("{}: {error}", place.display()));
         std::fs::create_dir_all(&place).map_err(refused)?;

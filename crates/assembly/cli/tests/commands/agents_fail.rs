@@ -89,7 +89,7 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     let scratch = Scratch::new("bad-line");
     scratch.write_key("key", &"0123456789abcdef".repeat(4));
     let at = [own_address(), own_address()];
-    let ways = [Way::to(at[0]), Way::to(at[1])];
+    let ways = [BadLine::to(at[0]), BadLine::to(at[1])];
     let names = ["a", "b"].map(|name| format!("bad-line-{name}-{}", std::process::id()));
     let start = |index: usize| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
@@ -145,13 +145,13 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
 
 /// One direction of a bad line: of every five datagrams one is lost, one comes twice, and
 /// one comes after its follower.
-struct Way {
+struct BadLine {
     address: std::net::SocketAddr,
     over: Arc<AtomicBool>,
     thread: JoinHandle<(u64, u64, u64)>,
 }
 
-impl Way {
+impl BadLine {
     fn to(end: std::net::SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("its address");

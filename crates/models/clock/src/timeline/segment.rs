@@ -117,33 +117,6 @@ impl Segment {
         Interval::around(self.map.at(core), below + rounding, above)
     }
 
-    /// The first core instant at which it is *certain* that the timeline has
-    /// reached `target`: what commit wait and `wait_until` sleep for. Never
-    /// early; it is worth asking again with a newer segment.
-    ///
-    /// `None` when the segment is void before that, or says nothing.
-    pub fn certainly_reached(&self, target: Instant<Timeline>) -> Option<Instant<Core>> {
-        let reached = |core| self.interval_at(core).earliest() >= target;
-        if !self.status.may_have_interval() || !reached(self.void_after) {
-            return None;
-        }
-        // The earliest grows with the core clock as long as the bound grows
-        // slower than time passes, which every oscillator's does by far.
-        let (mut before, mut after) = (self.origin.core, self.void_after);
-        if reached(before) {
-            return Some(before);
-        }
-        while after - before > Duration::from_ns(1) {
-            let middle = before + Duration::from_ns((after - before).as_ns() / 2);
-            if reached(middle) {
-                after = middle
-            } else {
-                before = middle
-            }
-        }
-        Some(after)
-    }
-
     /// The core instant after which the interval is wider than `requirement`,
     /// or void.
     pub fn meets_until(&self, requirement: &Requirement) -> Instant<Core> {

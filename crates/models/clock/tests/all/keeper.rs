@@ -338,18 +338,3 @@ fn stamps_of_the_past_are_told_as_they_were_known_then() {
         Err(PastError::TooOld { oldest: None })
     );
 }
-
-#[test]
-fn a_wait_ends_when_it_is_certain_and_not_before() {
-    let segment = *synchronised().segment();
-    let target = Instant::from_ns(5_000_000_000 + AHEAD_NS);
-    let until = segment.certainly_reached(target).unwrap();
-    let earliest = |core| segment.interval_at(core).earliest();
-    assert!(earliest(until) >= target && earliest(until - Duration::from_ns(1)) < target);
-    // 100 µs and 50 ppm of 4 s after the estimate says so.
-    let late = until - at(5.0).core;
-    assert!((290_000..310_000).contains(&late.as_ns()), "{late}");
-    assert_eq!(segment.certainly_reached(Instant::FAR_FUTURE), None);
-    let past = segment.certainly_reached(Instant::ZERO);
-    assert_eq!(past, Some(segment.origin.core));
-}
