@@ -48,7 +48,7 @@ sanitize: packages-build ## Unit tests of the crates with unsafe code under Addr
 soak: packages-demo build .venv/ready ## Long runs, paused a million times and over a virtual day: nothing grows; an hour and more
 	scripts/soak $(BINARY) runs/soak
 
-search-accord: ## Every order of two requests of each of three hosts that agree on pauses, with and without a crash: an hour or more, gigabytes
+search-accord: ## Every order of two requests of each of three hosts that agree on pauses, with and without a crash: the last, after which others go on, takes gigabytes
 	$(CARGO) test --locked --release -p timeloom-accord --lib -- --ignored --nocapture --test-threads 1
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet

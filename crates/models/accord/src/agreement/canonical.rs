@@ -33,12 +33,26 @@ impl Agreement {
             self.peers.clear();
         }
         let (pause, ballot) = (self.pause, self.ballot);
+        let silent = self.silent.and(self.members);
+        let is_closing = matches!(self.stage, Own::Closing(_));
+        let is_past = |record: &Record| match record.stage {
+            Stage::Closing { .. } => true,
+            Stage::Bound { .. } | Stage::Standing { .. } | Stage::Ready { .. } => !is_closing,
+            _ => false,
+        };
+        let is_of_old_view =
+            |it: &Record| it.pause == pause && is_past(it) && !silent.without(it.silent).is_empty();
+        self.peers.retain(|_, record| !is_of_old_view(record));
         let stands = matches!(self.stage, Own::Standing(_) | Own::Ready(..));
         let old_too = self.keeps_old_votes();
-        let known = self.peers.values_mut();
-        for record in known.filter(|record| record.pause == pause) {
+        for record in self.peers.values_mut() {
+            if let Stage::Closing { .. } | Stage::Bound { .. } = record.stage {
+                record.holds = false;
+            }
+            if record.pause != pause {
+                continue;
+            }
             match record.stage {
-                Stage::Closing { .. } | Stage::Bound { .. } => record.holds = false,
                 Stage::Standing { .. } if stands && record.ballot <= ballot => record.ballot = 0,
                 Stage::Ready { at, .. } if stands && record.ballot < ballot && !old_too => {
                     record.stage = Stage::Standing { at };
@@ -55,20 +69,52 @@ impl Agreement {
         }
     }
 
-    /// Whether that record does nothing here, now or later.
-    pub(crate) fn has_no_use_for(&self, from: HostId, record: &Record) -> bool {
-        let Some(behind) = self.behind() else {
-            return false;
-        };
-        let says_more = matches!(record.stage, Stage::Joining | Stage::Stopped(_));
-        record.pause <= behind
-            && !says_more
-            && self.members.contains(from)
-            && record.members.contains(self.me)
-            && !record.silent.contains(self.me)
+    /// Forgets all that it knows of others.
+    pub(crate) fn know_nothing(&mut self) {
+        self.peers.clear();
+        self.present = Hosts::NONE;
     }
 
-    /// One that knows nothing.
+    /// What it knows of that one.
+    pub(crate) fn knows(&self, other: HostId) -> Option<&Record> {
+        self.peers.get(&other)
+    }
+
+    /// What a member may have said in this host's pause, at most, if it said that: that it
+    /// stands, with the line held or not, at that ballot or an older one; and before that, that
+    /// it comes to stand.
+    pub(crate) fn supposes(&self, said: &Record) -> Vec<Record> {
+        let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
+            return Vec::new();
+        };
+        let is_in_it = match self.stage {
+            Own::Closing(_) | Own::Bound(_) | Own::Standing(_) | Own::Ready(..) => true,
+            Own::Joining | Own::Running | Own::Proposing | Own::Stopped(_) => false,
+        };
+        if said.pause != self.pause || !is_in_it {
+            return Vec::new();
+        }
+        let stands = (0..=said.ballot).flat_map(|ballot| [(ballot, false), (ballot, true)]);
+        let stands = stands.map(|(ballot, holds)| Record {
+            ballot,
+            holds,
+            stage: Stage::Standing { at },
+            ..*said
+        });
+        let mut all: Vec<Record> = stands.collect();
+        if matches!(self.stage, Own::Standing(_) | Own::Ready(..)) {
+            let (ceiling, before) = (Instant::ZERO, NOTHING);
+            all.push(Record {
+                ballot: 0,
+                holds: false,
+                stage: Stage::Closing { ceiling, before },
+                ..*said
+            });
+        }
+        all
+    }
+
+    /// One that has not begun.
     pub(crate) fn anew(&self) -> Self {
         Self::joining(self.me, self.on_silence)
     }

@@ -1,25 +1,21 @@
 //! The search: depth first, each state once, and the way to what is wrong.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-
-use super::Flaw;
-use super::world::{Event, World};
+use super::table::{Map, Mixer, Set};
+use super::world::{World, Worlds};
+use super::{Flaw, HOSTS};
 use crate::agreement::OnSilence;
+use std::hash::Hasher;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
-    pub(super) hosts: usize,
     /// How often each host asks for the line.
-    pub(super) requests: [usize; 3],
+    pub(super) requests: [usize; HOSTS],
     /// How many hosts crash.
     pub(super) crashes: usize,
     /// Whether the last host comes later.
     pub(super) joins: bool,
-    /// How many records of one host to another are under way at most; older ones are
-    /// lost.
-    pub(super) under_way: usize,
+    pub(super) network: Network,
     /// Whether clocks and processes take their time to obey.
     pub(super) slow: bool,
     pub(super) on_silence: OnSilence,
@@ -31,138 +27,173 @@ pub(super) struct Scope {
     pub(super) merges: bool,
 }
 
-/// The fingerprints of states.
-pub(super) type Prints = HashSet<u128, BuildHasherDefault<Already>>;
+/// What may become of what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    /// The newest records of one host to another may come, as many as this, as long as no newer
+    /// one has come; older ones are lost.
+    InOrder(usize),
+    /// All that was ever said may come at any time, any number of times ([`super::any_order`]).
+    AnyOrder,
+}
 
-/// Tries every order. Returns the states that there are, each as the one that stands for all
-/// that go on like it; or what is wrong and how it came to that.
-pub(super) fn search(scope: Scope) -> Result<Prints, String> {
-    assert!(!(scope.merges && scope.joins), "joiners are not merged");
-    let mut start = World::new(&scope);
-    let mut seen = Prints::default();
-    // Where states are not merged: what would stand for them.
-    let mut stands_for = Prints::default();
-    match scope.merges {
-        true => start.make_canonical(),
-        false => _ = stands_for.insert(canonical_print(&start)),
+impl Network {
+    /// This is said, and under way from now on.
+    pub(super) fn carry(self, queue: &mut Vec<u32>, record: u32) {
+        match self {
+            Self::InOrder(most) => {
+                queue.push(record);
+                queue.drain(..queue.len().saturating_sub(most));
+            }
+            Self::AnyOrder => {
+                if let Err(at) = queue.binary_search(&record) {
+                    queue.insert(at, record);
+                }
+            }
+        }
     }
-    seen.insert(fingerprint(&start));
-    // A state, what may happen next, and how many of that have been tried.
-    let mut path = vec![visit(start, &scope, &[])?];
-    while let Some((world, events, tried)) = path.last_mut() {
-        let Some(event) = events.get(*tried).copied() else {
+}
+
+/// All states that were found.
+pub(super) struct Found {
+    pub(super) worlds: Worlds,
+    seen: Seen,
+}
+
+/// Tries every order. Returns the states that there are, or what is wrong and how it came to
+/// that.
+pub(super) fn search(scope: Scope) -> Result<Found, String> {
+    assert!(!(scope.merges && scope.joins), "joiners are not merged");
+    let remembers = scope.network != Network::AnyOrder;
+    assert!(!scope.joins || remembers, "joiners remember");
+    let mut worlds = Worlds::new(scope);
+    let start = worlds.start()?;
+    let mut seen = Seen::default();
+    seen.insert(start);
+    let mut path = vec![Visit::new(start)];
+    while let Some(visit) = path.last_mut() {
+        let (world, host) = (visit.world, usize::from(visit.host));
+        if host == HOSTS {
             path.pop();
             continue;
+        }
+        let Some(outcome) = worlds.outcome(&world, host, usize::from(visit.place)) else {
+            (visit.host, visit.place) = (visit.host + 1, 0);
+            continue;
         };
-        *tried += 1;
-        let mut next = world.clone();
-        if let Err(wrong) = next.happen(event) {
-            return Err(story(&wrong, &path));
+        visit.place += 1;
+        if !worlds.may(&world, &outcome) {
+            continue;
         }
-        if scope.merges {
-            next.make_canonical();
+        let next = match worlds.happen(&world, host, &outcome) {
+            Ok(next) => next,
+            Err(wrong) => return Err(story(&wrong, &path, &mut worlds)),
+        };
+        if path.len() >= scope.depth || !seen.insert(next) {
+            continue;
         }
-        if seen.len() > MOST {
-            return Err(story(&format!("more than {MOST} states"), &path));
+        let count = seen.len();
+        if count.is_multiple_of(SAID_EVERY) {
+            eprintln!(
+                "{count} states, {} deep, {:?}",
+                path.len(),
+                worlds.stations.sizes()
+            );
         }
-        if path.len() < scope.depth && seen.insert(fingerprint(&next)) {
-            if seen.len().is_multiple_of(SAID_EVERY) {
-                eprintln!("{} states, {} deep", seen.len(), path.len());
-            }
-            if !scope.merges {
-                stands_for.insert(canonical_print(&next));
-            }
-            let visited = visit(next, &scope, &path)?;
-            path.push(visited);
+        if worlds.is_at_rest(&next)
+            && let Err(wrong) = worlds.rests(&next)
+        {
+            return Err(story(&wrong, &path, &mut worlds));
         }
+        path.push(Visit::new(next));
     }
-    Ok(match scope.merges {
-        true => seen,
-        false => stands_for,
-    })
+    Ok(Found { worlds, seen })
 }
 
-fn canonical_print(world: &World) -> u128 {
-    let mut world = world.clone();
-    world.make_canonical();
-    fingerprint(&world)
+/// A state, and how many of the things that may happen next have been tried: all of the hosts
+/// before this one, and so many of this one.
+struct Visit {
+    world: World,
+    host: u8,
+    place: u16,
 }
 
-type Visit = (World, Vec<Event>, usize);
-
-fn visit(world: World, scope: &Scope, path: &[Visit]) -> Result<Visit, String> {
-    let events = world.events();
-    let from_outside =
-        |event: &Event| matches!(event, Event::Claim(_) | Event::Crash(_) | Event::Release(_));
-    if events.iter().all(from_outside) {
-        world.rests(scope).map_err(|wrong| story(&wrong, path))?;
+impl Visit {
+    fn new(world: World) -> Self {
+        let (host, place) = (0, 0);
+        Self { world, host, place }
     }
-    Ok((world, events, 0))
 }
 
-fn story(wrong: &str, path: &[Visit]) -> String {
+fn story(wrong: &str, path: &[Visit], worlds: &mut Worlds) -> String {
     let mut story = format!("{wrong}, after\n");
-    for (_, events, tried) in path {
-        story += &format!("  {:?}\n", events[*tried - 1]);
+    for Visit { world, host, place } in path {
+        let host = usize::from(*host);
+        let last = usize::from(*place) - 1;
+        if let Some(outcome) = worlds.outcome(world, host, last) {
+            story += &worlds.stations.story(host, &outcome);
+        }
     }
     story
 }
 
-/// 128 bits: two states that differ do not share them by accident.
-fn fingerprint(world: &World) -> u128 {
-    let mut hasher = Mixer(0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344);
-    world.hash(&mut hasher);
-    u128::from(hasher.0) << 64 | u128::from(hasher.1)
-}
+impl Found {
+    pub(super) fn len(&self) -> usize {
+        self.seen.len()
+    }
 
-/// Two multiplicative hashes with different constants, of whole words.
-struct Mixer(u64, u64);
+    /// All states of another search, each as the one that stands for it in the worlds of this
+    /// one; without who knows what and what is under way, if `bare`.
+    pub(super) fn adopt(&mut self, other: &Self, bare: bool) -> Set<u128> {
+        let mut known = Map::default();
+        let worlds = other.all();
+        let worlds = worlds.map(|number| {
+            let world = World::of(number);
+            let world = self.worlds.adopt(&other.worlds, world, bare, &mut known);
+            world.number()
+        });
+        worlds.collect()
+    }
 
-impl Mixer {
-    fn mix(&mut self, word: u64) {
-        let fold = |state: u64, odd: u64| {
-            let product = u128::from(state ^ word) * u128::from(odd);
-            (product as u64) ^ ((product >> 64) as u64).wrapping_add(state.rotate_left(23))
-        };
-        self.0 = fold(self.0, 0x9e37_79b9_7f4a_7c15);
-        self.1 = fold(self.1, 0xd6e8_feb8_6659_fd93);
+    /// All states.
+    pub(super) fn all(&self) -> impl Iterator<Item = u128> {
+        self.seen.parts.iter().flatten().copied()
     }
 }
 
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// States by their numbers, in parts, so that no more than one part is ever copied to grow.
+struct Seen {
+    parts: Vec<Set<u128>>,
+    count: usize,
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
-        }
+impl Default for Seen {
+    fn default() -> Self {
+        let parts = (0..PARTS).map(|_| Set::default()).collect();
+        Self { parts, count: 0 }
     }
 }
 
-/// A fingerprint is its own hash.
-#[derive(Default)]
-pub(super) struct Already(u64);
-
-impl Hasher for Already {
-    fn finish(&self) -> u64 {
-        self.0
+impl Seen {
+    fn insert(&mut self, world: World) -> bool {
+        let number = world.number();
+        let is_new = self.parts[Self::part(number)].insert(number);
+        self.count += usize::from(is_new);
+        is_new
     }
 
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only fingerprints are kept")
+    fn part(number: u128) -> usize {
+        let mut mixer = Mixer(0x1319_8a2e_0370_7344);
+        mixer.write_u128(number);
+        (mixer.finish() >> 32) as usize % PARTS
     }
 
-    fn write_u128(&mut self, print: u128) {
-        self.0 = print as u64;
+    fn len(&self) -> usize {
+        self.count
     }
 }
+
+const PARTS: usize = 64;
 
 /// A search that is broken off has said how far it came.
 const SAID_EVERY: usize = 1_000_000;
-
-/// More states than this are a mistake of the one who chose the scope.
-const MOST: usize = 400_000_000;

@@ -1,0 +1,329 @@
+//! One host: its agreement, its clock, and a program that holds the line.
+
+use std::collections::VecDeque;
+
+use timeloom_clock::Timeline;
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::search::Scope;
+use super::{HOSTS, Wrong, id};
+use crate::agreement::{Agreement, Order};
+use crate::hosts::Hosts;
+use crate::record::{Record, Resumed, Stage};
+
+/// What may happen at a host, beside that it hears another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A program wants to hold the line.
+    Claim,
+    /// It has held it for long enough.
+    Release,
+    /// The clock shows so much more than at least when its ceiling comes.
+    Close(i8),
+    /// The clock has come to the ceiling; or it goes on.
+    Act,
+    /// It has not heard this one, which is gone, for too long.
+    Lost(u8),
+}
+
+/// What a host says was agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Said {
+    /// Where all stand in the pause of this number.
+    Stands(u64, Instant<Virtual>),
+    /// How that pause ended.
+    Ended(u64, Resumed),
+}
+
+/// What came of a step, beside what the host says in its record.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) said: Vec<Said>,
+    /// It has given itself a ceiling: somebody must want to hold the line.
+    pub(super) closed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Host {
+    index: usize,
+    agreement: Agreement,
+    /// What it was told to do and has not done yet.
+    orders: VecDeque<Order>,
+    requests: usize,
+    asks: bool,
+    holds: bool,
+    runs: bool,
+    shows: Instant<Virtual>,
+    crashed: bool,
+}
+
+/// What the world asks of a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub(super) crashed: bool,
+    pub(super) stopped: bool,
+    pub(super) waits: bool,
+    pub(super) asks: bool,
+    pub(super) holds: bool,
+    pub(super) runs: bool,
+    pub(super) shows: Instant<Virtual>,
+    pub(super) members: Hosts,
+    pub(super) pause: u64,
+    /// What it says of itself.
+    pub(super) record: u32,
+    /// The least number of a pause in all that it knows and that is under way to it.
+    pub(super) least: u64,
+}
+
+impl Host {
+    pub(super) fn new(index: usize, scope: &Scope) -> Self {
+        let joiner = scope.joins.then_some(HOSTS - 1);
+        let members: Hosts = (0..HOSTS)
+            .filter(|it| Some(*it) != joiner)
+            .map(id)
+            .collect();
+        let mut agreement = match Some(index) == joiner {
+            true => Agreement::joining(id(index), scope.on_silence),
+            false => Agreement::new(id(index), members, scope.on_silence),
+        };
+        agreement.flaw = scope.flaw;
+        Self {
+            index,
+            agreement,
+            orders: VecDeque::new(),
+            requests: scope.requests[index],
+            asks: false,
+            holds: false,
+            runs: false,
+            shows: Instant::ZERO,
+            crashed: false,
+        }
+    }
+
+    pub(super) fn record(&self) -> Record {
+        self.agreement.record()
+    }
+
+    /// Whether anything can happen at it.
+    pub(super) fn acts(&self) -> bool {
+        !self.crashed && !self.agreement.is_stopped()
+    }
+
+    pub(super) fn is_crashed(&self) -> bool {
+        self.crashed
+    }
+
+    /// Whether it listens to that one.
+    pub(super) fn hears(&self, other: usize) -> bool {
+        self.acts() && !self.agreement.silent().contains(id(other))
+    }
+
+    /// Whether it would miss that one, were it gone.
+    pub(super) fn awaits(&self, other: usize) -> bool {
+        self.hears(other) && self.agreement.members().contains(id(other))
+    }
+
+    /// What others see of it. `record` is the number of its record.
+    pub(super) fn facts(&self, record: u32) -> Facts {
+        let least = match self.crashed {
+            true => u64::MAX,
+            false => self.agreement.least_pause(),
+        };
+        Facts {
+            crashed: self.crashed,
+            stopped: self.agreement.is_stopped(),
+            waits: self.waits(),
+            asks: self.asks,
+            holds: self.holds,
+            runs: self.runs,
+            shows: self.shows,
+            members: self.agreement.members(),
+            pause: self.agreement.record().pause,
+            record,
+            least,
+        }
+    }
+
+    /// Whether it has come and does not take part yet.
+    fn waits(&self) -> bool {
+        matches!(self.agreement.record().stage, Stage::Joining)
+    }
+
+    /// What may happen here but for hearing and missing others.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if !self.acts() {
+            return steps;
+        }
+        // A late one waits for a pause of the others.
+        if self.requests > 0 && !self.asks && !self.waits() {
+            steps.push(Step::Claim);
+        }
+        if self.holds {
+            steps.push(Step::Release);
+        }
+        match self.orders.front() {
+            Some(Order::Close { .. }) => steps.extend([0, 2].map(Step::Close)),
+            Some(_) => steps.push(Step::Act),
+            None => {}
+        }
+        steps
+    }
+
+    pub(super) fn is_under_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
+    pub(super) fn happen(&mut self, step: Step, slow: bool) -> Result<Done, Wrong> {
+        let soonest = self.soonest();
+        let mut done = Done::default();
+        match step {
+            Step::Claim => {
+                self.requests -= 1;
+                self.asks = true;
+                self.agreement.claim(soonest);
+            }
+            Step::Release => {
+                (self.asks, self.holds) = (false, false);
+                self.agreement.release(soonest);
+            }
+            Step::Close(more) => self.close(more.into(), &mut done)?,
+            Step::Act => self.act(&mut done)?,
+            Step::Lost(other) => self.agreement.lost(id(other.into()), soonest),
+        }
+        self.settle(slow, &mut done)?;
+        Ok(done)
+    }
+
+    /// It hears this of another.
+    pub(super) fn hear(&mut self, from: usize, said: Record, slow: bool) -> Result<Done, Wrong> {
+        let soonest = self.soonest();
+        let mut done = Done::default();
+        self.agreement.heard(id(from), said, soonest);
+        self.settle(slow, &mut done)?;
+        Ok(done)
+    }
+
+    pub(super) fn crash(&mut self) {
+        (self.crashed, self.holds) = (true, false);
+        self.orders.clear();
+    }
+
+    /// Everybody names another instant: the latest is the last host's.
+    fn soonest(&self) -> Instant<Timeline> {
+        let pause = self.agreement.record().pause as i64;
+        Instant::from_ns(10 * pause + self.index as i64)
+    }
+
+    fn close(&mut self, more: i64, done: &mut Done) -> Result<(), Wrong> {
+        let soonest = self.soonest();
+        let Some(Order::Close { at_least }) = self.orders.pop_front() else {
+            return Err("no ceiling was ordered".to_owned());
+        };
+        done.closed = true;
+        let next = self.agreement.record().pause as i64 + 1;
+        self.shows = Instant::from_ns(10 * next + more);
+        let ceiling = self.shows.max(at_least.unwrap_or(Instant::ZERO));
+        self.agreement.closed(ceiling, soonest);
+        Ok(())
+    }
+
+    fn act(&mut self, done: &mut Done) -> Result<(), Wrong> {
+        let (soonest, index) = (self.soonest(), self.index);
+        let began = self.agreement.record();
+        match self.orders.pop_front() {
+            Some(Order::Stand { at }) => {
+                if at < self.shows {
+                    return Err(format!("host {index} is past {at:?} already"));
+                }
+                (self.shows, self.runs) = (at, false);
+                self.agreement.stood(soonest);
+                done.said.push(Said::Stands(began.pause, at));
+            }
+            Some(Order::Resume(resumed)) => {
+                let joins = self.shows == Instant::ZERO;
+                if resumed.from != self.shows && !joins {
+                    return Err(format!("host {index} jumps to {resumed:?}"));
+                }
+                (self.shows, self.runs) = (resumed.from, true);
+                let pause = match began.stage {
+                    Stage::Closing { .. } => began.pause - 1,
+                    _ => began.pause,
+                };
+                done.said.push(Said::Ended(pause, resumed));
+            }
+            order => return Err(format!("{order:?} is no act")),
+        }
+        Ok(())
+    }
+
+    /// Takes over what the agreement orders, and does what takes no time.
+    pub(super) fn settle(&mut self, slow: bool, done: &mut Done) -> Result<(), Wrong> {
+        self.take_orders()?;
+        while !slow && self.is_under_orders() {
+            match self.orders.front() {
+                // Everybody's clock shows something else.
+                Some(Order::Close { .. }) => {
+                    self.close((self.index as i64 + 1) % 3 * 2, done)?;
+                }
+                _ => self.act(done)?,
+            }
+            self.take_orders()?;
+        }
+        Ok(())
+    }
+
+    fn take_orders(&mut self) -> Result<(), Wrong> {
+        while let Some(order) = self.agreement.next_order() {
+            match order {
+                Order::HoldAlone => {}
+                Order::Halt(_) => {
+                    self.orders.clear();
+                    (self.runs, self.holds) = (false, false);
+                }
+                Order::Grant { at } => {
+                    if self.shows != at || self.runs {
+                        let index = self.index;
+                        return Err(format!("host {index} holds and does not stand"));
+                    }
+                    self.holds = true;
+                }
+                order => self.orders.push_back(order),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn know_nothing(&mut self) {
+        self.agreement.know_nothing();
+    }
+
+    /// What it knows of that one.
+    pub(super) fn knows(&self, other: usize) -> Option<&Record> {
+        self.agreement.knows(id(other))
+    }
+
+    /// What another may have said at most, if it said that.
+    pub(super) fn supposes(&self, said: &Record) -> Vec<Record> {
+        self.agreement.supposes(said)
+    }
+
+    /// Makes it the one that stands for all that go on like it: [`super::canonical`].
+    pub(super) fn make_canonical(&mut self) {
+        if self.crashed {
+            // It forgets what it was, but for that it asked.
+            self.agreement = self.agreement.anew();
+            self.orders.clear();
+            (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);
+        }
+        self.agreement.without_old_knowledge();
+    }
+
+    pub(super) fn shift(&mut self, by: u64, span: Duration) {
+        if !self.crashed {
+            self.shows = self.shows - span;
+            self.agreement.shift(by, span);
+        }
+        self.orders.iter_mut().for_each(|order| order.shift(span));
+    }
+}
