@@ -106,7 +106,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     }
     // Between the two snapshots there is one instant for all.
     let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
-    if !is_quiet(own) || !own.slept() || first.ending_child().is_some() {
+    if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
     }
     let Ok(second) = look() else {

@@ -1,5 +1,6 @@
 //! Whether everybody sleeps, and until when: what is compared with itself a moment later.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs;
 use std::ops::RangeInclusive;
@@ -68,13 +69,18 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// A child of these that is about to end, of which its parent does not know yet. The
-    /// kernel takes it off the cgroup's list before it wakes the parent. A busy machine
-    /// may leave it standing in between: all that are listed sleep then.
-    pub(crate) fn ending_child(&self) -> Option<i32> {
-        let threads = self.counts.iter().map(|(thread, _)| *thread);
-        let mut children = threads.flat_map(processes::children);
-        children.find(|&child| processes::is_ending(child))
+    /// A child of these that stirs, and is not among them. It is about to end, and its parent
+    /// does not know yet: the kernel takes it off the cgroup's list before it wakes the
+    /// parent, and a busy machine may leave it standing in between. Or it was born after the
+    /// list was read, and may be off it when that is read again.
+    pub(crate) fn stirring_child(&self) -> Option<i32> {
+        let threads = || self.counts.iter().map(|(thread, _)| *thread);
+        let listed: BTreeSet<i32> = threads().chain(self.at_work.iter().copied()).collect();
+        let mut children = threads().flat_map(processes::children);
+        children.find(|child| {
+            processes::is_ending(*child)
+                || !listed.contains(child) && matches!(processes::state(*child), Some('R' | 'D'))
+        })
     }
 
     /// What the scheduler has counted of the threads.

