@@ -155,7 +155,7 @@ impl Stations {
                     others.any(|of| said(of).any(|it| is_newer(&it)) && !said(of).any(is_vote));
                 let is_late = (0..HOSTS).any(|of| said(of).any(|it| is_newer(&it)));
                 let is_said = said(from).any(|it| is_vote(it) && !it.holds);
-                !is_outvoted && !(vote.holds && is_said && is_late)
+                !(is_outvoted || vote.holds && is_said && is_late)
             });
         }
     }
