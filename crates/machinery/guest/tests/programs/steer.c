@@ -143,7 +143,7 @@ static void rate(void) {
     EXPECT(adjtime(&slew, NULL) == 0, "errno %d", errno);
     EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 400, "%ld", (long)left.tv_usec);
     rest_ns(2100 * MS);
-    // On a busy machine the end of the slew is seen late, and what was too much given back.
+    // On a busy machine the end of the slew is seen late: it is looked at until it is right.
     int64_t slewed = 0;
     for (int i = 0; i < 300 && !near(slewed, 400000, 60000); i++) {
         if (i) rest_ns(100 * MS);
