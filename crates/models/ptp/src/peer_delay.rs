@@ -389,7 +389,7 @@ impl PeerDelay {
         let there_and_back = scaled(response.arrived - departed, self.rate.ppb());
         let turnaround = TimeInterval::from_ns(t3.saturating_sub(t2));
         let delay = TimeInterval((there_and_back - turnaround - corrections).0 / 2);
-        if watched.is_some() && self.watch.sample(delay).is_some() {
+        if watched.is_some() && self.watch.sample(delay, response.arrived).is_some() {
             self.fail(header, Reason::Delayed, out);
             return;
         }

@@ -1,46 +1,198 @@
 //! What a clock's own past says about a delay that nobody signed for.
 
+use std::collections::VecDeque;
+
+use timeloom_time::Duration;
 use timeloom_wire::TimeInterval;
+
+use crate::Stamp;
 
 /// Watches a quantity that ought to stay where it is: the delay of a link, or
 /// arrival minus origin and correction of Syncs. A wire that is made longer on
 /// purpose is seen as a jump; one that always was longer is not.
+///
+/// The offset of a clock that nobody steers does not stay: it changes evenly, as
+/// its crystal drifts. [`drifting`](Self::drifting) expects that, so that a
+/// silence does not make the first good value after it a jump.
 #[derive(Clone, Debug)]
 pub struct DelayWatch {
-    recent: Vec<TimeInterval>,
-    next: usize,
     bound: TimeInterval,
+    drifts: bool,
+    /// The newest values, by which a new one is judged.
+    recent: VecDeque<Taken>,
+    /// Where the values were, for as long as a minute back: what tells a drift from noise.
+    /// Empty unless `drifts`.
+    past: VecDeque<Taken>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    at: Stamp,
+    value: TimeInterval,
 }
 
 const LENGTH: usize = 15;
+/// How many places of the past are remembered, and how far apart they are at least.
+const PAST: usize = 16;
+const PAST_EVERY: Duration = Duration::from_s(4);
+/// Two clocks drift apart by no more: each keeps to 0.01 %, as the default profiles of
+/// IEEE 1588 ask.
+const MOST_DRIFT: f64 = 2e-4;
 
 impl DelayWatch {
     /// Alarm when a value differs from the median of the last fifteen by more
     /// than `bound`.
     pub const fn new(bound: TimeInterval) -> Self {
         Self {
-            recent: Vec::new(),
-            next: 0,
             bound,
+            drifts: false,
+            recent: VecDeque::new(),
+            past: VecDeque::new(),
         }
     }
 
-    /// Takes a value. `Some(jump)` when it is out of bounds; then it does not
-    /// enter the history, so that an attacker cannot lead the median away
-    /// faster than `bound` per fifteen values.
-    pub fn sample(&mut self, value: TimeInterval) -> Option<TimeInterval> {
+    /// Alarm when a value differs by more than `bound` from where the values
+    /// before it lead: their median, each moved on by the drift (at most
+    /// 200 ppm) that they and those of the last minute show.
+    pub const fn drifting(bound: TimeInterval) -> Self {
+        Self {
+            drifts: true,
+            ..Self::new(bound)
+        }
+    }
+
+    /// Takes a value, measured `at`. `Some(jump)` when it is out of bounds; then
+    /// it does not enter the history, so that an attacker cannot lead the median
+    /// away faster than `bound` per fifteen values (and what a drift explains).
+    pub fn sample(&mut self, value: TimeInterval, at: Stamp) -> Option<TimeInterval> {
         if self.recent.len() == LENGTH {
-            let mut sorted = self.recent.clone();
-            sorted.sort_unstable();
-            let jump = value - sorted[LENGTH / 2];
+            let expected = self.expected(at);
+            let jump = value - expected;
             if jump.0.unsigned_abs() > self.bound.0.unsigned_abs() {
                 return Some(jump);
             }
-            self.recent[self.next] = value;
-        } else {
-            self.recent.push(value);
+            self.remember(Taken {
+                at,
+                value: expected,
+            });
+            self.recent.pop_front();
         }
-        self.next = (self.next + 1) % LENGTH;
+        self.recent.push_back(Taken { at, value });
         None
+    }
+
+    /// Where the value should be `at` that instant.
+    fn expected(&self, at: Stamp) -> TimeInterval {
+        let drift = if self.drifts { self.drift() } else { 0.0 };
+        let moved = self.recent.iter().map(|taken| {
+            let since_ns = (at - taken.at).as_ns() as f64;
+            taken.value + TimeInterval::from_ns((drift * since_ns) as i64)
+        });
+        let mut moved: Vec<TimeInterval> = moved.collect();
+        moved.sort_unstable();
+        moved[moved.len() / 2]
+    }
+
+    /// The median of the slopes between any two values (Theil and Sen's line):
+    /// values that came late by milliseconds do not tilt it.
+    fn drift(&self) -> f64 {
+        let all: Vec<&Taken> = self.past.iter().chain(&self.recent).collect();
+        let mut slopes = Vec::with_capacity(all.len() * all.len() / 2);
+        for (i, early) in all.iter().enumerate() {
+            for late in &all[i + 1..] {
+                let apart_ns = (late.at - early.at).as_ns() as f64;
+                if apart_ns > 0.0 {
+                    slopes.push((late.value - early.value).as_ns_f64() / apart_ns);
+                }
+            }
+        }
+        if slopes.is_empty() {
+            return 0.0;
+        }
+        let middle = slopes.len() / 2;
+        let (_, median, _) = slopes.select_nth_unstable_by(middle, f64::total_cmp);
+        median.clamp(-MOST_DRIFT, MOST_DRIFT)
+    }
+
+    /// Keeps a place of the past, now and then.
+    fn remember(&mut self, place: Taken) {
+        let is_due = |last: &Taken| place.at - last.at >= PAST_EVERY;
+        if !self.drifts || !self.past.back().is_none_or(is_due) {
+            return;
+        }
+        if self.past.len() == PAST {
+            self.past.pop_front();
+        }
+        self.past.push_back(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: TimeInterval = TimeInterval::from_ns(100_000);
+    const EVERY_NS: i64 = 250_000_000;
+
+    /// A crystal's offset after `n` Syncs, with noise of ±20 µs as of software stamps.
+    fn offset(n: i64, drift_ppm: i64) -> TimeInterval {
+        let noise_ns = n.wrapping_mul(6_364_136_223_846_793_005) >> 40;
+        TimeInterval::from_ns(n * EVERY_NS / 1_000_000 * drift_ppm + noise_ns % 20_000)
+    }
+
+    fn at(n: i64) -> Stamp {
+        Stamp::from_ns(n * EVERY_NS)
+    }
+
+    fn learned(mut watch: DelayWatch, syncs: i64, drift_ppm: i64) -> DelayWatch {
+        for n in 0..syncs {
+            assert_eq!(watch.sample(offset(n, drift_ppm), at(n)), None, "{n}");
+        }
+        watch
+    }
+
+    #[test]
+    fn after_a_silence_a_drifting_clock_is_where_its_drift_led_it() {
+        for drift_ppm in [-100, -30, 30, 100] {
+            let mut watch = learned(DelayWatch::drifting(BOUND), 240, drift_ppm);
+            // Half a minute of nothing: 3 ms of drift at 100 ppm, thirty times the bound.
+            let n = 240 + 120;
+            assert_eq!(watch.sample(offset(n, drift_ppm), at(n)), None);
+            let late = offset(n + 1, drift_ppm) + TimeInterval::from_ns(200_000);
+            assert!(watch.sample(late, at(n + 1)).is_some(), "{drift_ppm}");
+        }
+    }
+
+    #[test]
+    fn without_drift_a_silence_is_no_excuse() {
+        let mut watch = learned(DelayWatch::new(BOUND), 240, 0);
+        let late = offset(360, 0) + TimeInterval::from_ns(150_000);
+        assert!(watch.sample(late, at(360)).is_some());
+        let drifted = offset(360, 0) + TimeInterval::from_ns(3_000_000);
+        assert!(watch.sample(drifted, at(360)).is_some());
+    }
+
+    #[test]
+    fn syncs_that_came_late_do_not_tilt_the_drift() {
+        let mut watch = DelayWatch::drifting(TimeInterval::from_ns(5_000_000));
+        for n in 0..120 {
+            // Every fourth arrives 3 ms late, as when the processor was away.
+            let late_ns = if n % 4 == 3 { 3_000_000 } else { 0 };
+            let value = offset(n, 30) + TimeInterval::from_ns(late_ns);
+            assert_eq!(watch.sample(value, at(n)), None);
+        }
+        assert!((watch.drift() - 30e-6).abs() < 3e-6, "{}", watch.drift());
+    }
+
+    #[test]
+    fn a_lie_that_runs_faster_than_crystals_do_is_not_followed() {
+        let mut watch = learned(DelayWatch::drifting(BOUND), 240, 0);
+        let mut caught = 0;
+        for n in 240..480 {
+            // A millisecond a second: five times what two clocks may drift apart.
+            let lie = TimeInterval::from_ns((n - 240) * EVERY_NS / 1_000);
+            caught += i32::from(watch.sample(offset(n, 0) + lie, at(n)).is_some());
+        }
+        assert!(caught > 200, "{caught} of 240");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::world::World;
 use crate::world::keys::{identity, ring, security};
-use crate::world::path::{GRANDMASTER, Path, offsets};
+use crate::world::path::{GRANDMASTER, Path, failures, offsets};
 use timeloom_ptp::security::{
     Failure, Limits, Policy, Reason, SyncFacts, VerifyJob, sign_announce,
 };
@@ -13,17 +13,6 @@ use timeloom_ptp::{Packet, PortState, Report};
 use timeloom_wire::message::{Announce, Body};
 use timeloom_wire::tlv::{EntryForm, Suite, TlvWriter};
 use timeloom_wire::{Header, Message, MessageType, PortIdentity};
-
-fn failures(world: &World) -> Vec<(usize, Failure)> {
-    let all = world
-        .reports
-        .iter()
-        .filter_map(|(_, node, report)| match report {
-            Report::Failure { failure, .. } => Some((*node, *failure)),
-            _ => None,
-        });
-    all.collect()
-}
 
 fn signed(seed: u64, hops: usize) -> Path {
     Path::new(seed, hops).signed(Suite::Ed25519, EntryForm::Full)
@@ -205,6 +194,35 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
         world.error_ns(slave, GRANDMASTER).abs() < 2_000,
         "held over"
     );
+}
+
+/// A timeline's source: nobody steers the clock, so it drifts while nothing comes.
+#[test]
+fn a_clock_that_nobody_steers_takes_syncs_again_after_a_silence() {
+    let mut path = signed(26, 3);
+    path.steer = false;
+    let slave = path.slave();
+    let mut world = path.build();
+    world.run_for(30.0);
+    let before = world.error_ns(slave, GRANDMASTER);
+    world.attack(Box::new(|flight| {
+        let is_sync = flight.packet.bytes[0] & 0xf == MessageType::Sync as u8;
+        if is_sync { vec![] } else { vec![flight] }
+    }));
+    world.run_for(60.0);
+    let drifted = world.error_ns(slave, GRANDMASTER) - before;
+    assert!(
+        drifted.abs() > 200_000,
+        "another seed: beyond the bound, {drifted}"
+    );
+    world.attack(Box::new(|flight| vec![flight]));
+    let silent = offsets(&world, slave).len();
+    let failed = failures(&world).len();
+    world.run_for(5.0);
+    assert!(offsets(&world, slave).len() > silent + 20);
+    let rejected = failures(&world).split_off(failed);
+    let delayed = |(_, failure): &&(usize, Failure)| failure.reason == Reason::Delayed;
+    assert_eq!(rejected.iter().find(delayed), None);
 }
 
 #[test]

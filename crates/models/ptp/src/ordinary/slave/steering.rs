@@ -73,6 +73,15 @@ pub(super) struct Steering {
     interval: Duration,
 }
 
+/// What an offset is held against: a clock that nobody steers drifts.
+const fn watch(config: &OrdinaryConfig) -> DelayWatch {
+    if config.free_running {
+        DelayWatch::drifting(config.jump_bound)
+    } else {
+        DelayWatch::new(config.jump_bound)
+    }
+}
+
 /// Further off than this, the clock is set before it is steered.
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -85,7 +94,7 @@ impl Steering {
             } else {
                 servo
             },
-            watch: DelayWatch::new(config.jump_bound),
+            watch: watch(config),
             interval: config.profile.sync_interval(),
         }
     }
@@ -116,7 +125,7 @@ impl Steering {
             delay,
             authenticated: sample.authenticated,
         });
-        let jumped = sample.authenticated && self.watch.sample(offset).is_some();
+        let jumped = sample.authenticated && self.watch.sample(offset, sample.arrived).is_some();
         let mut steered = Steered {
             measured: true,
             jumped,
@@ -129,7 +138,7 @@ impl Steering {
             ServoOutput::Wait => {}
             ServoOutput::Frequency(ppb) => out.push(Action::Frequency(ppb)),
             ServoOutput::Step(length, ppb) => {
-                self.watch = DelayWatch::new(config.jump_bound);
+                self.watch = watch(config);
                 out.push(Action::Frequency(ppb));
                 out.push(Action::Step(length));
                 steered.stepped = true;
