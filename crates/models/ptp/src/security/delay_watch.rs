@@ -54,7 +54,7 @@ impl DelayWatch {
     /// Alarm when a value differs by more than `bound` from where the values
     /// before it lead: their median, each moved on by the drift (at most
     /// 200 ppm) that they and those of the last minute show.
-    pub const fn drifting(bound: TimeInterval) -> Self {
+    pub fn drifting(bound: TimeInterval) -> Self {
         Self {
             drifts: true,
             ..Self::new(bound)

@@ -74,7 +74,7 @@ pub(super) struct Steering {
 }
 
 /// What an offset is held against: a clock that nobody steers drifts.
-const fn watch(config: &OrdinaryConfig) -> DelayWatch {
+fn watch(config: &OrdinaryConfig) -> DelayWatch {
     if config.free_running {
         DelayWatch::drifting(config.jump_bound)
     } else {
