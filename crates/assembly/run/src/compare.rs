@@ -80,9 +80,9 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
         .clone()
         .unwrap_or_else(|| beside(&first, &second));
     let html = sheet(request, &signals, &apart, &difference).render();
-    std::fs::write(&page, html).map_err(|source| ReportError::Write {
+    std::fs::write(&page, html).map_err(|error| ReportError::Write {
         path: page.clone(),
-        source,
+        error,
     })?;
     Ok(Compared {
         signals: apart,

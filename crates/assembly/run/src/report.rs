@@ -6,7 +6,6 @@
 //! worth more than none: only a directory that is no run at all is refused.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use timeloom_results::report::{
@@ -63,11 +62,13 @@ pub struct Report {
 }
 
 /// Why there is no report.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// Two runs would have the same name in it.
+    #[error("two runs are called `{0}`: give each a label of its own")]
     SameLabel(String),
     /// A signal that neither run has.
+    #[error("neither run has a signal `{name}`; there are {}", known.join(", "))]
     NoSignal {
         /// As asked for.
         name: String,
@@ -75,13 +76,15 @@ pub enum ReportError {
         known: Vec<String>,
     },
     /// A directory is no run, or the report cannot be written.
+    #[error("{0}")]
     Results(ResultsError),
     /// The report cannot be written where it was asked for.
+    #[error("{path}: {error}")]
     Write {
         /// Where.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        error: std::io::Error,
     },
 }
 
@@ -95,28 +98,6 @@ impl ReportError {
     }
 }
 
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SameLabel(label) => {
-                write!(
-                    f,
-                    "two runs are called `{label}`: give each a label of its own"
-                )
-            }
-            Self::NoSignal { name, known } => write!(
-                f,
-                "neither run has a signal `{name}`; there are {}",
-                known.join(", ")
-            ),
-            Self::Results(error) => error.fmt(f),
-            Self::Write { path, source } => write!(f, "{}: {source}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for ReportError {}
-
 /// Makes killed runs whole, draws the report and writes it.
 ///
 /// # Errors
@@ -128,9 +109,9 @@ pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
     let html = render(&spec);
     let path = match &request.output {
         Some(path) => {
-            std::fs::write(path, html).map_err(|source| ReportError::Write {
+            std::fs::write(path, html).map_err(|error| ReportError::Write {
                 path: path.clone(),
-                source,
+                error,
             })?;
             path.clone()
         }

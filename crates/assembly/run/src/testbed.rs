@@ -1,7 +1,6 @@
 //! The session as the bus and the control socket see it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -330,33 +329,25 @@ impl Controlled for Keyboard {
 }
 
 /// Why a run does not do what the keyboard asks of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 enum KeyboardError {
+    #[error("this run is still getting ready")]
     GettingReady,
+    #[error("this run was not paused by hand")]
     NotPaused,
+    #[error(
+        "this run is not one that can skip; say mode = \"skip\" under [time] in its scenario, or \
+         stepped = {{ skip = true }}"
+    )]
     CannotSkip,
+    #[error(
+        "the time of this run stands while programs compute (compute = \"none\") and moves only by \
+         skipping; `timeloom pause` makes it stand"
+    )]
     MovesOnlyBySkipping,
+    #[error(
+        "this run has no engines that can leave it: those of a simulated network can that are \
+         processes of one machine (network.engines.processes = true)"
+    )]
     NoEngines,
 }
-
-impl fmt::Display for KeyboardError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::GettingReady => "this run is still getting ready",
-            Self::NotPaused => "this run was not paused by hand",
-            Self::MovesOnlyBySkipping => {
-                "the time of this run stands while programs compute (compute = \"none\") and moves only by skipping; `timeloom pause` makes it stand"
-            }
-            Self::NoEngines => {
-                "this run has no engines that can leave it: those of a simulated network can that \
-                 are processes of one machine (network.engines.processes = true)"
-            }
-            Self::CannotSkip => {
-                "this run is not one that can skip; \
-                 say mode = \"skip\" under [time] in its scenario, or stepped = { skip = true }"
-            }
-        })
-    }
-}
-
-impl std::error::Error for KeyboardError {}

@@ -15,7 +15,7 @@
 //! the model's queueing, in each direction. The rare long delays of a wireless
 //! link are left out.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -76,36 +76,27 @@ pub struct ChronydRow {
 }
 
 /// Why there are no rows.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ChronydError {
     /// There is no chronyd on this machine.
+    #[error(
+        "there is no chronyd on the PATH, in /usr/sbin or in .tools: install the package chrony, \
+         or have `scripts/chronyd` unpack it beside the sources"
+    )]
     Missing,
     /// A file of ours.
+    #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
     /// The run could not begin.
+    #[error("{0}")]
     Run(RunError),
     /// The run's record cannot be read.
+    #[error("{0}")]
     Results(ResultsError),
     /// The run did not reach its end, or a host's chronyd hardly corrected anything.
+    #[error("{0}")]
     Ended(String),
 }
-
-impl fmt::Display for ChronydError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str(
-                "there is no chronyd on the PATH, in /usr/sbin or in .tools: install the package \
-                 chrony, or have `scripts/chronyd` unpack it beside the sources",
-            ),
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Run(error) => error.fmt(f),
-            Self::Results(error) => error.fmt(f),
-            Self::Ended(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ChronydError {}
 
 impl From<ChronydError> for Failure {
     fn from(error: ChronydError) -> Self {

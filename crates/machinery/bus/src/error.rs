@@ -1,13 +1,12 @@
 //! Why a hold could not be had.
 
-use std::fmt;
-
 use crate::TestbedError;
 
 /// Why [`crate::Bus::hold`] gave no hold. The requester holds nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// The testbed could not be stood still and runs on. Trying again is safe.
+    #[error("the testbed could not be paused for {requester}: {source}")]
     Pause {
         /// Who asked.
         requester: String,
@@ -16,31 +15,9 @@ pub enum BusError {
     },
     /// An earlier pause or resume left the testbed in a state that nobody
     /// knows, so the bus commands it no more.
+    #[error("the pause wire is out of order: {cause}")]
     Broken {
         /// What happened then.
         cause: String,
     },
-}
-
-impl fmt::Display for BusError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pause { requester, source } => {
-                write!(
-                    f,
-                    "the testbed could not be paused for {requester}: {source}"
-                )
-            }
-            Self::Broken { cause } => write!(f, "the pause wire is out of order: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for BusError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Pause { source, .. } => Some(source),
-            Self::Broken { .. } => None,
-        }
-    }
 }

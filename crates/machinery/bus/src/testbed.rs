@@ -1,7 +1,5 @@
 //! What the bus commands.
 
-use std::fmt;
-
 use timeloom_time::{Instant, Virtual};
 
 /// The clock and the processes of one machine, as the bus sees them.
@@ -33,7 +31,8 @@ pub trait Testbed: Send + Sync {
 }
 
 /// What a testbed or a wire says when it could not obey.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct TestbedError(String);
 
 impl TestbedError {
@@ -42,14 +41,6 @@ impl TestbedError {
         Self(message.into())
     }
 }
-
-impl fmt::Display for TestbedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TestbedError {}
 
 /// The testbed of time mode `real`: its clock runs on whatever is asked.
 pub struct FreeRunning<Clock>(Clock);

@@ -9,24 +9,30 @@ use rustix::io::Errno;
 use crate::names::MacAddress;
 
 /// Why a network could not be built.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FabricError {
     /// The description contradicts itself; nothing was tried.
-    Spec(SpecError),
+    #[error("{0}")]
+    Spec(#[from] SpecError),
     /// The kernel refused a step; everything built so far is gone again.
-    Kernel(KernelError),
+    #[error("{0}")]
+    Kernel(#[from] KernelError),
 }
 
 /// Why a [`crate::NetworkSpec`] describes no network that can be built.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// Two switches or stations share a name.
+    #[error("two nodes are called `{0}`")]
     DuplicateName(String),
     /// A name is empty or has characters beyond letters, digits, `_`, `-`, `.`.
+    #[error("`{0}` cannot name a node: use letters, digits, `_`, `-` and `.`, at least one")]
     BadName(String),
     /// OpenFlow is asked of what is no switch, or twice of the same.
+    #[error("`{0}` cannot speak OpenFlow: it is no switch, or named twice")]
     NoSwitch(String),
     /// A link names a node that is neither a switch nor a station.
+    #[error("link `{link}`: there is no switch or station `{name}`")]
     UnknownNode {
         /// The name nobody has.
         name: String,
@@ -34,13 +40,20 @@ pub enum SpecError {
         link: String,
     },
     /// A link joins a node to itself.
+    #[error("a link joins `{0}` to itself")]
     SelfLink(String),
     /// Two nodes are linked twice.
+    #[error("`{0}` and `{1}` are linked twice")]
     DuplicateLink(String, String),
     /// This link closes a loop. Bridges run no spanning tree here, so one
     /// broadcast would circle for ever.
+    #[error(
+        "link `{0} - {1}` closes a loop; switches run no spanning tree, so a broadcast would \
+         circle for ever"
+    )]
     Loop(String, String),
     /// A station has one interface, so it takes exactly one link.
+    #[error(fmt = station_links)]
     StationLinks {
         /// The station.
         station: String,
@@ -48,8 +61,13 @@ pub enum SpecError {
         links: usize,
     },
     /// Two stations share an address.
+    #[error("two stations have the address {0}")]
     DuplicateAddress(Ipv4Addr),
     /// The address or prefix length cannot belong to a station.
+    #[error(
+        "station `{station}` cannot have the address {address}/{prefix_len}: a unicast IPv4 \
+         address with a prefix of 1 to 32 bits is needed"
+    )]
     BadAddress {
         /// The station.
         station: String,
@@ -59,16 +77,29 @@ pub enum SpecError {
         prefix_len: u8,
     },
     /// Two stations share a MAC address.
+    #[error("two stations have the MAC address {0}")]
     DuplicateMac(MacAddress),
     /// The MAC address is a group address or all zero.
+    #[error("{0} is no unicast MAC address")]
     BadMac(MacAddress),
     /// A rate below 8 bit/s, which the kernel (bytes per second) reads as zero.
+    #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least")]
     BadRate {
         /// The link, as `a - b`.
         link: String,
         /// The rate as given.
         rate_bits_per_s: u64,
     },
+}
+
+fn station_links(station: &str, links: &usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match links {
+        0 => write!(f, "station `{station}` has no link; it needs one"),
+        _ => write!(
+            f,
+            "station `{station}` has {links} links but only one interface; put a switch in between"
+        ),
+    }
 }
 
 /// A step that the kernel refused: what was tried, what it answered, and what
@@ -133,95 +164,8 @@ impl fmt::Display for KernelError {
     }
 }
 
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DuplicateName(name) => write!(f, "two nodes are called `{name}`"),
-            Self::BadName(name) => write!(
-                f,
-                "`{name}` cannot name a node: use letters, digits, `_`, `-` and `.`, at least one"
-            ),
-            Self::UnknownNode { name, link } => {
-                write!(f, "link `{link}`: there is no switch or station `{name}`")
-            }
-            Self::SelfLink(name) => write!(f, "a link joins `{name}` to itself"),
-            Self::NoSwitch(name) => write!(
-                f,
-                "`{name}` cannot speak OpenFlow: it is no switch, or named twice"
-            ),
-            Self::DuplicateLink(a, b) => write!(f, "`{a}` and `{b}` are linked twice"),
-            Self::Loop(a, b) => write!(
-                f,
-                "link `{a} - {b}` closes a loop; switches run no spanning tree, \
-                 so a broadcast would circle for ever"
-            ),
-            Self::StationLinks { station, links: 0 } => {
-                write!(f, "station `{station}` has no link; it needs one")
-            }
-            Self::StationLinks { station, links } => write!(
-                f,
-                "station `{station}` has {links} links but only one interface; \
-                 put a switch in between"
-            ),
-            Self::DuplicateAddress(address) => write!(f, "two stations have the address {address}"),
-            Self::BadAddress {
-                station,
-                address,
-                prefix_len,
-            } => write!(
-                f,
-                "station `{station}` cannot have the address {address}/{prefix_len}: \
-                 a unicast IPv4 address with a prefix of 1 to 32 bits is needed"
-            ),
-            Self::DuplicateMac(mac) => write!(f, "two stations have the MAC address {mac}"),
-            Self::BadMac(mac) => write!(f, "{mac} is no unicast MAC address"),
-            Self::BadRate {
-                link,
-                rate_bits_per_s,
-            } => {
-                write!(
-                    f,
-                    "link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least"
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for FabricError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spec(error) => error.fmt(f),
-            Self::Kernel(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SpecError {}
-
 impl std::error::Error for KernelError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
-    }
-}
-
-impl std::error::Error for FabricError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Spec(error) => Some(error),
-            Self::Kernel(error) => Some(error),
-        }
-    }
-}
-
-impl From<SpecError> for FabricError {
-    fn from(error: SpecError) -> Self {
-        Self::Spec(error)
-    }
-}
-
-impl From<KernelError> for FabricError {
-    fn from(error: KernelError) -> Self {
-        Self::Kernel(error)
     }
 }

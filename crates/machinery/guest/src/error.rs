@@ -1,12 +1,12 @@
 //! What can go wrong in putting a program under a virtual clock.
 
-use std::fmt;
 use std::io;
 
 /// An operation that failed, with what was being done and what to do about it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// A system call failed. `doing` reads as "… failed".
+    #[error("{doing}: {source}")]
     System {
         /// What was attempted, for the message.
         doing: String,
@@ -14,8 +14,10 @@ pub enum GuestError {
         source: io::Error,
     },
     /// This machine cannot do it; the text says what is missing.
+    #[error("{0}")]
     Unsupported(String),
     /// The program to run was not found or may not be executed.
+    #[error("cannot run `{program}`: {source}")]
     NoProgram {
         /// As the user wrote it.
         program: String,
@@ -23,6 +25,7 @@ pub enum GuestError {
         source: io::Error,
     },
     /// The user asked for something impossible.
+    #[error("{0}")]
     Usage(String),
 }
 
@@ -41,25 +44,6 @@ impl GuestError {
         move |source| Self::System {
             doing,
             source: source.into(),
-        }
-    }
-}
-
-impl fmt::Display for GuestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System { doing, source } => write!(f, "{doing}: {source}"),
-            Self::Unsupported(text) | Self::Usage(text) => f.write_str(text),
-            Self::NoProgram { program, source } => write!(f, "cannot run `{program}`: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for GuestError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::System { source, .. } | Self::NoProgram { source, .. } => Some(source),
-            Self::Unsupported(_) | Self::Usage(_) => None,
         }
     }
 }

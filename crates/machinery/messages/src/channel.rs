@@ -63,33 +63,21 @@ pub struct Counts {
 }
 
 /// Why a channel does not do what it is asked for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// A prefix or key has an empty part, stars where none may be, or is too long.
+    #[error("`{0}` is no key: parts with `/` between, and `*` or `**` only where is subscribed")]
     Key(String),
     /// The message is longer than a datagram: so many bytes.
+    #[error("a message of {0} bytes fits into no datagram")]
     Long(usize),
     /// The timeline cannot be read.
+    #[error("{0}")]
     Page(Refusal),
     /// No socket or thread can be had.
+    #[error("{0}")]
     System(std::io::Error),
 }
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key(key) => write!(
-                f,
-                "`{key}` is no key: parts with `/` between, and `*` or `**` only where is subscribed"
-            ),
-            Self::Long(bytes) => write!(f, "a message of {bytes} bytes fits into no datagram"),
-            Self::Page(refusal) => refusal.fmt(f),
-            Self::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ChannelError {}
 
 pub(crate) type Callback = Arc<dyn Fn(&Message) + Send + Sync>;
 

@@ -1,7 +1,5 @@
 //! What travels: when it was sent, when to act on it if that matters, and what it says.
 
-use std::fmt;
-
 use timeloom_clock::Timeline as Scale;
 use timeloom_time::Instant;
 use timeloom_timeline_client::{Interval, Stamp, Status, TimelineId};
@@ -27,30 +25,21 @@ pub struct Envelope<'b> {
 }
 
 /// Bytes that are no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// There are only so many of them.
+    #[error("{0} bytes are too few for a message")]
     Short(usize),
     /// Not our magic, or of another version.
+    #[error("another kind or version of message")]
     Other,
     /// The status is none, or none that has the interval that is there.
+    #[error("{0} is no status of such a stamp")]
     Status(u8),
     /// Its ends are no interval.
+    #[error("an interval is earliest <= estimate <= latest")]
     Ends,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short(bytes) => write!(f, "{bytes} bytes are too few for a message"),
-            Self::Other => f.write_str("another kind or version of message"),
-            Self::Status(number) => write!(f, "{number} is no status of such a stamp"),
-            Self::Ends => f.write_str("an interval is earliest <= estimate <= latest"),
-        }
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 impl<'b> Envelope<'b> {
     /// Magic, version, flags, status, 0; timeline, high half first; earliest, estimate, latest,

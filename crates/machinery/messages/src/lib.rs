@@ -44,24 +44,15 @@ pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
 use timeloom_timeline_client::Stamp;
 
 /// Why a message was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It does not prove that it is new and of somebody with the key.
+    #[error("{0}")]
     Unproved(Unproved),
     /// It is no message.
+    #[error("{0}")]
     Malformed(Malformed),
 }
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unproved(why) => why.fmt(f),
-            Self::Malformed(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// The bytes of a message that is sent under `name`, sealed if there is a seal.
 pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8> {

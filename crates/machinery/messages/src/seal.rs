@@ -43,49 +43,32 @@ struct LastCounts {
 }
 
 /// A key is not long enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a key has {least} bytes at least, not {0}", least = LEAST_KEY_BYTES)]
 pub struct ShortKey(
     /// How many bytes it has.
     pub usize,
 );
 
-impl fmt::Display for ShortKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(bytes) = self;
-        write!(f, "a key has {LEAST_KEY_BYTES} bytes at least, not {bytes}")
-    }
-}
-
-impl std::error::Error for ShortKey {}
-
 /// What a message does not prove.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
     /// It has no seal.
+    #[error("not sealed")]
     Unsealed,
     /// It was sealed with another key or under another name, or changed on the way.
+    #[error("another key or name, or changed on the way")]
     Forged,
     /// It, or a later one of its sender, has been heard.
+    #[error("said before")]
     Again,
     /// It was certainly sent before its receiver began, or does not say when.
+    #[error("not certainly said since we began to listen")]
     Old,
     /// Too many senders and names have been heard to remember one more.
+    #[error("one sender or name more than are remembered")]
     Crowded,
 }
-
-impl fmt::Display for Unproved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unsealed => "not sealed",
-            Self::Forged => "another key or name, or changed on the way",
-            Self::Again => "said before",
-            Self::Old => "not certainly said since we began to listen",
-            Self::Crowded => "one sender or name more than are remembered",
-        })
-    }
-}
-
-impl std::error::Error for Unproved {}
 
 /// What was sealed with our key.
 pub(crate) struct Proved<'b> {

@@ -1,6 +1,5 @@
 //! Which engine has which node, and what follows from that.
 
-use core::fmt;
 use std::sync::Arc;
 
 use timeloom_net::{Node, Owner, PortId, World};
@@ -19,30 +18,16 @@ pub struct Cut {
 }
 
 /// Why a network cannot be cut so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
     /// There are so many nodes, and owners for so many.
+    #[error("{1} owners were given for {0} nodes")]
     Owners(usize, usize),
     /// A cut cable without delay, between these two: what leaves on it would
     /// arrive before anybody could be told.
+    #[error("the cut link `{0}` – `{1}` has no delay; put both ends into one engine")]
     NoDelay(String, String),
 }
-
-impl fmt::Display for CutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owners(nodes, owners) => {
-                write!(f, "{owners} owners were given for {nodes} nodes")
-            }
-            Self::NoDelay(a, b) => write!(
-                f,
-                "the cut link `{a}` – `{b}` has no delay; put both ends into one engine"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CutError {}
 
 impl Cut {
     /// The cut of `world` by `owners`, one for each node.

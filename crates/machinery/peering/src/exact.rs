@@ -14,7 +14,6 @@
 //! of one process; MPI (in `mpi/`, a crate of its own, which few can build) and
 //! others between processes, for which [`crate::message`] has the bytes.
 
-use core::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex};
@@ -59,16 +58,9 @@ impl Batch {
 }
 
 /// An engine went away in the middle of a run, or its transport failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another engine of an exact run is gone: {0}")]
 pub struct PeerLost(pub String);
-
-impl fmt::Display for PeerLost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "another engine of an exact run is gone: {}", self.0)
-    }
-}
-
-impl std::error::Error for PeerLost {}
 
 /// How engines agree and hand over.
 pub trait Exchange {

@@ -1,6 +1,5 @@
 //! One plant behind the pause wire.
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
 
@@ -59,12 +58,14 @@ pub struct ExchangeStats {
 }
 
 /// Why an access failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// The testbed could not be stood still.
-    Bus(BusError),
+    #[error("{0}")]
+    Bus(#[source] BusError),
     /// The plant refused or failed; [`PlantError::is_fatal`] tells which.
-    Plant(PlantError),
+    #[error("{0}")]
+    Plant(#[source] PlantError),
 }
 
 impl Exchange {
@@ -274,22 +275,4 @@ impl Access<'_> {
 
 fn since(began: time::Instant) -> Duration {
     Duration::from(began.elapsed())
-}
-
-impl fmt::Display for ExchangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bus(error) => error.fmt(f),
-            Self::Plant(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExchangeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Bus(error) => Some(error),
-            Self::Plant(error) => Some(error),
-        }
-    }
 }

@@ -1,17 +1,21 @@
 //! What the kernel refuses a portal.
 
-use core::fmt;
 use std::io;
 
 use rustix::io::Errno;
 use timeloom_fabric::KernelError;
 
 /// Why a portal could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PortalError {
     /// The namespace could not be entered.
-    Namespace(KernelError),
+    #[error("{0}")]
+    Namespace(#[from] KernelError),
     /// A step that the kernel refused.
+    #[error(
+        "cannot {action}: {source}{}",
+        missing.map_or_else(String::new, |it| format!("; this needs {it}"))
+    )]
     Kernel {
         /// What was tried.
         action: String,
@@ -21,8 +25,10 @@ pub enum PortalError {
         missing: Option<&'static str>,
     },
     /// Two portals at one host of the model.
+    #[error("two portals are at host `{0}`")]
     PortUsedTwice(String),
     /// A portal at a node that is no host.
+    #[error("`{0}` is no host, so no portal can be there")]
     NotAHost(String),
 }
 
@@ -48,42 +54,5 @@ impl PortalError {
             *missing = Some(what);
         }
         self
-    }
-}
-
-impl From<KernelError> for PortalError {
-    fn from(error: KernelError) -> Self {
-        Self::Namespace(error)
-    }
-}
-
-impl fmt::Display for PortalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Namespace(error) => error.fmt(f),
-            Self::Kernel {
-                action,
-                source,
-                missing,
-            } => {
-                write!(f, "cannot {action}: {source}")?;
-                if let Some(missing) = missing {
-                    write!(f, "; this needs {missing}")?;
-                }
-                Ok(())
-            }
-            Self::PortUsedTwice(name) => write!(f, "two portals are at host `{name}`"),
-            Self::NotAHost(name) => write!(f, "`{name}` is no host, so no portal can be there"),
-        }
-    }
-}
-
-impl std::error::Error for PortalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Namespace(error) => Some(error),
-            Self::Kernel { source, .. } => Some(source),
-            Self::PortUsedTwice(_) | Self::NotAHost(_) => None,
-        }
     }
 }

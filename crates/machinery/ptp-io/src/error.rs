@@ -1,6 +1,5 @@
 //! Why a PTP program cannot start or go on.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,25 +7,29 @@ use rustix::io::Errno;
 
 /// Whose fault it is decides the exit code: the user's, the machine's, or the
 /// run's.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PtpError {
     /// The arguments or a key file; the text says what and how to mend it.
+    #[error("{0}")]
     Usage(String),
     /// This machine or interface cannot do it.
+    #[error("{0}")]
     Unsupported(String),
     /// A step that the kernel refused.
+    #[error("{action}: {error}{}", remedy(error))]
     System {
         /// What was tried.
         action: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A file that cannot be read or written.
+    #[error("{path}: {error}")]
     File {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -38,38 +41,24 @@ impl PtpError {
     /// For `map_err`.
     pub(crate) fn doing(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
-        move |source| Self::System { action, source }
+        move |error| Self::System { action, error }
     }
 
     /// For `map_err`.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::File { path, source }
+        move |error| Self::File { path, error }
     }
 }
 
-impl fmt::Display for PtpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(text) | Self::Unsupported(text) => f.write_str(text),
-            Self::System { action, source } => {
-                write!(f, "{action}: {source}")?;
-                match Errno::from_io_error(source) {
-                    Some(Errno::PERM | Errno::ACCESS) => {
-                        f.write_str(" (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)")
-                    }
-                    Some(Errno::ADDRINUSE) => {
-                        f.write_str(" (another PTP program on this interface?)")
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-        }
+/// What to do about what the kernel said, where that can be told.
+fn remedy(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::ACCESS) => " (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)",
+        Some(Errno::ADDRINUSE) => " (another PTP program on this interface?)",
+        _ => "",
     }
 }
-
-impl std::error::Error for PtpError {}
 
 impl From<timeloom_fabric::KernelError> for PtpError {
     fn from(error: timeloom_fabric::KernelError) -> Self {
@@ -78,7 +67,7 @@ impl From<timeloom_fabric::KernelError> for PtpError {
         } else {
             Self::System {
                 action: "build the laboratory".to_owned(),
-                source: io::Error::other(error),
+                error: io::Error::other(error),
             }
         }
     }

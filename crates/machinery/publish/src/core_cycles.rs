@@ -1,7 +1,6 @@
 //! Cycles of the core that this thread runs on, through the user page of perf.
 
 use core::cell::UnsafeCell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{
@@ -33,31 +32,20 @@ pub struct CoreCycles {
 }
 
 /// Why cores' cycles cannot be counted here.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoCoreCycles {
     /// There is no unit that counts them (a virtual machine, mostly).
+    #[error("core cycles are not available: this machine shows no performance-monitoring unit")]
     NoUnit,
     /// The kernel does not permit it: `/proc/sys/kernel/perf_event_paranoid`.
+    #[error(
+        "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)"
+    )]
     NotPermitted,
     /// Something else.
+    #[error("core cycles are not available: {0}")]
     System(io::Error),
 }
-
-impl fmt::Display for NoCoreCycles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoUnit => f.write_str(
-                "core cycles are not available: this machine shows no performance-monitoring unit",
-            ),
-            Self::NotPermitted => f.write_str(
-                "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)",
-            ),
-            Self::System(error) => write!(f, "core cycles are not available: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for NoCoreCycles {}
 
 /// `struct perf_event_attr` up to its first published size.
 #[repr(C)]

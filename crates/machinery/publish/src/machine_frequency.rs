@@ -1,6 +1,5 @@
 //! What this machine's cores run at, as the kernel's cpufreq tells it.
 
-use core::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,31 +17,18 @@ pub struct MachineFrequency {
 }
 
 /// Why it cannot be known what a processor runs at.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoFrequency {
     /// There is no such file: a virtual machine, mostly, or a kernel without cpufreq.
+    #[error("this machine does not tell what its processor runs at: there is no {0}")]
     Untold(PathBuf),
     /// It has something else in it.
+    #[error("`{0}` is not the frequency of a processor in kHz")]
     Absurd(String),
     /// It cannot be read.
+    #[error("a processor's frequency cannot be read: {0}")]
     System(io::Error),
 }
-
-impl fmt::Display for NoFrequency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Untold(path) => write!(
-                f,
-                "this machine does not tell what its processor runs at: there is no {}",
-                path.display()
-            ),
-            Self::Absurd(text) => write!(f, "`{text}` is not the frequency of a processor in kHz"),
-            Self::System(error) => write!(f, "a processor's frequency cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for NoFrequency {}
 
 impl MachineFrequency {
     /// That of the processor with this number.

@@ -10,8 +10,6 @@
 //!
 //! What it is not: what a guest knows of its own shift ([`crate::Relation`]).
 
-use core::fmt;
-
 use timeloom_time::{Instant, Rate};
 
 use crate::counter::{CoreScale, PageCounter};
@@ -27,29 +25,22 @@ pub struct SharedCounter {
 }
 
 /// Why guests share no counter with this program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
     /// The session leaves programs the machine's own counter.
+    #[error(
+        "this session leaves its programs the machine's own counter, by which a virtual machine's \
+         time would not be the session's; emulate it: `tsc = \"emulate\"` under `[time]`, or \
+         `timeloom exec --tsc emulate`"
+    )]
     Native,
     /// In whose time this program lives is not known.
+    #[error("{0}")]
     Domain(Refusal),
     /// The processor's is not to be used, and why.
+    #[error("{0}")]
     Processor(String),
 }
-
-impl fmt::Display for NotShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Native => f.write_str(
-                "this session leaves its programs the machine's own counter, by which a virtual machine's time would not be the session's; emulate it: `tsc = \"emulate\"` under `[time]`, or `timeloom exec --tsc emulate`",
-            ),
-            Self::Domain(refusal) => refusal.fmt(f),
-            Self::Processor(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for NotShared {}
 
 impl SharedCounter {
     /// The counter of where this program lives. Takes 40 ms outside of sessions, to compare

@@ -1,7 +1,5 @@
 //! The system clock as a source: `adjtimex`, for any daemon, without privilege.
 
-use core::fmt;
-
 use timeloom_clock::Core;
 use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_sys::clock::civil_state;
@@ -22,36 +20,21 @@ pub struct SystemClock {
 }
 
 /// Why the system clock tells nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// No daemon vouches for it (STA_UNSYNC), or a leap second is in progress.
+    #[error("no daemon vouches for the system clock")]
     Unsynchronised,
     /// The kernel does not know TAI, and the caller does not either.
+    #[error(
+        "the kernel does not know how far TAI is from UTC; say so (`--tai-offset-s 37`, or \
+         tai_offset_s in the configuration)"
+    )]
     NoTaiOffset,
     /// The system call failed; the error number.
+    #[error("adjtimex: {}", std::io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsynchronised => f.write_str("no daemon vouches for the system clock"),
-            Self::NoTaiOffset => f.write_str(
-                "the kernel does not know how far TAI is from UTC; say so \
-                 (`--tai-offset-s 37`, or tai_offset_s in the configuration)",
-            ),
-            Self::Failed(number) => {
-                write!(
-                    f,
-                    "adjtimex: {}",
-                    std::io::Error::from_raw_os_error(*number)
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unusable {}
 
 impl SystemClock {
     /// Asks the kernel; time and bound are of one instant. About a microsecond:

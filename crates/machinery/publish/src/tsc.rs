@@ -1,8 +1,6 @@
 //! The processor's time-stamp counter as a counter of the RVEC structure and as
 //! a page's input.
 
-use core::fmt;
-
 use timeloom_clock::counter::CycleCounter;
 use timeloom_time::{Instant, Rate};
 
@@ -16,31 +14,17 @@ pub struct Tsc {
 }
 
 /// Why the counter is not to be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TscError {
     /// The kernel uses another clock source now; its name. That the counter is
     /// *available* means nothing: the kernel may have found it unstable.
+    #[error("the kernel's clock source is {0}, not the time-stamp counter")]
     NotTrusted(String),
     /// It could not be compared with the kernel's clock: too much else was going
     /// on, or it does not run evenly.
+    #[error("the time-stamp counter cannot be compared with the clock")]
     Uneven,
 }
-
-impl fmt::Display for TscError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotTrusted(source) => {
-                write!(
-                    f,
-                    "the kernel's clock source is {source}, not the time-stamp counter"
-                )
-            }
-            Self::Uneven => f.write_str("the time-stamp counter cannot be compared with the clock"),
-        }
-    }
-}
-
-impl std::error::Error for TscError {}
 
 impl Tsc {
     /// The counter, if the kernel itself trusts it now.

@@ -1,6 +1,5 @@
 //! Publishing a timeline: one writer per page.
 
-use core::fmt;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::fs::File;
@@ -62,33 +61,22 @@ impl TimeType {
 }
 
 /// Why a page cannot be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// Another writer has the file: two daemons for one timeline.
+    #[error("another daemon keeps this timeline")]
     Taken,
     /// The counter is not one of the domain in which this program lives: the
     /// machine's counter in a session, or a host's crystal outside of one.
+    #[error("nothing counts by {0} where this program lives")]
     Counter(PageCounter),
     /// It is not known in whose time this program lives.
+    #[error("{0}")]
     Domain(Refusal),
     /// The system refuses.
+    #[error("cannot make the timeline's page: {0}")]
     Io(std::io::Error),
 }
-
-impl fmt::Display for WriterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken => f.write_str("another daemon keeps this timeline"),
-            Self::Counter(counter) => {
-                write!(f, "nothing counts by {counter} where this program lives")
-            }
-            Self::Domain(refusal) => refusal.fmt(f),
-            Self::Io(error) => write!(f, "cannot make the timeline's page: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for WriterError {}
 
 impl From<std::io::Error> for WriterError {
     fn from(error: std::io::Error) -> Self {

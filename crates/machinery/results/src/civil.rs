@@ -5,8 +5,6 @@
 //! "chrono-Compatible Low-Level Date Algorithms"). No calendar library: this
 //! is all of it that a manifest needs.
 
-use core::fmt;
-
 use timeloom_time::{Instant, Utc};
 
 /// `2026-06-03T00:00:22.500000000Z`.
@@ -84,22 +82,11 @@ fn parse(text: &str) -> Option<Instant<Utc>> {
 }
 
 /// A text that is not a civil time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a time as in `2026-06-03T00:00:00Z`")]
 pub struct ParseCivilError {
     text: String,
 }
-
-impl fmt::Display for ParseCivilError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a time as in `2026-06-03T00:00:00Z`",
-            self.text
-        )
-    }
-}
-
-impl std::error::Error for ParseCivilError {}
 
 /// Year, month and day of the day `days` after 1970-01-01.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {

@@ -118,13 +118,16 @@ pub struct Policy {
 }
 
 /// A policy that makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
     /// `regain` is looser than `keep` on some side: the mode would come and go.
+    #[error("regain must be no looser than keep, on either side")]
     LooseRegain,
     /// `hold_for` or `steady` is negative.
+    #[error("hold_for and steady must not be negative")]
     NegativeLength,
     /// `blind_after` is not positive: no reading would ever be fresh.
+    #[error("blind_after must be longer than nothing")]
     AlwaysBlind,
 }
 
@@ -367,15 +370,3 @@ impl fmt::Display for Reason {
         }
     }
 }
-
-impl fmt::Display for BadPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LooseRegain => "regain must be no looser than keep, on either side",
-            Self::NegativeLength => "hold_for and steady must not be negative",
-            Self::AlwaysBlind => "blind_after must be longer than nothing",
-        })
-    }
-}
-
-impl std::error::Error for BadPolicy {}

@@ -9,16 +9,9 @@ pub const VERSION: u32 = 1;
 pub const MOST_BYTES: usize = 16 * 1024;
 
 /// A packet that is no message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a message of this protocol: {0}")]
 pub struct NoMessage(pub String);
-
-impl core::fmt::Display for NoMessage {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "not a message of this protocol: {}", self.0)
-    }
-}
-
-impl std::error::Error for NoMessage {}
 
 /// A message as a packet.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {

@@ -1,6 +1,5 @@
 //! The plain way to speak to a timeline's daemon.
 
-use core::fmt;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,15 +21,19 @@ pub struct Connection {
 }
 
 /// Why a request has no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon keeps a timeline of that name there.
+    #[error("no daemon keeps this timeline: {0}")]
     NoDaemon(io::Error),
     /// The connection broke.
+    #[error("the connection to the daemon broke: {0}")]
     Broken(io::Error),
     /// The daemon did not speak the protocol, or ended.
+    #[error("the daemon ended the connection")]
     Ended,
     /// The daemon refused.
+    #[error("{why}")]
     Refused {
         /// For programs.
         code: RefusalCode,
@@ -38,19 +41,6 @@ pub enum ClientError {
         why: String,
     },
 }
-
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoDaemon(error) => write!(f, "no daemon keeps this timeline: {error}"),
-            Self::Broken(error) => write!(f, "the connection to the daemon broke: {error}"),
-            Self::Ended => f.write_str("the daemon ended the connection"),
-            Self::Refused { why, .. } => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ClientError {}
 
 impl Connection {
     /// Connects to the daemon that keeps `name` in `directory`.

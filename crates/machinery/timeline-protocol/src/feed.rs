@@ -7,8 +7,6 @@
 //! Decoding checks the form and nothing else. Whoever can write to the socket can
 //! say anything, so the reader has to judge what it reads.
 
-use core::fmt;
-
 use serde::{Deserialize, Serialize};
 use timeloom_wire::{SyncVerdict, TimeInterval};
 
@@ -50,24 +48,15 @@ pub struct FedSync {
 }
 
 /// A datagram that is none of a feed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFed {
     /// Longer than [`MOST_FEED_BYTES`].
+    #[error("the feed says more than a Sync needs")]
     TooLong,
     /// Not one JSON object with the fields of a [`FedSync`] and no others.
+    #[error("the feed says something that is no Sync's record")]
     Malformed,
 }
-
-impl fmt::Display for NotFed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLong => "the feed says more than a Sync needs",
-            Self::Malformed => "the feed says something that is no Sync's record",
-        })
-    }
-}
-
-impl std::error::Error for NotFed {}
 
 /// The JSON object.
 #[derive(Serialize, Deserialize)]

@@ -13,20 +13,12 @@ use timeloom_clock::quality::TimelineId;
 pub struct TimelineName(String);
 
 /// A text that is no name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
+    .0.escape_debug()
+)]
 pub struct BadName(pub String);
-
-impl fmt::Display for BadName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
-            self.0.escape_debug()
-        )
-    }
-}
-
-impl std::error::Error for BadName {}
 
 impl TimelineName {
     /// The name as text.

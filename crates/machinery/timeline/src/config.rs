@@ -2,7 +2,6 @@
 
 mod source;
 
-use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
@@ -130,16 +129,9 @@ pub struct PollConfig {
 }
 
 /// Why a configuration is refused; for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadConfig(pub String);
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadConfig {}
 
 impl DaemonConfig {
     /// Checks what no single value shows.

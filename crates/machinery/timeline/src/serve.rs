@@ -44,11 +44,13 @@ struct ServedTimeline {
 }
 
 /// Why a daemon does not run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The configuration's mistake.
+    #[error("{0}")]
     Config(BadConfig),
     /// Another daemon keeps this timeline here.
+    #[error("another daemon keeps the timeline {name} in {directory}")]
     Taken {
         /// Which.
         name: TimelineName,
@@ -56,24 +58,9 @@ pub enum ServeError {
         directory: std::path::PathBuf,
     },
     /// The system refuses; what was being done.
+    #[error("{0}: {1}")]
     System(String, io::Error),
 }
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(bad) => bad.fmt(f),
-            Self::Taken { name, directory } => write!(
-                f,
-                "another daemon keeps the timeline {name} in {}",
-                directory.display()
-            ),
-            Self::System(what, error) => write!(f, "{what}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
 
 /// Starts all timelines of `config` and serves their sockets in threads.
 ///

@@ -1,6 +1,5 @@
 //! The host's side of one virtual machine.
 
-use core::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -47,33 +46,24 @@ pub struct RelayStats {
 }
 
 /// Why there is no relay.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// The daemon does not hand the timeline over.
+    #[error("{0}: {1}")]
     Daemon(TimelineName, ClientError),
     /// Its page cannot be read here.
+    #[error("{0}: {1}")]
     Page(TimelineName, Refusal),
     /// Its page is by a counter that nothing relates to the one that guest and host share.
+    #[error(
+        "{0}: its daemon does not count by the processor's time-stamp counter, which is all that a \
+         guest shares with its host; run it where the kernel's clock source is tsc"
+    )]
     Counter(TimelineName),
     /// The system refuses.
+    #[error("{0}")]
     System(io::Error),
 }
-
-impl fmt::Display for RelayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Daemon(name, error) => write!(f, "{name}: {error}"),
-            Self::Page(name, refusal) => write!(f, "{name}: {refusal}"),
-            Self::Counter(name) => write!(
-                f,
-                "{name}: its daemon does not count by the processor's time-stamp counter, which is all that a guest shares with its host; run it where the kernel's clock source is tsc"
-            ),
-            Self::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RelayError {}
 
 #[derive(Debug)]
 struct Shared {

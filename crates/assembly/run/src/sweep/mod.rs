@@ -9,7 +9,6 @@ mod page;
 mod points;
 mod table;
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,9 +55,10 @@ pub struct Swept {
 }
 
 /// Why a sweep could not be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The directory has another sweep in it, or something else.
+    #[error("{directory} has {what} in it; nothing was touched, choose another directory")]
     Taken {
         /// Where.
         directory: PathBuf,
@@ -66,13 +66,15 @@ pub enum SweepError {
         what: &'static str,
     },
     /// A file of the sweep.
+    #[error("{path}: {error}")]
     File {
         /// Which.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The table could not be written.
+    #[error("{0}")]
     Results(ResultsError),
 }
 
@@ -82,22 +84,6 @@ impl SweepError {
         matches!(self, Self::Taken { .. })
     }
 }
-
-impl fmt::Display for SweepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken { directory, what } => write!(
-                f,
-                "{} has {what} in it; nothing was touched, choose another directory",
-                directory.display()
-            ),
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Results(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SweepError {}
 
 /// Runs what is not done yet, then writes table and page. `done` is told each run that has
 /// ended, and how many are done of how many. Stops when `interrupted` is set; the runs
@@ -224,5 +210,5 @@ fn run(request: &SweepRequest, point: &Point, interrupted: &AtomicBool) -> Resul
 
 fn file(path: &Path) -> impl FnOnce(std::io::Error) -> SweepError + use<> {
     let path = path.to_owned();
-    move |source| SweepError::File { path, source }
+    move |error| SweepError::File { path, error }
 }

@@ -11,7 +11,6 @@ mod rights;
 mod size;
 mod time;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use timeloom_time::Duration;
@@ -27,16 +26,9 @@ pub use size::Size;
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
 
 /// Why a text is not what it should be; the message says how to write one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct ParseWordError(pub(crate) String);
-
-impl fmt::Display for ParseWordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseWordError {}
 
 // The defaults that several tables share, as serde wants them.
 

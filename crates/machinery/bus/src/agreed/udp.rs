@@ -8,7 +8,6 @@ mod halted;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -101,15 +100,19 @@ struct Claims {
 }
 
 /// Why there is no line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum UdpError {
     /// The address could not be listened on.
+    #[error("listening on {0}: {1}")]
     Listen(SocketAddr, io::Error),
     /// The group could not be joined.
+    #[error("joining the group {0}: {1}")]
     Group(SocketAddr, io::Error),
     /// Two hosts have this name, or there are more than the line can have.
+    #[error("{0}")]
     Names(String),
     /// A thread could not be started.
+    #[error("starting a thread of the pause bus: {0}")]
     Thread(io::Error),
 }
 
@@ -459,16 +462,3 @@ impl State {
         }
     }
 }
-
-impl fmt::Display for UdpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listen(address, error) => write!(f, "listening on {address}: {error}"),
-            Self::Group(group, error) => write!(f, "joining the group {group}: {error}"),
-            Self::Names(text) => f.write_str(text),
-            Self::Thread(error) => write!(f, "starting a thread of the pause bus: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for UdpError {}

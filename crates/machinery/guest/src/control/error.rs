@@ -8,40 +8,51 @@ use timeloom_time::Duration;
 use crate::error::GuestError;
 
 /// Why something could not be paused, let go on, or made to skip.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Clock or processes could not be changed.
+    #[error("{0}")]
     Session(GuestError),
     /// Nobody at the keyboard holds it: its time moves by grants.
+    #[error("it was not paused by hand; its time moves by grants only, as by `timeloom step`")]
     NotByHand,
     /// What stands for the session has a reason of its own.
+    #[error("{0}")]
     Other(Box<dyn Error + Send + Sync>),
 }
 
 /// Why a session, or some of its hosts, did not run until an instant and stop there.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The span to run is not more than zero.
+    #[error("a span to run must be more than zero")]
     NoSpan,
     /// The span to run leads beyond what a clock can show.
+    #[error("the span is too long")]
     SpanTooLong,
     /// The session stands, so that no time passes for its hosts.
+    #[error("the session stands, and so do its hosts; `timeloom resume` it first, or step it")]
     SessionStands,
     /// It was paused on the way.
+    #[error("the session was paused at {at}, before that instant")]
     Paused {
         /// What its clock showed, since the session began.
         at: Duration,
     },
     /// A host was paused on the way.
+    #[error("host {host} was paused before that instant")]
     HostPaused {
         /// Its name.
         host: String,
     },
     /// The session ended on the way.
+    #[error("the session ended before that instant")]
     Ended,
     /// It could not be let go on, or stopped there.
+    #[error("{0}")]
     Hold(HoldError),
     /// The instant is past, or another is awaited already.
+    #[error("{0}")]
     Session(GuestError),
 }
 
@@ -87,37 +98,6 @@ impl HoldError {
     /// A reason that only what stands for the session knows.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
-    }
-}
-
-impl fmt::Display for HoldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Session(error) => error.fmt(f),
-            Self::NotByHand => f.write_str(
-                "it was not paused by hand; its time moves by grants only, as by `timeloom step`",
-            ),
-            Self::Other(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSpan => f.write_str("a span to run must be more than zero"),
-            Self::SpanTooLong => f.write_str("the span is too long"),
-            Self::SessionStands => f.write_str(
-                "the session stands, and so do its hosts; `timeloom resume` it first, or step it",
-            ),
-            Self::Paused { at } => {
-                write!(f, "the session was paused at {at}, before that instant")
-            }
-            Self::HostPaused { host } => write!(f, "host {host} was paused before that instant"),
-            Self::Ended => f.write_str("the session ended before that instant"),
-            Self::Hold(error) => error.fmt(f),
-            Self::Session(error) => error.fmt(f),
-        }
     }
 }
 
@@ -169,10 +149,6 @@ impl fmt::Display for Refusal {
         }
     }
 }
-
-impl Error for HoldError {}
-impl Error for RunError {}
-
 impl From<GuestError> for HoldError {
     fn from(error: GuestError) -> Self {
         Self::Session(error)

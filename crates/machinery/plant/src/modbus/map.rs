@@ -1,7 +1,6 @@
 //! Which signal lies at which address.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use tokio_modbus::ExceptionCode;
 
@@ -61,7 +60,8 @@ impl Point {
 }
 
 /// Why a list of points is no register map.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("register {} {} for `{}`: {reason}", point.table.name(), point.at, point.signal)]
 pub struct MapError {
     /// The point at fault.
     pub point: Point,
@@ -181,22 +181,6 @@ fn span(point: &Point) -> (u32, u32) {
     let from = u32::from(point.at);
     (from, from + u32::from(point.encoding.width()))
 }
-
-impl fmt::Display for MapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Point {
-            table, at, signal, ..
-        } = &self.point;
-        write!(
-            f,
-            "register {} {at} for `{signal}`: {}",
-            table.name(),
-            self.reason
-        )
-    }
-}
-
-impl std::error::Error for MapError {}
 
 #[cfg(test)]
 mod tests {

@@ -60,6 +60,6 @@ pub(super) fn record(
 fn failed(path: &Path, error: pcap_file::PcapError) -> PtpError {
     PtpError::File {
         path: path.to_owned(),
-        source: std::io::Error::other(error),
+        error: std::io::Error::other(error),
     }
 }

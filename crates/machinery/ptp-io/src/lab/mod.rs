@@ -334,7 +334,7 @@ fn kernel(error: timeloom_fabric::FabricError) -> PtpError {
         timeloom_fabric::FabricError::Kernel(error) => error.into(),
         other => PtpError::System {
             action: "build the laboratory".to_owned(),
-            source: std::io::Error::other(other),
+            error: std::io::Error::other(other),
         },
     }
 }

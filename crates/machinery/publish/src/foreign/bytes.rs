@@ -1,11 +1,10 @@
 //! Fixed-width fields at given places.
 
-use core::fmt;
-
 /// Why bytes are not what they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Too short or too long.
+    #[error("{found} bytes instead of {expected}")]
     Length {
         /// How long it should be (at least).
         expected: usize,
@@ -13,22 +12,12 @@ pub enum Malformed {
         found: usize,
     },
     /// A field has a value that it cannot have; its name.
+    #[error("the field `{0}` has an impossible value")]
     Field(&'static str),
     /// The writer is in the middle of an update, or never wrote.
+    #[error("it is being written or was never written")]
     Updating,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { expected, found } => write!(f, "{found} bytes instead of {expected}"),
-            Self::Field(name) => write!(f, "the field `{name}` has an impossible value"),
-            Self::Updating => f.write_str("it is being written or was never written"),
-        }
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// The `N` bytes at `at`; `bytes` must be that long.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -71,16 +71,9 @@ pub enum Sample {
 }
 
 /// Why a source tells nothing; for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Untold(pub String);
-
-impl fmt::Display for Untold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Untold {}
 
 impl Untold {
     pub(crate) fn because(reason: impl fmt::Display) -> Self {

@@ -132,20 +132,12 @@ const LONGEST: Duration = Duration::from_s(10 * 365 * 86_400);
 const LIKE_THIS: &str = "write one change a line, as in `1.5 s 800 MHz`";
 
 /// Why a text is no frequency of a core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a core's frequency: write 1 MHz to 100 GHz, as in `800 MHz`, `1.2 GHz` or \
+     `600000 kHz`"
+)]
 pub struct FrequencyError(String);
-
-impl fmt::Display for FrequencyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.0;
-        write!(
-            f,
-            "`{text}` is not a core's frequency: write 1 MHz to 100 GHz, as in `800 MHz`, `1.2 GHz` or `600000 kHz`"
-        )
-    }
-}
-
-impl std::error::Error for FrequencyError {}
 
 impl FromStr for Frequency {
     type Err = FrequencyError;

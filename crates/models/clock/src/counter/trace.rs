@@ -1,6 +1,5 @@
 //! What a simulated core goes through, as data.
 
-use core::fmt;
 use core::str::FromStr;
 
 use timeloom_time::Duration;
@@ -38,19 +37,12 @@ pub struct Trace {
 }
 
 /// Which line of a trace cannot be read, counted from 1, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
 pub struct TraceError {
     line: usize,
     reason: String,
 }
-
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)
-    }
-}
-
-impl std::error::Error for TraceError {}
 
 impl FromStr for Trace {
     type Err = TraceError;

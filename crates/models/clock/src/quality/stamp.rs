@@ -1,7 +1,5 @@
 //! A reading of a timeline that can be kept, sent and compared.
 
-use core::fmt;
-
 use timeloom_time::Duration;
 
 use super::{Interval, Status};
@@ -31,25 +29,14 @@ pub enum Order {
 }
 
 /// Two stamps of different timelines do not compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stamps of timelines {:032x} and {:032x} do not compare", first.0, second.0)]
 pub struct OtherTimeline {
     /// The timeline of the first stamp.
     pub first: TimelineId,
     /// The timeline of the second stamp.
     pub second: TimelineId,
 }
-
-impl fmt::Display for OtherTimeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, second) = (self.first.0, self.second.0);
-        write!(
-            f,
-            "stamps of timelines {first:032x} and {second:032x} do not compare"
-        )
-    }
-}
-
-impl std::error::Error for OtherTimeline {}
 
 impl Stamp {
     /// A reading with an interval. When `status` is one that excludes an

@@ -1,6 +1,5 @@
 //! Who needs what of a timeline, and who must be told.
 
-use core::fmt;
 use std::collections::BTreeMap;
 
 use timeloom_time::{Duration, Instant};
@@ -14,7 +13,8 @@ use crate::quality::{Requirement, Stamp};
 pub struct BindingId(pub u64);
 
 /// A requirement that cannot be met, with what can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")]
 pub struct Impossible {
     /// The best accuracy that sources and oscillator allow at the highest
     /// permitted effort.
@@ -22,21 +22,6 @@ pub struct Impossible {
     /// The clock's step.
     pub resolution: Duration,
 }
-
-impl fmt::Display for Impossible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            accuracy,
-            resolution,
-        } = self;
-        write!(
-            f,
-            "the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}"
-        )
-    }
-}
-
-impl std::error::Error for Impossible {}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bindings {

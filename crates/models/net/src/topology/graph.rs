@@ -1,7 +1,6 @@
 //! Graphs as files have them: nodes and edges with attributes, and what becomes
 //! of them here.
 
-use core::fmt;
 use std::collections::HashMap;
 
 use timeloom_time::Duration;
@@ -9,21 +8,14 @@ use timeloom_time::Duration;
 use crate::{LinkConfig, NetworkBuilder, Node};
 
 /// Why a file with a graph was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
 pub struct GraphError {
     /// Line, counted from 1.
     pub line: usize,
     /// What is wrong there.
     pub message: String,
 }
-
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for GraphError {}
 
 /// Adds the nodes and edges of a graph and gives back the nodes in the order of
 /// the file.
