@@ -22,7 +22,6 @@ pub struct Socket {
     socket: UdpSocket,
     trains: bool,
     batch: Batch<AT_ONCE>,
-    dropped: u64,
 }
 
 /// Trains taken in by one call.
@@ -65,7 +64,6 @@ impl Socket {
             socket,
             trains,
             batch: Batch::datagrams(TRAIN),
-            dropped: 0,
         })
     }
 
@@ -74,12 +72,7 @@ impl Socket {
         self.trains = trains;
     }
 
-    /// Datagrams that the kernel did not take.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Sends all. What the kernel does not take is dropped and counted, as a
+    /// Sends all. What the kernel does not take is dropped, as a
     /// network would: nothing here waits.
     ///
     /// # Errors
@@ -107,9 +100,8 @@ impl Socket {
             let train = &datagrams.bytes[at..at + bytes];
             let segment = (last - first > 1).then_some(each as u16);
             match batch::send_train(&self.socket, train, segment) {
-                Ok(()) => {}
-                Err(error) if is_passing(&error) => self.dropped += (last - first) as u64,
-                Err(error) => return Err(error),
+                Err(error) if !is_passing(&error) => return Err(error),
+                _ => {}
             }
             at += bytes;
             first = last;
@@ -154,15 +146,6 @@ impl Socket {
     /// The descriptor, to be waited on.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-
-    /// Where it is bound.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not say.
-    pub fn local(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
     }
 }
 

@@ -21,11 +21,6 @@ impl Portal {
         self.waits = true;
     }
 
-    /// Whether the engine waits for the others.
-    pub fn waits(&self) -> bool {
-        self.waits
-    }
-
     /// The last instant that may be handled: what the others may still send arrives later.
     /// Of those that are gone nothing is awaited.
     pub fn safe_until(&self) -> Instant<Virtual> {

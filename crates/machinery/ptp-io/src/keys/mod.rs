@@ -34,5 +34,5 @@ pub use file::suite_name;
 pub use group::GroupFile;
 pub(crate) use ledger::{FileLedger, KeyLock};
 pub use load::{KeyDirectory, Loaded};
-pub use node::{make_node, make_node_with_ports, rotate};
+pub use node::{make_node, rotate};
 pub use ring::{EpochRule, MemberFile, RingFile};

@@ -110,7 +110,7 @@ impl NodeFile {
     }
 }
 
-/// Ports that have keys when nobody says how many.
+/// Ports that have keys where a file of older keys does not say how many.
 const PORTS: u8 = 4;
 
 fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpError> {
@@ -123,20 +123,12 @@ fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpEr
     })
 }
 
-/// Makes `node.key` and `node.pub` of a clock in `directory`, for epoch 1.
+/// Makes `node.key` and `node.pub` of a clock in `directory`, for epoch 1, with keys for
+/// `ports` ports where the suite has one for each ([`Suite::BlsOnce`]).
 ///
 /// # Errors
 /// When there is a key already: nothing is overwritten.
-pub fn make_node(directory: &Path, name: &str, clock: &str, suite: Suite) -> Result<(), PtpError> {
-    make_node_with_ports(directory, name, clock, suite, PORTS)
-}
-
-/// Makes `node.key` and `node.pub` as [`make_node`] does, with keys for `ports` ports
-/// where the suite has one for each ([`Suite::BlsOnce`]).
-///
-/// # Errors
-/// As [`make_node`].
-pub fn make_node_with_ports(
+pub fn make_node(
     directory: &Path,
     name: &str,
     clock: &str,

@@ -24,7 +24,7 @@ impl World {
             Self(std::env::temp_dir().join(format!("timeloom-keys-{}-{name}", std::process::id())));
         make_authority(&world.0).unwrap();
         for (node, clock) in [("gm", "02544c.fffe.000001"), ("tc", "02544c.fffe.000002")] {
-            make_node(&world.at(node), node, clock, suite).unwrap();
+            make_node(&world.at(node), node, clock, suite, 4).unwrap();
         }
         world.sign(|_| {}).unwrap();
         world
@@ -199,9 +199,9 @@ fn rotation_goes_in_two_steps_and_old_rings_do_not_come_back() {
 #[test]
 fn nothing_is_overwritten_and_nobody_is_invented() {
     let world = World::new("overwrite", Suite::Ed25519);
-    assert!(make_node(&world.at("gm"), "gm", "02544c.fffe.000001", Suite::Bls).is_err());
+    assert!(make_node(&world.at("gm"), "gm", "02544c.fffe.000001", Suite::Bls, 4).is_err());
     assert!(make_authority(&world.0).is_err());
-    assert!(make_node(&world.at("x"), "x", "zz", Suite::Bls).is_err());
+    assert!(make_node(&world.at("x"), "x", "zz", Suite::Bls, 4).is_err());
     let error = world
         .sign(|request| request.grandmasters.push("nobody".to_owned()))
         .expect_err("nobody");
@@ -226,7 +226,7 @@ fn every_epoch_of_bls_once_has_a_ledger_as_long_as_its_key() {
     let text = fs::read_to_string(gm.join("node.key")).unwrap();
     assert_eq!(text.matches("ports = 4").count(), 2, "{text}");
     assert!(
-        make_node_with_ports(
+        make_node(
             &world.at("x"),
             "x",
             "02544c.fffe.000009",

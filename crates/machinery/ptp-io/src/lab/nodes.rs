@@ -9,7 +9,7 @@ use timeloom_wire::TimeInterval;
 use super::chain::{Chain, Site, aside};
 use super::ptp4l::Ptp4l;
 use super::{Attack, LabOptions, NodeKind};
-use crate::keys::{SignRequest, make_authority, make_node_with_ports, sign_ring};
+use crate::keys::{SignRequest, make_authority, make_node, sign_ring};
 use crate::{
     Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
 };
@@ -60,7 +60,7 @@ pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpEr
     };
     for site in &ours {
         let directory = keys_of(&options.directory, &site.name);
-        make_node_with_ports(
+        make_node(
             &directory,
             &site.name,
             &site.clock.to_string(),

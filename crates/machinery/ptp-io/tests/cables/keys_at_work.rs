@@ -43,6 +43,7 @@ impl Pair {
                 name,
                 &clock,
                 Suite::Ed25519,
+                4,
             )
             .unwrap();
         }
@@ -235,6 +236,7 @@ fn a_clock_that_may_not_lead_is_no_grandmaster() {
             name,
             "02544c.fffe.000009",
             Suite::Ed25519,
+            4,
         )
         .unwrap();
     }
@@ -244,6 +246,7 @@ fn a_clock_that_may_not_lead_is_no_grandmaster() {
         "slave",
         "02544c.fffe.000008",
         Suite::Ed25519,
+        4,
     )
     .unwrap();
     sign(&scratch, |_| {});
@@ -272,7 +275,7 @@ fn keys_that_sign_a_sync_once_are_one_programs() {
     for (node, name) in NAMES.iter().enumerate() {
         let clock = format!("02544c.fffe.00000{node}");
         let directory = Pair::directory(&scratch, name);
-        make_node(&directory, name, &clock, Suite::BlsOnce).unwrap();
+        make_node(&directory, name, &clock, Suite::BlsOnce, 4).unwrap();
     }
     sign(&scratch, |_| {});
     let keys = Pair::directory(&scratch, "gm");

@@ -69,10 +69,10 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
 pub(super) const STEERED: RateError = RateError::from_ppb(550_000);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn pair(core_ns: i64, other_ns: i64) -> Pair {
+    pub(in crate::source) fn pair(core_ns: i64, other_ns: i64) -> Pair {
         Pair {
             before: Instant::from_ns(core_ns),
             other_ns,

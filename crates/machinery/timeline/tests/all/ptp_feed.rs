@@ -206,7 +206,7 @@ fn make_keys(place: &Path) -> [PathBuf; 2] {
     let nodes = [("gm", "020000fffe00000a"), ("slave", "020000fffe00000b")];
     let directories = nodes.map(|(name, clock)| {
         let directory = place.join(name);
-        make_node(&directory, name, clock, Suite::Ed25519).unwrap();
+        make_node(&directory, name, clock, Suite::Ed25519, 4).unwrap();
         directory
     });
     let request = SignRequest {

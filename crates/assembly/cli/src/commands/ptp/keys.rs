@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::keys::{
-    KeyDirectory, SignRequest, make_authority, make_node_with_ports, rotate, sign_ring, suite_name,
+    KeyDirectory, SignRequest, make_authority, make_node, rotate, sign_ring, suite_name,
 };
 use timeloom_ptp_io::{Interface, Suite};
 
@@ -75,7 +75,7 @@ impl Keygen {
             (None, Some(interface)) => Interface::find(&interface)?.clock_identity().to_string(),
             (None, None) => return Err(Failure::usage("give --clock or -i")),
         };
-        make_node_with_ports(
+        make_node(
             &self.directory,
             &self.name.unwrap_or_default(),
             &clock,

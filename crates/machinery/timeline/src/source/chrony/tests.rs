@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::*;
 use crate::source::chrony_words::tests::{reply, statement};
+use crate::source::realtime_line::tests::pair;
 use timeloom_testing::eventually;
 use timeloom_timeline_protocol::ScaleName;
 
@@ -246,14 +247,6 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     eventually("samples that are all newer", || place.ask().is_ok());
     assert!(held.elapsed() > std::time::Duration::from_secs(3));
     assert_eq!(place.chronyd.resets(), 0, "it takes no orders by UDP");
-}
-
-fn pair(core_ns: i64, other_ns: i64) -> Pair {
-    Pair {
-        before: Instant::from_ns(core_ns),
-        other_ns,
-        after: Instant::from_ns(core_ns + 100),
-    }
 }
 
 #[test]
