@@ -16,6 +16,8 @@ use crate::linux::processes;
 /// Dropping it lets it go on.
 pub(crate) struct Tracee {
     pid: i32,
+    /// The process that it is a thread of.
+    process: i32,
     /// Signals that arrived while it was ours; delivered when it is let go.
     held_signals: Vec<i32>,
     gone: bool,
@@ -37,11 +39,15 @@ pub(crate) enum Stop {
 impl Tracee {
     /// Attaches without stopping. Execs will be reported; should we die, the
     /// tracee dies too instead of running on half prepared.
+    ///
+    /// It should stand meanwhile: what executes a program may lose its number, and
+    /// only until then can be found out to which process it belongs.
     pub(crate) fn seize(pid: i32) -> io::Result<Self> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         request(libc::PTRACE_SEIZE, pid, 0, options as usize)?;
         Ok(Self {
             pid,
+            process: processes::process_of(pid),
             held_signals: Vec::new(),
             gone: false,
         })
@@ -68,13 +74,12 @@ impl Tracee {
     /// thread's identifier. The kernel waits for one number or for all, and among
     /// all may be a child that nobody has waited for yet; so both are asked in turns.
     pub(crate) fn wait_through_exec(&mut self) -> Stop {
-        let first = processes::process_of(self.pid);
-        if first == self.pid {
+        if self.process == self.pid {
             return self.wait();
         }
         loop {
             let mut is_there = false;
-            for whom in [self.pid, first] {
+            for whom in [self.pid, self.process] {
                 match self.look(whom, libc::WNOHANG) {
                     Ok(Some(Stop::Gone)) | Err(_) => {}
                     Ok(Some(stop)) => return stop,
@@ -335,5 +340,67 @@ fn request(what: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Res
         Err(io::Error::last_os_error())
     } else {
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::PathBuf;
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Whoever follows an exec may be at work on something else until it has happened. The
+    /// thread's number is nobody's by then.
+    #[test]
+    fn an_exec_by_another_thread_is_found_although_its_number_is_gone() {
+        const EXECUTES: &str = "import os, sys, threading
+def execute():
+    sys.stdin.readline()
+    os.execv('/bin/sleep', ['sleep', '600'])
+threading.Thread(target=execute).start()
+print('there', flush=True)
+threading.Event().wait()";
+        let mut child = Command::new("python3")
+            .args(["-c", EXECUTES])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python is there");
+        let process = child.id() as i32;
+        let mut printed = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut printed, &mut line).expect("it says so");
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it lives");
+        let mut threads =
+            threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let thread: i32 = threads
+            .find(|thread| *thread != process)
+            .expect("two threads");
+
+        let mut tracee = Tracee::seize(thread).expect("nobody else traces it");
+        child
+            .stdin
+            .take()
+            .expect("piped")
+            .write_all(b"\n")
+            .expect("it reads");
+        let number = PathBuf::from(format!("/proc/{process}/task/{thread}"));
+        let begun = Instant::now();
+        while number.exists() {
+            assert!(
+                begun.elapsed() < Duration::from_mins(2),
+                "it executes nothing"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let stop = tracee.wait_through_exec();
+        let followed = tracee.pid();
+        drop(tracee);
+        child.kill().expect("it lives");
+        child.wait().expect("our child");
+        assert_eq!((stop, followed), (Stop::Exec, process));
     }
 }
