@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::world::World;
 use crate::world::keys::{identity, ring, security};
 use crate::world::path::{GRANDMASTER, Path, failures, offsets};
 use timeloom_ptp::security::{
