@@ -11,7 +11,9 @@ mod world;
 pub(crate) use build::{
     built, c_program, c_program_static, c_program_unwinding, must_run, ready, source,
 };
-pub(crate) use differential::{ATTEMPTS, Difference, Differential, PAUSE, differences, natively};
+pub(crate) use differential::{
+    ATTEMPTS, Difference, Differential, PAUSE, differences, may_be_the_machines, natively,
+};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use timeloom_testing::PATIENCE;
 pub(crate) use world::{Gate, Program, World, pipe};

@@ -87,8 +87,9 @@ fn next() -> u64 {
     let mut turns = 0;
     loop {
         let now = page().tsc_at(raw());
-        // Without a supervisor the clock may stand for ever. After a second the
-        // program is told so.
+        // Without a supervisor the clock may stand for ever. After a minute or more
+        // the program is told so: a busy machine may keep a supervisor waiting for
+        // seconds between stopping the clock and stopping its programs.
         if now != first || turns == MOST_TURNS {
             return now;
         }
@@ -142,4 +143,4 @@ const PR_TSC_ENABLE: u32 = 1;
 /// An instruction has fifteen bytes at most, and these have an opcode of two.
 const MOST_PREFIXES: usize = 13;
 const SPINS: u32 = 100;
-const MOST_TURNS: u32 = SPINS + 10_000;
+const MOST_TURNS: u32 = SPINS + 600_000;
