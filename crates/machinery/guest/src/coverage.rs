@@ -9,6 +9,8 @@ pub fn coverage() -> String {
         "# What happens to each call\n\n\
          Written from the table of calls (`crates/machinery/calls/src/table.rs`) by a test; calls that are in neither table run natively.\n\
          The tests of `crates/machinery/guest/tests` run these calls natively and under the clock, paused in the middle, at several rates.\n\n\
+         What tests hold complete are the system calls and the named options of sockets.\n\
+         `ioctl` commands, netlink, `/proc` and `/sys` are listed by hand: one may be missing.\n\n\
          | call | when | what happens |\n|---|---|---|\n\
          | `clock_gettime`, `gettimeofday`, `time`, `clock_getres`, `getcpu`, `getrandom` | through a vDSO, however it is found | answered by \
          the image that stands for the vDSO; CPU-time clocks divided by the dilation; hardware clocks (`/dev/ptpN`) as by `ioctl` |\n",
