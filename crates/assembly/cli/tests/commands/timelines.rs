@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use timeloom_engine::Random;
 use timeloom_results::RunDirectory;
 use timeloom_testing::eventually;
 
@@ -51,16 +52,20 @@ impl Run {
         timeloom(&all).code == Some(0)
     }
 
-    /// Pauses it for a moment and, if so asked, goes on at another pace.
-    fn disturb(&self, turn: usize, dilates: bool) {
-        let lengths_ms = [3, 40, 11, 1, 90, 23];
+    /// Pauses it for a moment and, if so asked, goes on at another pace. How long the pause
+    /// is, and how far it is to the next, is drawn.
+    fn disturb(&self, random: &mut Random, turn: usize, dilates: bool) {
+        let mut sleep = |most: Duration| {
+            let most_us = u64::try_from(most.as_micros()).expect("a moment");
+            std::thread::sleep(Duration::from_micros(random.below(most_us)));
+        };
         self.command("pause", &[]);
-        std::thread::sleep(Duration::from_millis(lengths_ms[turn % lengths_ms.len()]));
+        sleep(LONGEST_PAUSE);
         self.command("resume", &[]);
         if dilates {
             self.command("dilate", &[["0.5", "3", "1"][turn % 3]]);
         }
-        std::thread::sleep(Duration::from_millis(150));
+        sleep(FARTHEST_PAUSE);
     }
 
     /// How much virtual time has passed, in seconds.
@@ -95,6 +100,25 @@ impl Drop for Run {
         let _ = self.child.wait();
     }
 }
+
+/// What pauses are drawn from. The seed is printed, which a failure shows; `TIMELOOM_SEED=n`
+/// sets it.
+fn pauses() -> Random {
+    let set = std::env::var("TIMELOOM_SEED").ok();
+    let seed = set.map_or(SEED, |text| {
+        text.parse().expect("TIMELOOM_SEED is a number")
+    });
+    println!("pauses are drawn with TIMELOOM_SEED={seed}");
+    Random::new(seed, 0)
+}
+
+const SEED: u64 = 13;
+
+/// Pauses are shorter than this, and half as long in the mean.
+const LONGEST_PAUSE: Duration = Duration::from_millis(56);
+
+/// From the end of a pause to the next it is less than this, and half of it in the mean.
+const FARTHEST_PAUSE: Duration = Duration::from_millis(300);
 
 /// The samples of a signal of a timeline of the host `plc`.
 fn samples(directory: &Path, timeline: &str, signal: &str) -> Vec<f64> {
@@ -183,8 +207,9 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     let directory = run.directory.clone();
     // Late enough that the daemons have settled, and then as long again, in virtual time.
     let mut held = None;
+    let mut pauses = pauses();
     for turn in 0.. {
-        run.disturb(turn, true);
+        run.disturb(&mut pauses, turn, true);
         assert!(!run.is_over());
         match (held, run.virtual_s()) {
             (None, now) if now > 15.0 => {
@@ -257,11 +282,12 @@ fn a_million_readings_hold_what_they_promise() {
         let sets = [&mode, &dilation, "time.duration=\"190 s\"", "check=[]"];
         let mut run = Run::start(&scratch, name, "1 ms", &sets);
         let directory = run.directory.clone();
+        let mut pauses = pauses();
         for turn in 0.. {
             if run.is_over() {
                 break;
             }
-            run.disturb(turn, false);
+            run.disturb(&mut pauses, turn, false);
         }
         assert!(run.end().success());
         println!("{name}: {} readings with an interval", check(&directory));
