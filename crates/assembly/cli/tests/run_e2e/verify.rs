@@ -317,6 +317,47 @@ time.sleep(9)
     assert_eq!(at_us, 10_300, "{lines:?}");
 }
 
+/// Two threads whom one expiration of a timer wakes run in the kernel's order, and each time
+/// is counted. Two who sleep to one instant have their turns one after the other.
+#[test]
+fn whom_one_expiration_wakes_is_in_no_order_and_counted() {
+    let two = |begin: &str, wait: &str| {
+        let text = format!(
+            "
+import ctypes, select, threading, time
+{begin}
+end = time.monotonic() + 0.3
+def work():
+    while time.monotonic() < end:
+        {wait}
+for _ in range(2):
+    threading.Thread(target=work).start()
+"
+        );
+        let (scenario, more) = (Scenario::lasting("500 ms"), "essential = false");
+        let lab = Lab::new(&scenario.program('a', "two", &["python3", "-c", &text], more));
+        let run = lab.run(&REPRODUCIBLE).succeeded();
+        number_before(&run.directory(), "order", " of them more")
+    };
+    let timer = "
+libc = ctypes.CDLL(None)
+timer = libc.timerfd_create(time.CLOCK_MONOTONIC, 0o4000)
+every_10_ms = (ctypes.c_long * 4)(0, 10_000_000, 0, 10_000_000)
+assert libc.timerfd_settime(timer, 0, every_10_ms, None) == 0
+value = ctypes.c_uint64()
+";
+    let wait = "select.select([timer], [], []); libc.read(timer, ctypes.byref(value), 8)";
+    let woken_together = two(timer, wait);
+    let sleeping = two("", "time.sleep(0.01 - time.monotonic() % 0.01)");
+    // The last ones meet a thread that has ended, the first one that has not begun.
+    let expirations = 25;
+    assert!(
+        woken_together >= expirations,
+        "{woken_together} of at least {expirations}"
+    );
+    assert!(sleeping < expirations, "{sleeping} turns were shared");
+}
+
 /// One reads the clock until it moves, one asks the kernel again and again.
 #[test]
 fn who_does_not_sleep_gets_small_steps_and_is_named() {
