@@ -208,7 +208,6 @@ run = ["/bin/sleep", "1000"]
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a run makes network namespaces: root")
 def test_holds_overlap_and_the_last_lets_go(tmp_path: Path) -> None:
     scenario = tmp_path / "held.toml"
     scenario.write_text(RUN)

@@ -204,7 +204,7 @@ impl Found {
     }
 }
 
-/// The same file by a path without `.` and, where no symbolic link is in the way, `..`: it is
+/// A file's path without `.` and, where no symbolic link is in the way, `..`: it is
 /// read by people. Links stay, since the interpreter of a virtual environment is one.
 pub(crate) fn without_detours(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();

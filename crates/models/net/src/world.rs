@@ -42,7 +42,8 @@ use crate::tcp::TcpConfig;
 /// - **Queries**, which change nothing: where a node is and what has happened so far.
 ///
 /// What does not change is shared by all parts of one network ([`World::part`]); what does is at the
-/// part that it belongs to. The fields are tables that do not know one another. What a node does with a packet is in `node`,
+/// part that it belongs to. The fields are tables that do not know one another. What a node
+/// does with a packet is in `node`,
 /// which event means what in `run`; here is how a packet gets onto a link, where both end.
 #[derive(Debug)]
 pub struct World {
