@@ -64,7 +64,7 @@ class Signal:
         return next((t for t, value in pairs if t >= from_s and value in wanted), None)
 
 
-class Seen:
+class CellRun:
     """A run as the page needs it."""
 
     def __init__(self, name: str, directory: Path):
@@ -124,32 +124,32 @@ def seconds(t_s: float | None) -> str:
     return "–" if t_s is None else f"{t_s:.2f} s"
 
 
-def summary(runs: list[Seen]) -> str:
+def summary(runs: list[CellRun]) -> str:
     head = (
         "<tr><th>what happens at 12 s</th><th>cell</th><th class=n>worst error</th><th class=n>dropped</th>"
         "<th class=n>placed</th><th class=n>late commands</th><th class=n>left leaves</th><th class=n>right leaves</th>"
         "<th class=n>both back</th><th>checks</th></tr>"
     )
     rows = []
-    for seen in runs:
-        back = [seen.returns_s(side) for side in ("left", "right")]
+    for ran in runs:
+        back = [ran.returns_s(side) for side in ("left", "right")]
         both = None if None in back else max(back)
-        checks = [check for check in seen.run.check_list if check.applies]
+        checks = [check for check in ran.run.check_list if check.applies]
         held = sum(check.passed for check in checks)
         verdict = "pass" if held == len(checks) else "fail"
         for cell, label in (("cell", "asks how good time is"), ("plain", "plain clocks")):
-            late = sum(seen.last(f"{cell}.{side}.late") for side in ("left", "right"))
-            dropped = seen.last(f"{cell}.dropped")
+            late = sum(ran.last(f"{cell}.{side}.late") for side in ("left", "right"))
+            dropped = ran.last(f"{cell}.dropped")
             first = cell == "cell"
             rows.append(
-                f"<tr><td>{STORIES[seen.name][0] if first else ''}</td><td>{label}</td>"
-                f"<td class=n>{seen.worst_mm(cell):.3f} mm</td>"
+                f"<tr><td>{STORIES[ran.name][0] if first else ''}</td><td>{label}</td>"
+                f"<td class=n>{ran.worst_mm(cell):.3f} mm</td>"
                 f"<td class='n {'fail' if dropped else ''}'>{dropped}</td>"
-                f"<td class=n>{seen.last(f'{cell}.placed')}</td>"
+                f"<td class=n>{ran.last(f'{cell}.placed')}</td>"
                 f"<td class=n>{late}</td>"
                 + (
-                    f"<td class=n>{seconds(seen.leaves_s('left'))}</td>"
-                    f"<td class=n>{seconds(seen.leaves_s('right'))}</td>"
+                    f"<td class=n>{seconds(ran.leaves_s('left'))}</td>"
+                    f"<td class=n>{seconds(ran.leaves_s('right'))}</td>"
                     f"<td class=n>{seconds(both)}</td><td class={verdict}>{held} of {len(checks)} hold</td></tr>"
                     if first
                     else "<td class=n>never</td><td class=n>never</td><td></td><td></td></tr>"
@@ -158,16 +158,16 @@ def summary(runs: list[Seen]) -> str:
     return f"<div class=wide><table>{head}{''.join(rows)}</table></div>"
 
 
-def section(seen: Seen) -> str:
-    title, story = STORIES[seen.name]
-    end_s = seen["cell.error"].times[-1]
-    fault = None if seen.name in ("calm", "machine") else FAULT_S
+def section(ran: CellRun) -> str:
+    title, story = STORIES[ran.name]
+    end_s = ran["cell.error"].times[-1]
+    fault = None if ran.name in ("calm", "machine") else FAULT_S
     errors = drawing.plot(
         "How far the arms' ends disagree",
         "mm",
         [
-            ("asks how good time is", "a", scaled(seen["cell.error"], 1e3)),
-            ("plain clocks", "b", scaled(seen["plain.error"], 1e3)),
+            ("asks how good time is", "a", scaled(ran["cell.error"], 1e3)),
+            ("plain clocks", "b", scaled(ran["plain.error"], 1e3)),
         ],
         end_s,
         top=2.0,
@@ -178,8 +178,8 @@ def section(seen: Seen) -> str:
         "Half of the interval of the controllers' timelines",
         "us",
         [
-            ("left", "a", scaled(seen["left.timeline.cell.half_width"], 1e6)),
-            ("right", "b", scaled(seen["right.timeline.cell.half_width"], 1e6)),
+            ("left", "a", scaled(ran["left.timeline.cell.half_width"], 1e6)),
+            ("right", "b", scaled(ran["right.timeline.cell.half_width"], 1e6)),
         ],
         end_s,
         top=300.0,
@@ -187,15 +187,15 @@ def section(seen: Seen) -> str:
         fault=fault,
     )
     modes = drawing.lanes(
-        "Modes", [(side, seen[f"cell.{side}.mode"]) for side in ("left", "right")], end_s, fault=fault
+        "Modes", [(side, ran[f"cell.{side}.mode"]) for side in ("left", "right")], end_s, fault=fault
     )
     parts = drawing.plot(
         "Parts dropped by plain clocks, and commands that came too late",
         "",
         [
-            ("dropped", "b", seen["plain.dropped"]),
-            ("late, plain", "c", added(seen["plain.left.late"], seen["plain.right.late"])),
-            ("late, left", "a", seen["cell.left.late"]),
+            ("dropped", "b", ran["plain.dropped"]),
+            ("late, plain", "c", added(ran["plain.left.late"], ran["plain.right.late"])),
+            ("late, left", "a", ran["cell.left.late"]),
         ],
         end_s,
         top=None,
@@ -203,12 +203,12 @@ def section(seen: Seen) -> str:
         fault=fault,
     )
     pictures = "".join(
-        f"<figure>{drawing.cell(seen, name, t_s)}<figcaption>{html.escape(label)}, {t_s:.2f} s: the ends are off by "
-        f"{seen[f'{name}.error'].at(t_s) * 1e3:.3f} mm</figcaption></figure>"
-        for name, label, t_s in instants(seen)
+        f"<figure>{drawing.cell(ran, name, t_s)}<figcaption>{html.escape(label)}, {t_s:.2f} s: the ends are off by "
+        f"{ran[f'{name}.error'].at(t_s) * 1e3:.3f} mm</figcaption></figure>"
+        for name, label, t_s in instants(ran)
     )
-    report = html.escape(f"{seen.directory.name}/report.html")
-    widths_us = seen.planner_half_widths_us()
+    report = html.escape(f"{ran.directory.name}/report.html")
+    widths_us = ran.planner_half_widths_us()
     planner = (
         f"The planner knew the time of its {len(widths_us)} commands to ± {statistics.median(widths_us):.0f} µs in the "
         f"median, and to ± {max(widths_us):.0f} µs at worst; it asks for ± 1000 µs."
@@ -216,30 +216,30 @@ def section(seen: Seen) -> str:
         else "The planner gave no command with an interval."
     )
     return (
-        f"<h2 id={seen.name}>{title}</h2><p>{story} {planner} <a href='{report}'>The run's own report</a>.</p>"
+        f"<h2 id={ran.name}>{title}</h2><p>{story} {planner} <a href='{report}'>The run's own report</a>.</p>"
         f"<div class=plots>{errors}{modes}{widths}{parts}</div><div class=cells>{pictures}</div>"
     )
 
 
-def instants(seen: Seen) -> list[tuple[str, str, float]]:
+def instants(ran: CellRun) -> list[tuple[str, str, float]]:
     """Which drawings tell the story: before it, when a controller leaves, when the plain cell drops, and at the end."""
-    carried = next((t for t, z, held in _held(seen) if held and z > 0.3), FAULT_S - 1.0)
+    carried = next((t for t, z, held in _held(ran) if held and z > 0.3), FAULT_S - 1.0)
     found = [("cell", "Carrying", carried)]
-    leaves = [t for t in map(seen.leaves_s, ("left", "right")) if t is not None]
+    leaves = [t for t in map(ran.leaves_s, ("left", "right")) if t is not None]
     if leaves:
         found.append(("cell", "Both have left", max(leaves)))
-    drops = seen.drops_s()
+    drops = ran.drops_s()
     if drops is not None:
         found.append(("plain", "Plain clocks: the part falls", drops))
-    back = [t for t in map(seen.returns_s, ("left", "right")) if t is not None]
+    back = [t for t in map(ran.returns_s, ("left", "right")) if t is not None]
     if back:
         found.append(("cell", "Together again", max(back)))
     return found
 
 
-def _held(seen: Seen) -> list[tuple[float, float, bool]]:
-    held = seen["cell.held"]
-    return [(t, seen["cell.left.z"].at(t), bool(value)) for t, value in zip(held.times, held.values, strict=True)]
+def _held(ran: CellRun) -> list[tuple[float, float, bool]]:
+    held = ran["cell.held"]
+    return [(t, ran["cell.left.z"].at(t), bool(value)) for t, value in zip(held.times, held.values, strict=True)]
 
 
 def scaled(signal: Signal, by: float) -> Signal:
@@ -257,14 +257,14 @@ def main(out: str, given: list[str]) -> None:
         if name not in STORIES or not directory:
             sys.exit(f"page.py: {pair}: NAME=RUN is wanted, with one of {', '.join(STORIES)}")
         try:
-            runs.append(Seen(name, Path(directory)))
+            runs.append(CellRun(name, Path(directory)))
         except Nothing as why:
             print(f"page.py: {why}", file=sys.stderr)
             nothing.append(str(why))
     if not runs:
         sys.exit("page.py: there is no run to make a page of")
-    drop = sum(bool(seen.last("plain.dropped")) for seen in runs)
-    kept = all(seen.last("cell.dropped") == 0 for seen in runs)
+    drop = sum(bool(ran.last("plain.dropped")) for ran in runs)
+    kept = all(ran.last("cell.dropped") == 0 for ran in runs)
     lead = (
         f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
         f"that asks how good its time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. "

@@ -10,7 +10,7 @@ use timeloom_wire::{Flags, Header, Message, MessageType, PortIdentity, TimeInter
 use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::security::{self, DelayWatch, Failure, PeerFacts, Policy, Reason, Security, Suspect};
-use crate::stamp::scaled;
+use crate::stamp::{on_the_wire, scaled};
 use crate::syntonise::Syntoniser;
 use crate::{DropReason, Local, Profile, Random, Report, Stamp};
 use answer::Answers;
@@ -160,7 +160,7 @@ impl PeerDelay {
     ) {
         let slot = self.answers.add(header, body, stamp);
         let answer = PdelayResp {
-            request_receipt: Timestamp::from_ns(stamp.as_ns()),
+            request_receipt: on_the_wire(stamp),
             requesting: header.source,
         };
         let mut head = self.header(MessageType::PdelayResp, header.sequence_id);
@@ -214,7 +214,7 @@ impl PeerDelay {
         let mut head = self.header(MessageType::PdelayRespFollowUp, answer.sequence);
         // 11.4.3: the request's correction comes back in the Follow_Up.
         head.correction = answer.correction;
-        let response_origin = Timestamp::from_ns(stamp.as_ns());
+        let response_origin = on_the_wire(stamp);
         let body = PdelayRespFollowUp {
             response_origin,
             requesting: answer.requesting,
@@ -226,7 +226,7 @@ impl PeerDelay {
                 let facts = PeerFacts {
                     requesting: answer.requesting,
                     nonce: answer.nonce,
-                    request_receipt: Timestamp::from_ns(answer.receipt.as_ns()),
+                    request_receipt: on_the_wire(answer.receipt),
                     response_origin,
                     response_correction: TimeInterval::ZERO,
                 };

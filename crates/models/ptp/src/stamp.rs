@@ -1,7 +1,7 @@
 //! Time as the port's clock tells it.
 
 use timeloom_time::{Duration, Instant, Scale};
-use timeloom_wire::TimeInterval;
+use timeloom_wire::{TimeInterval, Timestamp};
 
 /// The scale of the clock that stamps event messages: the card's, or the
 /// kernel's. In a slave it is the clock that is disciplined.
@@ -15,6 +15,11 @@ impl Scale for Hardware {
 /// When an event message passed the reference plane of a port, in nanoseconds
 /// since the epoch of the clock that stamps.
 pub type Stamp = Instant<Hardware>;
+
+/// A stamp as messages carry it: nanoseconds since the same epoch. The border to the wire.
+pub(crate) const fn on_the_wire(stamp: Stamp) -> Timestamp {
+    Timestamp::from_ns(stamp.as_ns())
+}
 
 /// A length of time in the units of a correction.
 pub(crate) const fn interval(length: Duration) -> TimeInterval {

@@ -102,12 +102,12 @@ impl Chrony {
             let asked = self.clock.core();
             let heard_s = self
                 .chronyd
-                .ask(Question::Heard(source), chrony_words::heard_s)?;
-            let kept = self
+                .ask(Question::SourceData(source), chrony_words::heard_s)?;
+            let stats = self
                 .chronyd
-                .ask(Question::Kept(source), chrony_words::kept)?;
-            let back = Duration::from_s(i64::from(heard_s) + i64::from(kept.span_s)) + ROUNDED;
-            if kept.samples > 0 && lengthened(back) >= asked - since {
+                .ask(Question::SourceStats(source), chrony_words::source_stats)?;
+            let back = Duration::from_s(i64::from(heard_s) + i64::from(stats.span_s)) + ROUNDED;
+            if stats.samples > 0 && lengthened(back) >= asked - since {
                 return Err(Untold(format!(
                     "chronyd still goes by what it measured before this machine was held, \
                      suspended or replaced (its source {source}), and takes no orders by UDP: \

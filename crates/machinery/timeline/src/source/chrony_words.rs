@@ -19,10 +19,10 @@ pub(super) enum Question {
     Tracking,
     /// How many sources it has.
     Count,
-    /// When it last heard one.
-    Heard(u32),
-    /// What it keeps of one.
-    Kept(u32),
+    /// What it has from one: when it last heard it.
+    SourceData(u32),
+    /// What it keeps of the samples of one.
+    SourceStats(u32),
     /// To drop all that it has measured. Only for who comes by its Unix socket.
     Reset,
 }
@@ -32,8 +32,8 @@ impl Question {
         match self {
             Self::Tracking => 33,
             Self::Count => 14,
-            Self::Heard(_) => 15,
-            Self::Kept(_) => 34,
+            Self::SourceData(_) => 15,
+            Self::SourceStats(_) => 34,
             Self::Reset => 66,
         }
     }
@@ -43,8 +43,8 @@ impl Question {
         match self {
             Self::Tracking => 5,
             Self::Count => 2,
-            Self::Heard(_) => 3,
-            Self::Kept(_) => 6,
+            Self::SourceData(_) => 3,
+            Self::SourceStats(_) => 6,
             Self::Reset => 1,
         }
     }
@@ -66,9 +66,9 @@ pub(super) struct Tracking {
     pub(super) root_dispersion_s: f64,
 }
 
-/// What chronyd keeps of a source.
+/// The samples of a source that chronyd goes by, as `chronyc sourcestats` says them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct SourceStats {
     pub(super) samples: u32,
     /// From the first sample to the last, to the nearest second.
     pub(super) span_s: u32,
@@ -102,7 +102,7 @@ pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
     packet[1] = 1;
     packet[4..6].copy_from_slice(&question.command().to_be_bytes());
     packet[8..12].copy_from_slice(&sequence.to_be_bytes());
-    if let Question::Heard(source) | Question::Kept(source) = question {
+    if let Question::SourceData(source) | Question::SourceStats(source) = question {
         packet[20..24].copy_from_slice(&source.to_be_bytes());
     }
     packet
@@ -190,29 +190,29 @@ pub(super) fn count(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
     })
 }
 
-/// Reads the reply to [`Question::Heard`]: how many whole seconds ago, `u32::MAX` for never.
+/// Reads the reply to [`Question::SourceData`]: how many whole seconds ago, `u32::MAX` for never.
 ///
 /// # Errors
 /// [`BadReply`].
 pub(super) fn heard_s(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
-    read(packet, Question::Heard(0), sequence, |mut from| {
+    read(packet, Question::SourceData(0), sequence, |mut from| {
         // Its address, poll, stratum, state, mode, flags and reachability.
         from.take(IP_ADDRESS + 6 * 2).ok()?;
         from.u32().ok().map(Ok)
     })
 }
 
-/// Reads the reply to [`Question::Kept`].
+/// Reads the reply to [`Question::SourceStats`].
 ///
 /// # Errors
 /// [`BadReply`].
-pub(super) fn kept(packet: &[u8], sequence: u32) -> Result<Kept, BadReply> {
-    read(packet, Question::Kept(0), sequence, |mut from| {
+pub(super) fn source_stats(packet: &[u8], sequence: u32) -> Result<SourceStats, BadReply> {
+    read(packet, Question::SourceStats(0), sequence, |mut from| {
         from.take(4 + IP_ADDRESS).ok()?;
         let samples = from.u32().ok()?;
         from.u32().ok()?; // Runs of residuals of one sign.
         let span_s = from.u32().ok()?;
-        Some(Ok(Kept { samples, span_s }))
+        Some(Ok(SourceStats { samples, span_s }))
     })
 }
 
@@ -302,21 +302,21 @@ pub(super) mod tests {
 
     #[test]
     fn what_it_keeps_of_a_source_is_read_by_the_letter() {
-        let question = request(Question::Kept(3), 9);
+        let question = request(Question::SourceStats(3), 9);
         assert_eq!(question[4..6], [0, 34]);
         assert_eq!(question[20..24], [0, 0, 0, 3]);
         let mut body = vec![0; 24];
         for word in [11u32, 4, 130, 0, 0, 0, 0, 0] {
             body.extend(word.to_be_bytes());
         }
-        let read = kept(&reply(&question, 6, 0, &body), 9);
-        let expected = Kept {
+        let read = source_stats(&reply(&question, 6, 0, &body), 9);
+        let expected = SourceStats {
             samples: 11,
             span_s: 130,
         };
         assert_eq!(read, Ok(expected));
 
-        let question = request(Question::Heard(3), 9);
+        let question = request(Question::SourceData(3), 9);
         assert_eq!(question[4..6], [0, 15]);
         let mut body = vec![0; 32];
         for word in [77u32, 0, 0, 0] {
@@ -349,7 +349,7 @@ pub(super) mod tests {
             noise in prop::collection::vec(any::<u8>(), 0..130),
             from in 20usize..104,
         ) {
-            let _ = (tracking(&noise, 0), count(&noise, 0), heard_s(&noise, 0), kept(&noise, 0));
+            let _ = (tracking(&noise, 0), count(&noise, 0), heard_s(&noise, 0), source_stats(&noise, 0));
             let mut bent = told(9, 7, 0);
             for (byte, with) in bent[from..].iter_mut().zip(&noise) {
                 *byte ^= with;

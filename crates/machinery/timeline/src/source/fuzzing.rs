@@ -49,7 +49,7 @@ pub fn time_server(packet: &[u8]) {
     let _ = (
         chrony_words::count(packet, 1),
         chrony_words::heard_s(packet, 1),
-        chrony_words::kept(packet, 1),
+        chrony_words::source_stats(packet, 1),
         chrony_words::is_reset(packet, 1),
     );
     let _ = ptp4l_words::parse_timing(packet);

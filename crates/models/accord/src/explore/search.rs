@@ -57,7 +57,7 @@ impl Network {
 /// All states that were found.
 pub(super) struct Found {
     pub(super) worlds: Worlds,
-    seen: Seen,
+    visited: VisitedStates,
 }
 
 /// Tries every order. Returns the states that there are, or what is wrong and how it came to
@@ -68,8 +68,8 @@ pub(super) fn search(scope: Scope) -> Result<Found, String> {
     assert!(!scope.joins || remembers, "joiners remember");
     let mut worlds = Worlds::new(scope);
     let start = worlds.start()?;
-    let mut seen = Seen::default();
-    seen.insert(start);
+    let mut visited = VisitedStates::default();
+    visited.insert(start);
     let mut path = vec![Visit::new(start)];
     while let Some(visit) = path.last_mut() {
         let (world, host) = (visit.world, usize::from(visit.host));
@@ -89,10 +89,10 @@ pub(super) fn search(scope: Scope) -> Result<Found, String> {
             Ok(next) => next,
             Err(wrong) => return Err(story(&wrong, &path, &mut worlds)),
         };
-        if path.len() >= scope.depth || !seen.insert(next) {
+        if path.len() >= scope.depth || !visited.insert(next) {
             continue;
         }
-        let count = seen.len();
+        let count = visited.len();
         if count.is_multiple_of(SAID_EVERY) {
             eprintln!(
                 "{count} states, {} deep, {:?}",
@@ -107,7 +107,7 @@ pub(super) fn search(scope: Scope) -> Result<Found, String> {
         }
         path.push(Visit::new(next));
     }
-    Ok(Found { worlds, seen })
+    Ok(Found { worlds, visited })
 }
 
 /// A state, and how many of the things that may happen next have been tried: all of the hosts
@@ -139,7 +139,7 @@ fn story(wrong: &str, path: &[Visit], worlds: &mut Worlds) -> String {
 
 impl Found {
     pub(super) fn len(&self) -> usize {
-        self.seen.len()
+        self.visited.len()
     }
 
     /// All states of another search, each as the one that stands for it in the worlds of this
@@ -157,24 +157,24 @@ impl Found {
 
     /// All states.
     pub(super) fn all(&self) -> impl Iterator<Item = u128> {
-        self.seen.parts.iter().flatten().copied()
+        self.visited.parts.iter().flatten().copied()
     }
 }
 
 /// States by their numbers, in parts, so that no more than one part is ever copied to grow.
-struct Seen {
+struct VisitedStates {
     parts: Vec<Set<u128>>,
     count: usize,
 }
 
-impl Default for Seen {
+impl Default for VisitedStates {
     fn default() -> Self {
         let parts = (0..PARTS).map(|_| Set::default()).collect();
         Self { parts, count: 0 }
     }
 }
 
-impl Seen {
+impl VisitedStates {
     fn insert(&mut self, world: World) -> bool {
         let number = world.number();
         let is_new = self.parts[Self::part(number)].insert(number);

@@ -16,6 +16,7 @@ use crate::action::Departure;
 use crate::outbox::Outbox;
 use crate::peer_delay::nonce;
 use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of};
+use crate::stamp::on_the_wire;
 use crate::{Action, DropReason, Local, PowerTlv, Profile, Random, Stamp};
 
 /// Sync and Announce on their beats; Follow_Ups when departures are known.
@@ -140,7 +141,7 @@ impl Master {
         let mut header = OrdinaryClock::header(config, port, MessageType::FollowUp, sequence);
         header.log_message_interval = config.profile.log_sync_interval;
         let body = FollowUp {
-            precise_origin: Timestamp::from_ns(stamp.as_ns()),
+            precise_origin: on_the_wire(stamp),
         };
         let message = Message::new(header, body);
         let mut buffer = [0; 128];
@@ -237,7 +238,7 @@ impl Master {
         header.correction = request.correction;
         header.log_message_interval = config.profile.log_delay_interval;
         let body = DelayResp {
-            receive: Timestamp::from_ns(stamp.as_ns()),
+            receive: on_the_wire(stamp),
             requesting: request.source,
         };
         out.send(

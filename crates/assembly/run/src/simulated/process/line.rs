@@ -20,7 +20,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::super::message::{ClockNow, Start, ToEngine};
 use super::UNKEYED;
-use super::standing::{Company, Place, Standing};
+use super::standing::{Company, Membership, Standing};
 use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::experiment::civil_now;
@@ -32,7 +32,7 @@ pub(super) struct Line {
     pub(super) here: Owner,
     life: Mutex<Life>,
     /// Where it stands with the other engines.
-    pub(super) place: Place,
+    pub(super) membership: Membership,
     /// Its end is no failure any more.
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
@@ -120,7 +120,7 @@ impl Line {
             name: start.name.clone(),
             here: start.here,
             life: Mutex::new(life),
-            place: Place::default(),
+            membership: Membership::default(),
             is_over: AtomicBool::new(false),
             past: Mutex::default(),
             ports: Mutex::new(ports),
@@ -145,7 +145,7 @@ impl Line {
     /// The run is over.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
-        self.place.stir();
+        self.membership.stir();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -154,7 +154,7 @@ impl Line {
 
     /// Whether this life is joined to all other engines.
     pub(super) fn has_joined(&self) -> bool {
-        matches!(self.place.is(), Standing::Here | Standing::Leaving)
+        matches!(self.membership.is(), Standing::Here | Standing::Leaving)
     }
 
     /// That this life is over: who of the others hears of it has it for gone.

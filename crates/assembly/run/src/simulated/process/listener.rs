@@ -62,7 +62,7 @@ impl Listener {
             match next {
                 Ok(next) => (hear, child) = next,
                 Err(what) => {
-                    self.line.place.set(Standing::Gone);
+                    self.line.membership.set(Standing::Gone);
                     return (self.sinks.died)(&what);
                 }
             }
@@ -102,14 +102,17 @@ impl Listener {
             "left",
             &format!("has left, as it was told to; its part is away {when}"),
         );
-        self.line.place.set(Standing::Away);
+        self.line.membership.set(Standing::Away);
     }
 
     /// Another process in the place of one that has left, once there is to be one; none when the
     /// run ends before that.
     fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
         let goes_on = || !self.line.is_over();
-        let standing = self.line.place.await_change(Standing::Away, None, goes_on);
+        let standing = self
+            .line
+            .membership
+            .await_change(Standing::Away, None, goes_on);
         if standing == Standing::Away {
             return Ok(None);
         }
@@ -139,7 +142,7 @@ impl Listener {
         });
         past.counted = self.seen.clone();
         drop(past);
-        self.line.place.set(Standing::Coming);
+        self.line.membership.set(Standing::Coming);
         self.tell(
             "died",
             &format!("has died, and another process takes its place: {what}"),
@@ -166,7 +169,7 @@ impl Listener {
             self.tell("joined", &text);
         }
         // Who has waited for it finds the above said.
-        self.line.place.set(Standing::Here);
+        self.line.membership.set(Standing::Here);
         let _ = self.ready.send(Ok(()));
     }
 

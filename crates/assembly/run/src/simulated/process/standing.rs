@@ -25,14 +25,14 @@ pub(super) enum Standing {
     Gone,
 }
 
-/// Where one stands, for those who wait for a change of it.
+/// Whether one takes part, for those who wait for a change of it.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct Membership {
     standing: Mutex<Standing>,
     changed: Condvar,
 }
 
-impl Place {
+impl Membership {
     pub(super) fn is(&self) -> Standing {
         *lock(&self.standing)
     }
@@ -86,7 +86,7 @@ impl Place {
 impl Line {
     /// Lets it leave the others, and waits until it has.
     fn leave(&self) -> Result<(), String> {
-        let asked = self.place.exchange(Standing::Here, Standing::Leaving);
+        let asked = self.membership.exchange(Standing::Here, Standing::Leaving);
         asked.map_err(|is| self.cannot("leave", is))?;
         // Of one that cannot be told, whoever hears it finds that it has died.
         let _ = self.say(&ToEngine::Leave);
@@ -98,7 +98,7 @@ impl Line {
 
     /// Lets it join the others again, and waits until it has.
     fn join(&self) -> Result<(), String> {
-        let asked = self.place.exchange(Standing::Away, Standing::Coming);
+        let asked = self.membership.exchange(Standing::Away, Standing::Coming);
         asked.map_err(|is| self.cannot("join", is))?;
         match self.await_change(Standing::Coming) {
             Standing::Here => Ok(()),
@@ -108,7 +108,7 @@ impl Line {
 
     fn await_change(&self, from: Standing) -> Standing {
         let goes_on = || !self.is_over();
-        self.place
+        self.membership
             .await_change(from, Some(super::TO_BEGIN), goes_on)
     }
 
@@ -144,7 +144,7 @@ impl Company {
         let lines = self.lines();
         let comes = lines
             .iter()
-            .find(|other| other.place.is() == Standing::Coming);
+            .find(|other| other.membership.is() == Standing::Coming);
         if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &line)) {
             return Err(format!(
                 "engine {engine} cannot leave yet: engine {} is on its way in and waits for it",
@@ -180,7 +180,7 @@ impl Company {
     /// Who is not waited for by one that joins.
     pub(super) fn absent(&self) -> Vec<Owner> {
         let is_absent =
-            |line: &&Arc<Line>| !matches!(line.place.is(), Standing::Here | Standing::Coming);
+            |line: &&Arc<Line>| !matches!(line.membership.is(), Standing::Here | Standing::Coming);
         let lines = self.lines();
         let absent = lines.iter().filter(is_absent);
         absent.map(|line| line.here).collect()

@@ -145,14 +145,14 @@ fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
 }
 
 /// A machine, and its chronyd as a source.
-struct Place {
+struct HeldMachine {
     hypervisor: File,
     chronyd: Scripted,
     source: Chrony,
     _directory: tempfile::TempDir,
 }
 
-impl Place {
+impl HeldMachine {
     fn new(by_udp: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hypervisor");
@@ -207,46 +207,50 @@ impl Place {
 
 #[test]
 fn what_it_measured_before_a_hold_is_dropped_by_its_unix_socket() {
-    let mut place = Place::new(false);
-    assert!(place.ask().is_ok());
-    assert_eq!(place.chronyd.resets(), 0, "nothing has happened");
+    let mut machine = HeldMachine::new(false);
+    assert!(machine.ask().is_ok());
+    assert_eq!(machine.chronyd.resets(), 0, "nothing has happened");
     for marker in [1, 2] {
-        let before = place.chronyd.resets();
-        place.hold(marker);
-        assert!(place.refusal().contains("measure anew"));
+        let before = machine.chronyd.resets();
+        machine.hold(marker);
+        assert!(machine.refusal().contains("measure anew"));
         // It has heard its source this very moment, and that says nothing yet.
-        assert!(place.refusal().contains("not in step"));
-        let after = place.chronyd.resets();
+        assert!(machine.refusal().contains("not in step"));
+        let after = machine.chronyd.resets();
         assert!(after > before, "hold {marker}");
-        place.chronyd.set(|script| script.synchronised = true);
-        assert!(place.ask().is_ok());
-        assert_eq!(place.chronyd.resets(), after, "not again for hold {marker}");
+        machine.chronyd.set(|script| script.synchronised = true);
+        assert!(machine.ask().is_ok());
+        assert_eq!(
+            machine.chronyd.resets(),
+            after,
+            "not again for hold {marker}"
+        );
     }
 }
 
 #[test]
 fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
-    let mut place = Place::new(true);
-    assert!(place.ask().is_ok());
-    place.hold(1);
-    assert!(place.refusal().contains("its source 0"));
+    let mut machine = HeldMachine::new(true);
+    assert!(machine.ask().is_ok());
+    machine.hold(1);
+    assert!(machine.refusal().contains("its source 0"));
     // Dropped by somebody else, and what it says is from before.
-    place
+    machine
         .chronyd
         .set(|script| (script.samples, script.updated_s) = (0, 20));
-    assert!(place.refusal().contains("has not heard"));
-    place.chronyd.set(|script| script.updated_s = 0);
-    eventually("an update since", || place.ask().is_ok());
+    assert!(machine.refusal().contains("has not heard"));
+    machine.chronyd.set(|script| script.updated_s = 0);
+    eventually("an update since", || machine.ask().is_ok());
 
     // Samples that may be from before by what is rounded, until they cannot be.
     let held = std::time::Instant::now();
-    place.hold(2);
-    place.chronyd.set(|script| script.samples = 3);
-    place.chronyd.set(|script| script.span_s = 0);
-    assert!(place.refusal().contains("its source 0"));
-    eventually("samples that are all newer", || place.ask().is_ok());
+    machine.hold(2);
+    machine.chronyd.set(|script| script.samples = 3);
+    machine.chronyd.set(|script| script.span_s = 0);
+    assert!(machine.refusal().contains("its source 0"));
+    eventually("samples that are all newer", || machine.ask().is_ok());
     assert!(held.elapsed() > std::time::Duration::from_secs(3));
-    assert_eq!(place.chronyd.resets(), 0, "it takes no orders by UDP");
+    assert_eq!(machine.chronyd.resets(), 0, "it takes no orders by UDP");
 }
 
 #[test]
