@@ -41,7 +41,7 @@ class Protection:
 
     def decide(self, current_a):
         """``True`` or ``False`` to close or open the breaker, ``None`` to leave it."""
-        print("current %.1f A" % current_a, flush=True)
+        print("current %.3f A" % current_a, flush=True)
         now_s = time.monotonic()
         if self._opened_at_s is None and current_a > self.limit_a:
             self._opened_at_s = now_s

@@ -39,12 +39,12 @@ def test_a_station_switches_the_breaker_over_its_protocol(
 
     opened = station.index(f"above {LIMIT_A:.0f} A: open")
     [*_, last] = [float(line.split()[1]) for line in station[:opened]]
-    assert last >= LIMIT_A, "what is above the limit by less than the log shows is equal to it there"
+    assert last >= LIMIT_A, "the log has milliamperes: what is above by less is equal there"
     again, waited_s = next(
         (place, float(line.split()[-2])) for place, line in enumerate(station) if line.startswith("close again")
     )
     assert again > opened and waited_s >= WAIT_S, "by the station's own clock"
-    assert "current 0.0 A" in station[opened:again], "an open breaker lets nothing through"
+    assert "current 0.000 A" in station[opened:again], "an open breaker lets nothing through"
 
     ports = run.packets()[["src_port", "dst_port"]]
     assert (ports == port).any(axis=1).sum() > 10, f"nothing went over port {port}"
