@@ -131,25 +131,25 @@ def summary(runs: list[CellRun]) -> str:
         "<th class=n>both back</th><th>checks</th></tr>"
     )
     rows = []
-    for ran in runs:
-        back = [ran.returns_s(side) for side in ("left", "right")]
+    for cell_run in runs:
+        back = [cell_run.returns_s(side) for side in ("left", "right")]
         both = None if None in back else max(back)
-        checks = [check for check in ran.run.check_list if check.applies]
+        checks = [check for check in cell_run.run.check_list if check.applies]
         held = sum(check.passed for check in checks)
         verdict = "pass" if held == len(checks) else "fail"
         for cell, label in (("cell", "asks how good time is"), ("plain", "plain clocks")):
-            late = sum(ran.last(f"{cell}.{side}.late") for side in ("left", "right"))
-            dropped = ran.last(f"{cell}.dropped")
+            late = sum(cell_run.last(f"{cell}.{side}.late") for side in ("left", "right"))
+            dropped = cell_run.last(f"{cell}.dropped")
             first = cell == "cell"
             rows.append(
-                f"<tr><td>{STORIES[ran.name][0] if first else ''}</td><td>{label}</td>"
-                f"<td class=n>{ran.worst_mm(cell):.3f} mm</td>"
+                f"<tr><td>{STORIES[cell_run.name][0] if first else ''}</td><td>{label}</td>"
+                f"<td class=n>{cell_run.worst_mm(cell):.3f} mm</td>"
                 f"<td class='n {'fail' if dropped else ''}'>{dropped}</td>"
-                f"<td class=n>{ran.last(f'{cell}.placed')}</td>"
+                f"<td class=n>{cell_run.last(f'{cell}.placed')}</td>"
                 f"<td class=n>{late}</td>"
                 + (
-                    f"<td class=n>{seconds(ran.leaves_s('left'))}</td>"
-                    f"<td class=n>{seconds(ran.leaves_s('right'))}</td>"
+                    f"<td class=n>{seconds(cell_run.leaves_s('left'))}</td>"
+                    f"<td class=n>{seconds(cell_run.leaves_s('right'))}</td>"
                     f"<td class=n>{seconds(both)}</td><td class={verdict}>{held} of {len(checks)} hold</td></tr>"
                     if first
                     else "<td class=n>never</td><td class=n>never</td><td></td><td></td></tr>"
@@ -158,16 +158,16 @@ def summary(runs: list[CellRun]) -> str:
     return f"<div class=wide><table>{head}{''.join(rows)}</table></div>"
 
 
-def section(ran: CellRun) -> str:
-    title, story = STORIES[ran.name]
-    end_s = ran["cell.error"].times[-1]
-    fault = None if ran.name in ("calm", "machine") else FAULT_S
+def section(cell_run: CellRun) -> str:
+    title, story = STORIES[cell_run.name]
+    end_s = cell_run["cell.error"].times[-1]
+    fault = None if cell_run.name in ("calm", "machine") else FAULT_S
     errors = drawing.plot(
         "How far the arms' ends disagree",
         "mm",
         [
-            ("asks how good time is", "a", scaled(ran["cell.error"], 1e3)),
-            ("plain clocks", "b", scaled(ran["plain.error"], 1e3)),
+            ("asks how good time is", "a", scaled(cell_run["cell.error"], 1e3)),
+            ("plain clocks", "b", scaled(cell_run["plain.error"], 1e3)),
         ],
         end_s,
         top=2.0,
@@ -178,8 +178,8 @@ def section(ran: CellRun) -> str:
         "Half of the interval of the controllers' timelines",
         "us",
         [
-            ("left", "a", scaled(ran["left.timeline.cell.half_width"], 1e6)),
-            ("right", "b", scaled(ran["right.timeline.cell.half_width"], 1e6)),
+            ("left", "a", scaled(cell_run["left.timeline.cell.half_width"], 1e6)),
+            ("right", "b", scaled(cell_run["right.timeline.cell.half_width"], 1e6)),
         ],
         end_s,
         top=300.0,
@@ -187,15 +187,15 @@ def section(ran: CellRun) -> str:
         fault=fault,
     )
     modes = drawing.lanes(
-        "Modes", [(side, ran[f"cell.{side}.mode"]) for side in ("left", "right")], end_s, fault=fault
+        "Modes", [(side, cell_run[f"cell.{side}.mode"]) for side in ("left", "right")], end_s, fault=fault
     )
     parts = drawing.plot(
         "Parts dropped by plain clocks, and commands that came too late",
         "",
         [
-            ("dropped", "b", ran["plain.dropped"]),
-            ("late, plain", "c", added(ran["plain.left.late"], ran["plain.right.late"])),
-            ("late, left", "a", ran["cell.left.late"]),
+            ("dropped", "b", cell_run["plain.dropped"]),
+            ("late, plain", "c", added(cell_run["plain.left.late"], cell_run["plain.right.late"])),
+            ("late, left", "a", cell_run["cell.left.late"]),
         ],
         end_s,
         top=None,
@@ -203,12 +203,12 @@ def section(ran: CellRun) -> str:
         fault=fault,
     )
     pictures = "".join(
-        f"<figure>{drawing.cell(ran, name, t_s)}<figcaption>{html.escape(label)}, {t_s:.2f} s: the ends are off by "
-        f"{ran[f'{name}.error'].at(t_s) * 1e3:.3f} mm</figcaption></figure>"
-        for name, label, t_s in instants(ran)
+        f"<figure>{drawing.cell(cell_run, name, t_s)}<figcaption>{html.escape(label)}, {t_s:.2f} s: "
+        f"the ends are off by {cell_run[f'{name}.error'].at(t_s) * 1e3:.3f} mm</figcaption></figure>"
+        for name, label, t_s in instants(cell_run)
     )
-    report = html.escape(f"{ran.directory.name}/report.html")
-    widths_us = ran.planner_half_widths_us()
+    report = html.escape(f"{cell_run.directory.name}/report.html")
+    widths_us = cell_run.planner_half_widths_us()
     planner = (
         f"The planner knew the time of its {len(widths_us)} commands to ± {statistics.median(widths_us):.0f} µs in the "
         f"median, and to ± {max(widths_us):.0f} µs at worst; it asks for ± 1000 µs."
@@ -216,30 +216,30 @@ def section(ran: CellRun) -> str:
         else "The planner gave no command with an interval."
     )
     return (
-        f"<h2 id={ran.name}>{title}</h2><p>{story} {planner} <a href='{report}'>The run's own report</a>.</p>"
+        f"<h2 id={cell_run.name}>{title}</h2><p>{story} {planner} <a href='{report}'>The run's own report</a>.</p>"
         f"<div class=plots>{errors}{modes}{widths}{parts}</div><div class=cells>{pictures}</div>"
     )
 
 
-def instants(ran: CellRun) -> list[tuple[str, str, float]]:
+def instants(cell_run: CellRun) -> list[tuple[str, str, float]]:
     """Which drawings tell the story: before it, when a controller leaves, when the plain cell drops, and at the end."""
-    carried = next((t for t, z, held in _held(ran) if held and z > 0.3), FAULT_S - 1.0)
+    carried = next((t for t, z, held in _held(cell_run) if held and z > 0.3), FAULT_S - 1.0)
     found = [("cell", "Carrying", carried)]
-    leaves = [t for t in map(ran.leaves_s, ("left", "right")) if t is not None]
+    leaves = [t for t in map(cell_run.leaves_s, ("left", "right")) if t is not None]
     if leaves:
         found.append(("cell", "Both have left", max(leaves)))
-    drops = ran.drops_s()
+    drops = cell_run.drops_s()
     if drops is not None:
         found.append(("plain", "Plain clocks: the part falls", drops))
-    back = [t for t in map(ran.returns_s, ("left", "right")) if t is not None]
+    back = [t for t in map(cell_run.returns_s, ("left", "right")) if t is not None]
     if back:
         found.append(("cell", "Together again", max(back)))
     return found
 
 
-def _held(ran: CellRun) -> list[tuple[float, float, bool]]:
-    held = ran["cell.held"]
-    return [(t, ran["cell.left.z"].at(t), bool(value)) for t, value in zip(held.times, held.values, strict=True)]
+def _held(cell_run: CellRun) -> list[tuple[float, float, bool]]:
+    held = cell_run["cell.held"]
+    return [(t, cell_run["cell.left.z"].at(t), bool(value)) for t, value in zip(held.times, held.values, strict=True)]
 
 
 def scaled(signal: Signal, by: float) -> Signal:
@@ -263,8 +263,8 @@ def main(out: str, given: list[str]) -> None:
             nothing.append(str(why))
     if not runs:
         sys.exit("page.py: there is no run to make a page of")
-    drop = sum(bool(ran.last("plain.dropped")) for ran in runs)
-    kept = all(ran.last("cell.dropped") == 0 for ran in runs)
+    drop = sum(bool(cell_run.last("plain.dropped")) for cell_run in runs)
+    kept = all(cell_run.last("cell.dropped") == 0 for cell_run in runs)
     lead = (
         f"Two arms carry one part together by time-stamped commands. In {len(runs)} run{'s' * (len(runs) > 1)} the cell "
         f"that asks how good its time is {'never drops a part' if kept else '<b class=fail>drops parts</b>'}. "
