@@ -16,7 +16,8 @@ impl Scale for Hardware {
 /// since the epoch of the clock that stamps.
 pub type Stamp = Instant<Hardware>;
 
-/// A stamp as messages carry it: nanoseconds since the same epoch. The border to the wire.
+/// A stamp as messages carry it: seconds and nanoseconds since the same epoch. What is before the
+/// epoch becomes the epoch, since messages have no sign.
 pub(crate) const fn on_the_wire(stamp: Stamp) -> Timestamp {
     Timestamp::from_ns(stamp.as_ns())
 }
