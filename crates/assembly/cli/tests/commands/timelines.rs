@@ -18,12 +18,16 @@ struct Run {
     child: Child,
     name: String,
     directory: PathBuf,
+    /// What it says on stderr.
+    said: PathBuf,
 }
 
 impl Run {
     fn start(scratch: &Scratch, name: &str, every: &str, sets: &[&str]) -> Self {
         let name = format!("timelines-{name}-{}", std::process::id());
         let directory = scratch.path("run");
+        let said = scratch.path("said");
+        let file = std::fs::File::create(&said).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command
             .args(["run", "examples/timelines/timelines.toml", "--name", &name])
@@ -31,7 +35,7 @@ impl Run {
             .arg(&directory)
             .current_dir(root())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stderr(file);
         for timeline in TIMELINES {
             let set = format!("system.hosts.plc.timelines.{timeline}.every=\"{every}\"");
             command.args(["--set", &set]);
@@ -43,7 +47,18 @@ impl Run {
             child: command.spawn().expect("our own program"),
             name,
             directory,
+            said,
         }
+    }
+
+    /// Waits until the session takes requests. Panics with what the run said if it ends before.
+    fn wait_for_session(&mut self) {
+        eventually("a session", || {
+            let over = self.child.try_wait().expect("our own child");
+            let said = || std::fs::read_to_string(&self.said).unwrap_or_default();
+            assert!(over.is_none(), "the run ended: {over:?}\n{}", said());
+            self.command("query", &[])
+        });
     }
 
     /// Has the session do something; false when it is over.
@@ -239,16 +254,19 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
         "time.duration=\"90 s\"",
         "check=[]",
     ];
-    let run = Run::start(&scratch, name, "100 ms", &[&all, sets].concat());
+    let mut run = Run::start(&scratch, name, "100 ms", &[&all, sets].concat());
     let directory = run.directory.clone();
-    eventually("a session", || run.command("step", &["45 s"]));
+    run.wait_for_session();
     for (verb, arguments) in [
-        ("pause", &["--host", "plc"][..]),
+        ("step", &["45 s"][..]),
+        ("pause", &["--host", "plc"]),
         ("step", &["20 ms"]),
         ("resume", &["--host", "plc"]),
         ("step", &["45 s"]),
     ] {
-        assert!(run.command(verb, arguments), "{verb} {arguments:?}");
+        let asked = [&[verb, "--name", &run.name], arguments].concat();
+        let ended = timeloom(&asked);
+        assert_eq!(ended.code, Some(0), "{asked:?}: {}", ended.err);
     }
     assert!(run.end().success());
     check_inside(&directory);
