@@ -23,14 +23,19 @@ build: packages-build ## Release binaries in target/release/
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
-test: packages-test .venv/ready ## Every test that this machine can run; says at the end which it cannot
-	$(CARGO) build --locked --workspace --all-targets
+# Side by side: installing waits for others, building for nobody.
+test: packages-build ## Every test that this machine can run; says at the end which it cannot
+	@$(MAKE) --no-print-directory --jobs=3 packages-test .venv/ready test-programs
 	.venv/bin/python python/build_timeline.py target/debug
 	CARGO="$(CARGO)" scripts/run-tests
 	@scripts/exclusions
 
-test-faults: packages-test .venv/ready ## The table of faults (docs/faults.md): each with the test that shows what holds
-	$(CARGO) build --locked --workspace --all-targets
+# Cargo shares the processors out itself, not by what make lends.
+.PHONY: test-programs
+test-programs: packages-build
+	MAKEFLAGS= $(CARGO) build --locked --workspace --all-targets
+
+test-faults: packages-test .venv/ready test-programs ## The table of faults (docs/faults.md): each with the test that shows what holds
 	scripts/test-faults
 
 test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures
@@ -71,8 +76,7 @@ iperf-pauses: packages-test build ## iperf3 across links that stand with the clo
 ieee13-agents: packages-demo build .venv/ready ## The voltage case spread over three agents, beside one machine: both must sag
 	examples/ieee13/agents.sh $(BINARY) runs/agents
 
-test-variants: packages-test .venv/ready ## The variants of the voltage case: three that lie, and a defence that cuts the liar off
-	$(CARGO) build --locked --workspace --all-targets
+test-variants: packages-test .venv/ready test-programs ## The variants of the voltage case: three that lie, and a defence that cuts the liar off
 	$(CARGO) test --locked --workspace --test run_e2e -- ieee13_variants:: --include-ignored
 
 test-bridges: packages-build .venv-bridges/ready ## FMUs of FMI 2 and 3 and HELICS federations as plants; HELICS and mosaik as granters of runs: with the real packages
