@@ -1,8 +1,8 @@
 //! Emulation portals between two engines, as the paper's second arrangement has
 //! them: each packet is a whole frame of its size on a cable between two
-//! interfaces, written and read by a raw packet socket, a call for each.
+//! interfaces, written and read by a raw packet socket, a call for each, or by
+//! libpcap ([`super::libpcap`]).
 //!
-//! What the paper's portal gets from libpcap comes from the same kind of socket.
 //! The frame's payload says which packet of the model it is and when it is due,
 //! which a portal to real machines could not know; so lateness is counted as for
 //! the peering portal, and the baseline has it easier than the paper's.
@@ -21,6 +21,7 @@ use timeloom_portal::{PacketOptions, PacketPort, Port, Received, TxStatus};
 use timeloom_time::{Duration, Instant, Wall};
 
 use super::free::{Came, Counted};
+use super::libpcap::PcapPort;
 use crate::error::BenchError;
 
 /// A veth pair with both ends in a namespace of its own.
@@ -41,8 +42,8 @@ impl Cable {
         Ok(Self(namespace))
     }
 
-    /// A portal at each end.
-    pub(super) fn ports(&self) -> Result<Vec<PacketPort>, BenchError> {
+    /// A raw socket at each end.
+    pub(super) fn sockets(&self) -> Result<Vec<PacketPort>, BenchError> {
         let options = PacketOptions {
             offloads: false,
             ..PacketOptions::default()
@@ -51,6 +52,12 @@ impl Cable {
         let ports = ENDS.iter().map(open);
         ports.collect::<Result<_, _>>().map_err(broken)
     }
+
+    /// libpcap at each end.
+    pub(super) fn captures(&self) -> Result<Vec<PcapPort>, BenchError> {
+        let open = |(name, _): &(&str, u8)| PcapPort::open(&self.0, name);
+        ENDS.iter().map(open).collect()
+    }
 }
 
 fn broken(error: impl std::fmt::Display) -> BenchError {
@@ -58,8 +65,8 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
 }
 
 /// One engine's end of the cable.
-pub(super) struct Frames {
-    port: PacketPort,
+pub(super) struct Frames<P> {
+    port: P,
     messages: Messages,
     batch: Batch,
     record: Vec<u8>,
@@ -76,8 +83,8 @@ const ETHERNET: [u8; 14] = [2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 9, 8, 0x88, 0xb5];
 /// Frames taken in before the engine has its turn.
 const BUDGET: usize = 64;
 
-impl Frames {
-    pub(super) fn new(world: &World, port: PacketPort) -> Self {
+impl<P: Port> Frames<P> {
+    pub(super) fn new(world: &World, port: P) -> Self {
         Self {
             port,
             messages: Messages::of(world),
@@ -92,7 +99,7 @@ impl Frames {
     }
 }
 
-impl Gateway for Frames {
+impl<P: Port> Gateway for Frames<P> {
     fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -167,7 +174,7 @@ impl Gateway for Frames {
     }
 }
 
-impl Counted for Frames {
+impl<P: Port> Counted for Frames<P> {
     fn is_open(&self) -> bool {
         true
     }

@@ -12,6 +12,7 @@ use timeloom_net::{Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::{PeerConfig, PeerStats, Policy};
 use timeloom_peering::{Cut, Endpoint, Gateway, Pause, Portal, run};
+use timeloom_portal::Port;
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
@@ -144,12 +145,24 @@ pub(super) fn free(
     through(model, simulated, how, endpoints, open)
 }
 
-/// In two that meet through emulation portals: whole frames on a cable.
+/// In two that meet through emulation portals: whole frames on a cable, by raw sockets.
 pub(super) fn by_frames(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
+    on_cable(model, simulated, Cable::sockets)
+}
+
+/// The same by libpcap.
+pub(super) fn by_libpcap(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
+    on_cable(model, simulated, Cable::captures)
+}
+
+fn on_cable<P: Port>(
+    model: &Model,
+    simulated: Duration,
+    ports: fn(&Cable) -> Result<Vec<P>, BenchError>,
+) -> Result<FreeOutcome, BenchError> {
     let cable = Cable::new()?;
-    let ports = cable.ports()?;
     let open = |world: &mut World, _: Cut, _: Owner, port| Frames::new(world, port);
-    through(model, simulated, &Free::default(), ports, open)
+    through(model, simulated, &Free::default(), ports(&cable)?, open)
 }
 
 fn through<T: Send, D: Counted>(

@@ -5,7 +5,7 @@
 //! `virtual_time` such that live in virtual time; `ns3` compiles and runs
 //! the same models in ns-3. `wire` measures what the peering portal carries
 //! `parallel` what a second engine gains (`pair` runs one network in one or in two
-//! that wait, `free` in two that do not, by peering portals or by `frames`; `mpi`
+//! that wait, `free` in two that do not, by peering portals or by `frames`, which may go by `libpcap`; `mpi`
 //! is the paper's baseline), `engines` the same where real packets cross, `errors` what not waiting does to results; `figures`
 //! writes the paper's plots, `tcp_models` compares the models of TCP with the kernel's.
 
@@ -17,6 +17,7 @@ mod figures;
 mod fluid;
 mod frames;
 mod free;
+mod libpcap;
 mod machine;
 mod model;
 mod mpi;

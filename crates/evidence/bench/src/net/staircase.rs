@@ -137,15 +137,43 @@ fn waiting(model: &Model, stairs: &Stairs) -> Result<Vec<Rates>, BenchError> {
     Ok(Rates::between(stairs, &found.samples))
 }
 
-/// Both portals of engines that do not wait: whole frames, and peering.
-fn portals(model: &Model, stairs: &Stairs) -> Result<[(Vec<Rates>, f64); 2], BenchError> {
-    let told = |found: FreeOutcome| {
-        let rates = Rates::between(stairs, &found.common.samples);
-        (rates, found.late_fraction())
-    };
-    let frames = free::by_frames(model, stairs.length())?;
-    let peering = free::free(model, stairs.length(), &Free::default())?;
-    Ok([told(frames), told(peering)])
+/// The portals of engines that do not wait. Says how much came late.
+struct Portals {
+    /// Whole frames by libpcap; none where the machine has no such library.
+    libpcap: Option<Vec<Rates>>,
+    /// Whole frames by raw sockets.
+    frames: Vec<Rates>,
+    peering: Vec<Rates>,
+}
+
+impl Portals {
+    fn measure(model: &Model, stairs: &Stairs) -> Result<Self, BenchError> {
+        let told = |what: &str, found: &FreeOutcome| {
+            let late = found.late_fraction() * 100.0;
+            eprintln!("packets that came late by {what}: {late:.1} %");
+            Rates::between(stairs, &found.common.samples)
+        };
+        let length = stairs.length();
+        let libpcap = free::by_libpcap(model, length);
+        let libpcap = libpcap.inspect_err(|error| eprintln!("left out: {error}"));
+        let frames = free::by_frames(model, length)?;
+        let peering = free::free(model, length, &Free::default())?;
+        Ok(Self {
+            libpcap: libpcap.ok().map(|found| told("libpcap", &found)),
+            frames: told("raw sockets", &frames),
+            peering: told("peering portals", &peering),
+        })
+    }
+
+    /// Gbit/s of TCP (0) or UDP (1) in one sample: libpcap, raw sockets, peering portals.
+    fn real(&self, index: usize, of: usize) -> [f64; 3] {
+        let libpcap = self.libpcap.as_ref();
+        [
+            libpcap.map_or(f64::NAN, |rates| rates[index].real[of]),
+            self.frames[index].real[of],
+            self.peering[index].real[of],
+        ]
+    }
 }
 
 fn table(
@@ -211,8 +239,7 @@ pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let model = tcp_only(stairs);
     let wait = waiting(&model, &stairs)?;
-    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
-    say_late(frames_late, peering_late);
+    let portals = Portals::measure(&model, &stairs)?;
     // Each step for itself, and shorter: a simulated second takes it many of the machine's.
     let mpi = Mpi::find();
     let of_mpi = |step: u32| {
@@ -231,17 +258,14 @@ pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
             "demand",
             "engines that wait (MPI by TCP)",
             "engines that wait (threads)",
+            "emulation portals (libpcap)",
             "emulation portals (raw sockets)",
             "peering portals",
         ],
         |index, flows| {
-            vec![
-                (flows * LINK_GBPS).min(BAR_GBPS),
-                over_mpi[flows.log2() as usize],
-                wait[index].real[0],
-                frames[index].real[0],
-                peering[index].real[0],
-            ]
+            let waiting = [over_mpi[flows.log2() as usize], wait[index].real[0]];
+            let demand = (flows * LINK_GBPS).min(BAR_GBPS);
+            [&[demand], &waiting[..], &portals.real(index, 0)].concat()
         },
     ))
 }
@@ -254,8 +278,7 @@ pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
         ..Model::udp(64, SOURCE_BPS, BAR)
     };
     let wait = waiting(&model, &stairs)?;
-    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
-    say_late(frames_late, peering_late);
+    let portals = Portals::measure(&model, &stairs)?;
     Ok(table(
         &stairs,
         (
@@ -265,16 +288,13 @@ pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
         &[
             "demand",
             "engines that wait (threads)",
+            "emulation portals (libpcap)",
             "emulation portals (raw sockets)",
             "peering portals",
         ],
         |index, sources| {
-            vec![
-                sources * SOURCE_BPS as f64 / 1e9,
-                wait[index].real[1],
-                frames[index].real[1],
-                peering[index].real[1],
-            ]
+            let demand = sources * SOURCE_BPS as f64 / 1e9;
+            [&[demand, wait[index].real[1]][..], &portals.real(index, 1)].concat()
         },
     ))
 }
@@ -288,8 +308,7 @@ pub(super) fn mixed(quick: bool) -> Result<Table, BenchError> {
         ..tcp_only(stairs)
     };
     let wait = waiting(&model, &stairs)?;
-    let [(frames, frames_late), (peering, peering_late)] = portals(&model, &stairs)?;
-    say_late(frames_late, peering_late);
+    let portals = Portals::measure(&model, &stairs)?;
     Ok(table(
         &stairs,
         (
@@ -302,30 +321,21 @@ pub(super) fn mixed(quick: bool) -> Result<Table, BenchError> {
             "TCP, peering portals",
             "UDP, raw sockets",
             "TCP, raw sockets",
+            "UDP, libpcap",
+            "TCP, libpcap",
             "UDP, engines that wait",
             "TCP, engines that wait",
         ],
         |index, sources| {
-            let [peering, frames, wait] = [peering[index], frames[index], wait[index]];
-            vec![
-                sources * BESIDE_BPS as f64 / 1e9,
-                peering.real[1],
-                peering.real[0],
-                frames.real[1],
-                frames.real[0],
-                wait.real[1],
-                wait.real[0],
-            ]
+            let [tcp, udp] = [0, 1].map(|of| portals.real(index, of));
+            let mut row = vec![sources * BESIDE_BPS as f64 / 1e9];
+            for portal in [2, 1, 0] {
+                row.extend([udp[portal], tcp[portal]]);
+            }
+            row.extend([wait[index].real[1], wait[index].real[0]]);
+            row
         },
     ))
-}
-
-fn say_late(frames: f64, peering: f64) {
-    eprintln!(
-        "packets that came late: {:.1} % by raw sockets, {:.1} % by peering portals",
-        frames * 100.0,
-        peering * 100.0
-    );
 }
 
 #[cfg(test)]
