@@ -8,7 +8,7 @@ use super::free::{self, Free};
 use super::mpi::Mpi;
 use super::pair::{self, Model};
 use super::plot::Table;
-use super::{compress, errors, sdn, staircase, waiting};
+use super::{compress, errors, plan, sdn, staircase, waiting};
 use crate::error::BenchError;
 
 /// A figure; the inner error is why it cannot be made here.
@@ -16,7 +16,7 @@ type Made = Result<Result<Table, String>, BenchError>;
 /// Told whether a look is enough.
 type Maker = fn(bool) -> Made;
 
-const MAKERS: [(&str, Maker); 11] = [
+const MAKERS: [(&str, Maker); 12] = [
     ("figure-07", |quick| made(staircase::conservative(quick))),
     ("figure-07-wall", |_| conservative()),
     ("figure-08", |quick| made(staircase::tcp(quick))),
@@ -28,6 +28,7 @@ const MAKERS: [(&str, Maker); 11] = [
     ("hold-time", |_| holds()),
     ("compression", |_| Ok(Ok(compress::figure()))),
     ("arrival-errors", |_| differences()),
+    ("plan", |quick| made(plan::table(quick))),
 ];
 
 /// One that can be made anywhere.

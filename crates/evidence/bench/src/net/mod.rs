@@ -6,7 +6,8 @@
 //! the same models in ns-3. `wire` measures what the peering portal carries
 //! `parallel` what a second engine gains (`pair` runs one network in one or in two
 //! that wait, `free` in two that do not, by peering portals or by `frames`, which may go by `libpcap`; `mpi`
-//! is the paper's baseline), `engines` the same where real packets cross, `errors` what not waiting does to results; `figures`
+//! is the paper's baseline), `engines` the same where real packets cross, `errors` what not waiting does to results, `plan` what a thousand engines
+//! would; `figures`
 //! writes the paper's plots, `tcp_models` compares the models of TCP with the kernel's.
 
 mod compress;
@@ -25,6 +26,7 @@ mod ns3;
 mod pair;
 mod parallel;
 mod ping;
+mod plan;
 mod plot;
 mod real_packets;
 mod realtime;

@@ -96,6 +96,26 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
+/// What it costs to carry packets between engines, in seconds of processor time.
+pub(super) struct CarryCosts {
+    /// A packet in a datagram with others: who sends it, who takes it in.
+    pub(super) packet: [f64; 2],
+    /// A datagram of one packet, sent or taken in: half of what both take.
+    pub(super) datagram: f64,
+}
+
+/// Measures that in a moment, as [`run`] does at length.
+pub(super) fn costs() -> Result<CarryCosts, BenchError> {
+    let (statics, [data, _]) = crossings(&Model::tcp(64, Duration::from_ms(1)), 60)?;
+    let span = time::Duration::from_millis(200);
+    let together = first(|| portal(&statics, &data, span))?;
+    let each = first(|| flat(200, span))?;
+    Ok(CarryCosts {
+        packet: [together.sender_ns, together.receiver_ns].map(|ns| ns * 1e-9),
+        datagram: (each.sender_ns + each.receiver_ns) / 2.0 * 1e-9,
+    })
+}
+
 /// Does `work` on a thread of its own that goes before ordinary ones.
 fn first<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
