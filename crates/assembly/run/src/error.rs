@@ -1,4 +1,4 @@
-//! Why a run could not begin. (What goes wrong later is in its results.)
+//! Why a run, or a part of it, could not begin. (What goes wrong later is in its results.)
 
 use timeloom_fabric::FabricError;
 use timeloom_guest::GuestError;

@@ -19,7 +19,7 @@ use timeloom_time::Duration;
 pub(crate) struct AttackCommand {
     /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay
-    #[arg(value_parser = parse)]
+    #[arg(value_parser = Attack::named)]
     attack: Attack,
     /// How long
     #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
@@ -59,8 +59,4 @@ impl AttackCommand {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn parse(text: &str) -> Result<Attack, String> {
-    Attack::named(text).map_err(|error| error.to_string())
 }

@@ -220,13 +220,13 @@ fn place(name: &str, hops: usize) -> Option<usize> {
     }
 }
 
-fn parse_attack(text: &str) -> Result<(Attack, usize), String> {
+fn parse_attack(text: &str) -> Result<(Attack, usize), Failure> {
     let (name, at) = text
         .split_once('@')
-        .ok_or("write it as NAME@HOP, e.g. correction@2")?;
-    let attack = Attack::named(name).map_err(|error| error.to_string())?;
+        .ok_or_else(|| Failure::usage("write it as NAME@HOP, e.g. correction@2"))?;
+    let attack = Attack::named(name)?;
     let at = at
         .parse()
-        .map_err(|_| format!("`{at}` is no number of a node"))?;
+        .map_err(|_| Failure::usage(format!("`{at}` is no number of a node")))?;
     Ok((attack, at))
 }
