@@ -31,7 +31,7 @@ fn assert_accepted(report: &LabReport, hops: usize) {
     let since: Vec<_> = since
         .filter(|sync| sync.report.record.verdict != SyncVerdict::Incomplete)
         .collect();
-    let first = since[0].record.sequence;
+    let first = since[0].report.record.sequence;
     let late = since.iter().filter(|sync| {
         sync.report.record.sequence >= first && sync.report.record.verdict != SyncVerdict::Accepted
     });
