@@ -26,7 +26,7 @@ use super::serve::WhichTimeline;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
-use crate::judgement::{judge, outcome};
+use crate::judgement::{close, judge};
 use crate::verdict::End;
 use crate::{inputs, simulated};
 
@@ -435,10 +435,6 @@ fn put_away(
         }
         Vec::new()
     });
-    manifest.ended = Some(civil_now());
-    manifest.virtual_duration = progress.virtual_time;
-    manifest.wall_duration = progress.wall;
-    manifest.paused_total = progress.paused;
     let summary = Summary {
         end,
         checks,
@@ -446,12 +442,7 @@ fn put_away(
         unhandled: Vec::new(),
         untrusted: manifest.untrusted.clone(),
     };
-    if let End::Failed(failure) = &summary.end {
-        manifest.failure = Some(failure.clone());
-    }
-    (manifest.outcome, manifest.culprit) = outcome(&summary);
-    directory.write_manifest(&manifest)?;
-    Ok(summary)
+    close(directory, manifest, summary)
 }
 
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);

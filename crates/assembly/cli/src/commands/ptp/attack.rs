@@ -1,12 +1,13 @@
 //! `timeloom ptp attack`: a laboratory's wire lies for a while.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::lab::{self, Attack};
 use timeloom_time::Duration;
+
+use super::lab::LabFiles;
 
 /// Attack a laboratory that runs, on the wire that it has tapped
 ///
@@ -24,24 +25,14 @@ pub(crate) struct AttackCommand {
     /// How long
     #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
     duration: Duration,
-    /// The laboratory's output directory
-    #[arg(
-        short,
-        long,
-        alias = "out",
-        default_value = "runs/ptp-lab",
-        value_name = "DIR"
-    )]
-    output: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    files: LabFiles,
 }
 
 impl AttackCommand {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let done = lab::attack(&self.output, self.attack, self.duration)?;
-        if self.json {
+        let done = lab::attack(&self.files.output, self.attack, self.duration)?;
+        if self.files.json {
             say!("{}", serde_json::json!(done));
             return Ok(ExitCode::SUCCESS);
         }
