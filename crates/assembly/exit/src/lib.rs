@@ -15,7 +15,7 @@
 
 mod output;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 use timeloom_guest::{ControlError, GuestError};
@@ -75,6 +75,16 @@ impl Failure {
         ExitCode::from(self.code)
     }
 }
+
+/// Its message, without whose fault it is: as a part of what somebody else says, such as
+/// `clap` of an argument.
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<GuestError> for Failure {
     fn from(error: GuestError) -> Self {

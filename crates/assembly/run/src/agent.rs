@@ -4,13 +4,14 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use crate::placed::{
-    Described, Description, Secret, Serve, WhichTimeline, describe, read_key_file,
+    AgentError, Described, Description, KeyFileError, Secret, Serve, SpreadError, WhichTimeline,
+    describe, read_key,
 };
 pub use timeloom_accord::{Mode, OnSilence, Settings};
 use timeloom_bus::{AgreedTestbed, Hold, TestbedError};
 pub use timeloom_bus::{
-    Alone, Bound, Bus, CommonTimeline, GpioPins, Key, LineSettings, MachineTimeline, MachineWire,
-    Peer, PinNames, SystemTimeline, Udp, Wired, prove,
+    Alone, Bound, Bus, CommonTimeline, GpioPins, Halted, Key, LineSettings, MachineTimeline,
+    MachineWire, Peer, PinNames, SystemTimeline, Udp, Wired, prove,
 };
 use timeloom_clock::Timeline;
 use timeloom_guest::{Controlled, HoldError, Session};

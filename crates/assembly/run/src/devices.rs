@@ -2,6 +2,7 @@
 //! network.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -41,14 +42,13 @@ fn start_one(
     scribe: &Scribe,
     reporter: &Reporter,
 ) -> Result<ModbusDevice, RunError> {
-    let wrong = |text: String| RunError::Plan(format!("device `{name}`: {text}"));
-    let plant = single_plant(device).map_err(&wrong)?;
+    let wrong = |why: &dyn Display| RunError::Plan(format!("device `{name}`: {why}"));
+    let plant = single_plant(device).map_err(|unbound| wrong(&unbound))?;
     let exchange = plants
         .get(plant)
-        .ok_or_else(|| wrong(format!("there is no plant `{plant}`")))?;
+        .ok_or_else(|| wrong(&format_args!("there is no plant `{plant}`")))?;
     let points: Vec<Point> = device.registers.iter().flat_map(points).collect();
-    let map =
-        RegisterMap::new(points, exchange.info()).map_err(|error| wrong(error.to_string()))?;
+    let map = RegisterMap::new(points, exchange.info()).map_err(|error| wrong(&error))?;
 
     let station = fabric
         .station(name)
@@ -116,8 +116,17 @@ pub(crate) fn writers(plan: &Plan) -> Writers {
     plan.system.hosts.iter().map(writer).collect()
 }
 
+/// Why a device has no plant of its own.
+#[derive(Debug, thiserror::Error)]
+enum Unbound {
+    #[error("it has no registers")]
+    NoRegisters,
+    #[error("its registers are bound to two plants, `{0}` and `{1}`; make it two devices")]
+    Two(String, String),
+}
+
 /// A device reads and writes one plant, since one request is one exchange.
-fn single_plant(device: &Device) -> Result<&str, String> {
+fn single_plant(device: &Device) -> Result<&str, Unbound> {
     let mut plants: Vec<&str> = device
         .registers
         .iter()
@@ -125,11 +134,9 @@ fn single_plant(device: &Device) -> Result<&str, String> {
         .collect();
     plants.dedup();
     match plants[..] {
-        [] => Err("it has no registers".into()),
+        [] => Err(Unbound::NoRegisters),
         [plant] => Ok(plant),
-        [one, other, ..] => Err(format!(
-            "its registers are bound to two plants, `{one}` and `{other}`; make it two devices"
-        )),
+        [one, other, ..] => Err(Unbound::Two(one.to_owned(), other.to_owned())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a run could not begin. (What goes wrong later is in its results.)
+//! Why a run, or a part of it, could not begin. (What goes wrong later is in its results.)
 
 use timeloom_fabric::FabricError;
 use timeloom_guest::GuestError;
@@ -8,14 +8,14 @@ use timeloom_results::ResultsError;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The session: clock, filter, cgroup.
-    #[error("{0}")]
-    Guest(GuestError),
+    #[error(transparent)]
+    Guest(#[from] GuestError),
     /// The network.
-    #[error("{0}")]
-    Fabric(FabricError),
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     /// The run directory.
-    #[error("{0}")]
-    Results(ResultsError),
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// The plan asks for something that does not fit together: a register
     /// bound to a signal that the plant does not have.
     #[error("{0}")]
@@ -23,22 +23,4 @@ pub enum RunError {
     /// A part could not be started.
     #[error("{0}")]
     Start(String),
-}
-
-impl From<GuestError> for RunError {
-    fn from(error: GuestError) -> Self {
-        Self::Guest(error)
-    }
-}
-
-impl From<FabricError> for RunError {
-    fn from(error: FabricError) -> Self {
-        Self::Fabric(error)
-    }
-}
-
-impl From<ResultsError> for RunError {
-    fn from(error: ResultsError) -> Self {
-        Self::Results(error)
-    }
 }

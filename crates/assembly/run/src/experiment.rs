@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
                     Some(Lookout::Fine) | None => {}
                 }
                 if let Some(why) = self.together.and_then(|it| it.line.halted()) {
-                    reporter.failed("pause bus", why);
+                    reporter.failed("pause bus", why.to_string());
                 }
                 if let Some(trouble) = self.fabric.trouble() {
                     reporter.failed(OpenFlow::HOST, trouble);
@@ -303,7 +303,7 @@ impl<'a> Run<'a> {
         let start = || {
             while let Some(&(host, program)) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if let Err(error) = stage.start_now(scope, host, program) {
-                    stage.reporter.failed(&program.name, error);
+                    stage.reporter.failed(&program.name, error.to_string());
                 }
             }
         };

@@ -1,10 +1,10 @@
 //! What a run comes to: its checks, and how it counts.
 
-use timeloom_results::{Check, Measured, Outcome, RunDirectory};
+use timeloom_results::{Check, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
-use crate::experiment::Summary;
+use crate::experiment::{Summary, civil_now};
 use crate::verdict::End;
 
 /// Evaluates the plan's checks on what the run recorded.
@@ -34,8 +34,26 @@ pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>,
     Ok(checks)
 }
 
+/// The last words of a run: what it came to goes into its manifest, which is written.
+pub(crate) fn close(
+    directory: &RunDirectory,
+    mut manifest: Manifest,
+    summary: Summary,
+) -> Result<Summary, RunError> {
+    manifest.ended = Some(civil_now());
+    manifest.virtual_duration = summary.progress.virtual_time;
+    manifest.wall_duration = summary.progress.wall;
+    manifest.paused_total = summary.progress.paused;
+    if let End::Failed(failure) = &summary.end {
+        manifest.failure = Some(failure.clone());
+    }
+    (manifest.outcome, manifest.culprit) = outcome(&summary);
+    directory.write_manifest(&manifest)?;
+    Ok(summary)
+}
+
 /// How the run counts, and why where it is not done.
-pub(crate) fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
+fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
     match &summary.end {
         End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),
         End::Failed(failure) => (Outcome::Failed, Some(failure.to_string())),

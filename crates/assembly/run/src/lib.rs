@@ -54,6 +54,6 @@ pub use experiment::{Options, Progress, Summary, run};
 pub use placed::fuzzing;
 pub use plants::signals_of;
 pub use python::Lent;
-pub use simulated::serve_engine;
+pub use simulated::{EngineError, serve_engine};
 pub use testbed::PausedTestbed;
 pub use verdict::End;

@@ -1,6 +1,7 @@
 //! The plan's plants, started and put behind the pause wire.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub(crate) fn start(
             output.last_lines(LAST_LINES)
         };
         let log = PlantLog::pipe(input, last_lines);
-        let mut spec = spec(name, plant, log).map_err(RunError::Start)?;
+        let mut spec = spec(name, plant, log)?;
         spec.cgroup = session.helper_cgroup()?;
         let place = logs.place(&format!("plant-{name}"), spec.rights.as_ref())?;
         if let Some((variable, place)) = place {
@@ -61,30 +62,31 @@ pub(crate) fn start(
 /// The names of the signals that a plant has. It is started, asked and stopped.
 ///
 /// # Errors
-/// In words, when it cannot be asked.
-pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>, String> {
+/// When it cannot be asked.
+pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>, RunError> {
+    let failed = |what, error: &dyn Display| RunError::Start(format!("{what}: {error}"));
     let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
-    let log = File::from(log.map_err(|error| format!("memory for a log: {error}"))?);
+    let log = File::from(log.map_err(|error| failed("memory for a log", &error))?);
     // What it is to record it may lack: that is what is asked.
-    let log = PlantLog::file(log).map_err(|error| format!("its log: {error}"))?;
+    let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(name, plant, log)?;
     let package = Lent::to(&plant.run, &plant.env, &plant.directory)
-        .map_err(|error| format!("the package `timeloom` for it: {error}"))?;
+        .map_err(|error| failed("the package `timeloom` for it", &error))?;
     let path = package.path.as_ref();
     spec.env
         .extend(path.map(|path| (VARIABLE.into(), path.into())));
     let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
-    let mut process = started.map_err(|error| error.to_string())?;
+    let mut process = started.map_err(|error| RunError::Start(error.to_string()))?;
     let signals = process.info().signals.iter();
     let names = signals.map(|signal| signal.name.clone()).collect();
     let _ = process.stop();
     Ok(names)
 }
 
-fn spec(name: &str, plant: &Plant, log: PlantLog) -> Result<PlantSpec, String> {
+fn spec(name: &str, plant: &Plant, log: PlantLog) -> Result<PlantSpec, RunError> {
     let rights = rights::of(plant.user.as_ref(), plant.capabilities.as_deref());
     Ok(PlantSpec {
-        rights: rights.map_err(|error| format!("plant {name}: {error}"))?,
+        rights: rights.map_err(|error| RunError::Start(format!("plant {name}: {error}")))?,
         name: name.to_owned(),
         argv: plant.run.iter().map(Into::into).collect(),
         env: plant

@@ -15,6 +15,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::attention::Attention;
 use crate::containers::{Containers, TIMELINES};
+use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
@@ -120,13 +121,13 @@ impl<'a> Stage<'a> {
     /// stands, and they all begin at the same instant.
     ///
     /// # Errors
-    /// In words, when it cannot be started.
+    /// When it cannot be started.
     pub(crate) fn start_now<'s>(
         &'a self,
         scope: &'s Scope<'s, '_>,
         host: &'a str,
         program: &'a Program,
-    ) -> Result<(), String>
+    ) -> Result<(), RunError>
     where
         'a: 's,
     {
@@ -138,12 +139,11 @@ impl<'a> Stage<'a> {
             &program.name,
             self.session.clock(),
             self.reporter,
-        )
-        .map_err(|error| error.to_string())?;
+        )?;
         self.attention.watch_output(log.output());
         let condition = program.ready.as_ref().map(|ready| {
             Condition::new(ready, station, log.output())
-                .map_err(|error| format!("sockets of {host}: {error}"))
+                .map_err(|error| RunError::Start(format!("sockets of {host}: {error}")))
         });
         let condition = condition.transpose()?.map(Arc::new);
         if let Some(condition) = &condition {
@@ -152,18 +152,19 @@ impl<'a> Stage<'a> {
         let network = station
             .as_fd()
             .try_clone_to_owned()
-            .map_err(|error| format!("namespace of {host}: {error}"))?;
+            .map_err(|error| RunError::Start(format!("namespace of {host}: {error}")))?;
         let root = self.containers.root_of(self.plan, host, &program.name);
         let (user, capabilities) = (program.user.as_ref(), program.capabilities.as_deref());
         let rights = match root {
-            Some(_) => Some(rights::in_container(user, capabilities)?),
-            None => rights::of(user, capabilities)?,
+            Some(_) => rights::in_container(user, capabilities).map(Some),
+            None => rights::of(user, capabilities),
         };
+        let rights = rights.map_err(|error| RunError::Start(error.to_string()))?;
         let mut env = self.environment(host, &program.env, root.is_some());
         // The run directory is not in a container.
         if root.is_none() {
-            let place = self.logs.place(&program.name, rights.as_ref());
-            if let Some((variable, place)) = place.map_err(|error| error.to_string())? {
+            let place = self.logs.place(&program.name, rights.as_ref())?;
+            if let Some((variable, place)) = place {
                 env.insert(variable.into(), place);
             }
         }
@@ -178,10 +179,7 @@ impl<'a> Stage<'a> {
             host: self.hosts.get(host).cloned(),
             name: Some(program.name.clone()),
         };
-        let guest = self
-            .session
-            .spawn(&spec)
-            .map_err(|error| error.to_string())?;
+        let guest = self.session.spawn(&spec)?;
         drop(spec); // our end of its output
         self.session.watch_end(&guest);
         self.scribe
@@ -197,7 +195,7 @@ impl<'a> Stage<'a> {
         std::thread::Builder::new()
             .spawn_scoped(scope, watch)
             .map(drop)
-            .map_err(|error| format!("no thread to watch it: {error}"))
+            .map_err(|error| RunError::Start(format!("no thread to watch it: {error}")))
     }
 
     /// Waits for a program's turn, then starts it.
@@ -222,7 +220,7 @@ impl<'a> Stage<'a> {
                 && !over()
                 && let Err(error) = self.start_now(scope, host, program)
             {
-                self.reporter.failed(&program.name, error);
+                self.reporter.failed(&program.name, error.to_string());
             }
         };
         in_thread(scope, self.reporter, &program.name, start);

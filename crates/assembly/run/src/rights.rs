@@ -1,25 +1,39 @@
 //! What a program or plant of the plan may do, and who comes in to a host.
 
+use std::io;
+
 use timeloom_guest::HostRights;
 use timeloom_scenario::{CONTAINER_CAPABILITIES, CapabilityName, Host, Program, User};
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
+/// Why nobody can say what a program may do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RightsError {
+    #[error("this machine has no user `{0}`")]
+    Unknown(User),
+    #[error("looking up the user `{0}`: {1}")]
+    LookUp(User, io::Error),
+    /// The machine's users are not the container's.
+    #[error("`{0}` is a name of this machine's; write `UID:GID`")]
+    NamedInside(String),
+}
+
 /// Its rights; `None`: those that we have.
 ///
 /// # Errors
-/// In words, when the machine does not know the user.
+/// When the machine does not know the user.
 pub(crate) fn of(
     user: Option<&User>,
     capabilities: Option<&[CapabilityName]>,
-) -> Result<Option<Rights>, String> {
+) -> Result<Option<Rights>, RightsError> {
     if user.is_none() && capabilities.is_none() {
         return Ok(None);
     }
     let account = |user: &User| match Account::of(&user.0) {
         Ok(Some(account)) => Ok(account),
-        Ok(None) => Err(format!("this machine has no user `{user}`")),
-        Err(error) => Err(format!("looking up the user `{user}`: {error}")),
+        Ok(None) => Err(RightsError::Unknown(user.clone())),
+        Err(error) => Err(RightsError::LookUp(user.clone(), error)),
     };
     let allowed: Vec<Capability> = capabilities
         .iter()
@@ -35,18 +49,16 @@ pub(crate) fn of(
 /// container runtimes give, without the one that makes devices. It never gains any.
 ///
 /// # Errors
-/// In words, for a user who is a name: the machine's users are not the container's.
+/// For a user who is a name.
 pub(crate) fn in_container(
     user: Option<&User>,
     capabilities: Option<&[CapabilityName]>,
-) -> Result<Rights, String> {
+) -> Result<Rights, RightsError> {
     let (user, group) = match user.map(|user| &user.0) {
         None => (0, 0),
         Some(UserName::Numbered { user, group }) => (*user, group.unwrap_or(*user)),
         Some(UserName::Named(name)) => {
-            return Err(format!(
-                "`{name}` is a name of this machine's; write `UID:GID`"
-            ));
+            return Err(RightsError::NamedInside(name.clone()));
         }
     };
     let account = Account {
@@ -71,7 +83,7 @@ pub(crate) fn in_container(
 ///
 /// # Errors
 /// As [`of`].
-pub(crate) fn of_host(host: &Host) -> Result<HostRights, String> {
+pub(crate) fn of_host(host: &Host) -> Result<HostRights, RightsError> {
     let is_inside = host.container.is_some();
     let rights = |program: &Program| {
         let (user, capabilities) = (program.user.as_ref(), program.capabilities.as_deref());

@@ -30,7 +30,7 @@ use crate::placed::Together;
 use crate::placed::secret::draw;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
-pub use alone::serve_engine;
+pub use alone::{EngineError, serve_engine};
 use captures::Captures;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;

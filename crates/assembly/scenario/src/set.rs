@@ -31,7 +31,13 @@ pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Repo
     let Some(path) = split_key(key) else {
         let message = format!("`{key}` is not a key");
         let help = "write its parts with dots between, as in `attack.dos.enabled`".to_owned();
-        fail(report, source, key_spot.span, message, Some(help));
+        fail(
+            report,
+            source,
+            key_spot.span,
+            message,
+            Some(help.to_string()),
+        );
         return;
     };
     // What is not TOML is a text, so that `start=1 s` needs no quotes.
@@ -49,7 +55,13 @@ pub(crate) fn apply(root: &mut Node, set: &str, source: usize, report: &mut Repo
                 } else {
                     format!("there is no `{part}` in `{done}`")
                 };
-                fail(report, source, key_spot.span, message, Some(help));
+                fail(
+                    report,
+                    source,
+                    key_spot.span,
+                    message,
+                    Some(help.to_string()),
+                );
                 return;
             }
         }
@@ -91,9 +103,22 @@ fn fail(
     report.add(Spot { source, span }, &[""; 0], message, help);
 }
 
+/// Why a node has no such child; with what it has.
+#[derive(Debug, thiserror::Error)]
+enum NoChild {
+    #[error("{0}")]
+    Unknown(String),
+    #[error("the list is empty")]
+    Empty,
+    #[error("its elements are 0 … {0}")]
+    Beyond(usize),
+    #[error("what stands there is {0}")]
+    NoContainer(&'static str),
+}
+
 /// The child of this name. A table gets one that it lacks; whether the key may
 /// be there at all is for the reader to say. A list must have it already.
-fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut Node, String> {
+fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut Node, NoChild> {
     match &mut node.value {
         Value::Table(entries) => {
             let index = match entries.iter().position(|(name, _)| name == part) {
@@ -121,13 +146,16 @@ fn step<'n>(node: &'n mut Node, part: &str, key_spot: &Spot) -> Result<&'n mut N
                 None => {
                     let known: Vec<&str> = items.iter().filter_map(label).collect();
                     Err(match (known.is_empty(), items.len()) {
-                        (false, _) => suggest::hint(part, "element", known.iter().copied()),
-                        (true, 0) => "the list is empty".to_owned(),
-                        (true, count) => format!("its elements are 0 … {}", count - 1),
+                        (false, _) => {
+                            let known = known.iter().copied();
+                            NoChild::Unknown(suggest::hint(part, "element", known))
+                        }
+                        (true, 0) => NoChild::Empty,
+                        (true, count) => NoChild::Beyond(count - 1),
                     })
                 }
             }
         }
-        other => Err(format!("what stands there is {}", other.kind())),
+        other => Err(NoChild::NoContainer(other.kind())),
     }
 }

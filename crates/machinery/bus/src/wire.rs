@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use timeloom_accord::Why;
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Virtual};
 
@@ -49,16 +50,38 @@ pub trait Wire: Send + Sync {
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 }
 
+/// Why a run over a line that joins machines has stopped for good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halted {
+    /// Machines could not agree any more, or agreed to stop.
+    #[error("{words}")]
+    Agreement {
+        /// What one of them found.
+        why: Why,
+        /// That, with the names of the hosts.
+        words: String,
+    },
+    /// A line that is alone, or what it commands here, does not obey.
+    #[error("{0}")]
+    Line(String),
+}
+
+impl From<Halted> for TestbedError {
+    fn from(halted: Halted) -> Self {
+        Self::new(halted.to_string())
+    }
+}
+
 /// One machine's end of a line that joins machines: how a run over it begins and ends.
 pub trait MachineWire: Wire {
     /// Waits until time goes on for the first time.
     ///
     /// # Errors
-    /// When the run has stopped before; why, in words.
-    fn wait_for_start(&self) -> Result<(), String>;
+    /// When the run has stopped before.
+    fn wait_for_start(&self) -> Result<(), Halted>;
 
-    /// Why the run has stopped for good, in words, if it has.
-    fn halted(&self) -> Option<String>;
+    /// Why the run has stopped for good, if it has.
+    fn halted(&self) -> Option<Halted>;
 
     /// Takes part no more.
     fn end(&self);

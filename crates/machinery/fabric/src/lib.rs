@@ -65,7 +65,7 @@ pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Dir
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};
 pub use machine_port::MACHINE_INTERFACE;
-pub use names::MacAddress;
+pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;
 pub use openflow::{CONTROLLER, OpenFlowSpec};
 pub use probe::{Feature, probe};

@@ -37,12 +37,17 @@ impl fmt::Debug for MacAddress {
     }
 }
 
+/// A text that is no MAC address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no MAC address; write it as `02:00:5e:10:00:01`")]
+pub struct NoMac(String);
+
 impl FromStr for MacAddress {
-    type Err = String;
+    type Err = NoMac;
 
     /// Six pairs of hexadecimal digits with colons: `02:00:5e:10:00:01`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fail = || format!("`{text}` is no MAC address; write it as `02:00:5e:10:00:01`");
+    fn from_str(text: &str) -> Result<Self, NoMac> {
+        let fail = || NoMac(text.to_owned());
         let mut bytes = [0; 6];
         let mut pairs = text.split(':');
         for byte in &mut bytes {

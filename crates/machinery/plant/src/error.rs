@@ -44,15 +44,17 @@ impl fmt::Display for Op {
 
 /// What happened to a plant. After any but [`Fault::Refused`] its process has
 /// been killed and reaped, and every later request gets the same fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The process could not be started.
+    #[error("could not be started: {reason}")]
     Start {
         /// The system's reason.
         reason: String,
     },
     /// The process ended by itself.
+    #[error("died {} ({status})", when(during))]
     Died {
         /// What it had been asked.
         during: Op,
@@ -60,11 +62,13 @@ pub enum Fault {
         status: ExitStatus,
     },
     /// The process lives but closed its socket.
+    #[error("closed its socket during `{during}`")]
     HungUp {
         /// What it had been asked.
         during: Op,
     },
     /// No answer in time.
+    #[error("gave no answer to `{during}` within {after}")]
     TimedOut {
         /// What it had been asked.
         during: Op,
@@ -72,6 +76,7 @@ pub enum Fault {
         after: Duration,
     },
     /// The answer breaks the protocol.
+    #[error("answered `{during}` with nonsense: {what}: {line}")]
     Nonsense {
         /// What it had been asked.
         during: Op,
@@ -81,6 +86,7 @@ pub enum Fault {
         line: String,
     },
     /// The answer has a number that is not finite, which JSON cannot say.
+    #[error("answered `{during}` with a number that is not finite: {line}")]
     NotFinite {
         /// What it had been asked.
         during: Op,
@@ -88,6 +94,7 @@ pub enum Fault {
         line: String,
     },
     /// The answer is a line longer than the protocol allows.
+    #[error("answered `{during}` with a line of more than {limit} bytes")]
     Oversize {
         /// What it had been asked.
         during: Op,
@@ -95,6 +102,7 @@ pub enum Fault {
         limit: usize,
     },
     /// The plant said no, in the protocol's own way. It lives on.
+    #[error("refused `{during}`: {message}{}", at_signal(signal.as_deref()))]
     Refused {
         /// What it had been asked.
         during: Op,
@@ -123,47 +131,17 @@ impl PlantError {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start { reason } => write!(f, "could not be started: {reason}"),
-            Self::Died {
-                during: Op::Idle,
-                status,
-            } => write!(f, "died unasked ({status})"),
-            Self::Died { during, status } => write!(f, "died during `{during}` ({status})"),
-            Self::HungUp { during } => write!(f, "closed its socket during `{during}`"),
-            Self::TimedOut { during, after } => {
-                write!(f, "gave no answer to `{during}` within {after}")
-            }
-            Self::Nonsense { during, what, line } => {
-                write!(f, "answered `{during}` with nonsense: {what}: {line}")
-            }
-            Self::NotFinite { during, line } => {
-                write!(
-                    f,
-                    "answered `{during}` with a number that is not finite: {line}"
-                )
-            }
-            Self::Oversize { during, limit } => {
-                write!(
-                    f,
-                    "answered `{during}` with a line of more than {limit} bytes"
-                )
-            }
-            Self::Refused {
-                during,
-                message,
-                signal,
-            } => {
-                write!(f, "refused `{during}`: {message}")?;
-                match signal {
-                    Some(signal) => write!(f, " (signal `{signal}`)"),
-                    None => Ok(()),
-                }
-            }
-        }
+/// How a fault says what a plant was doing when it died.
+fn when(during: &Op) -> String {
+    match during {
+        Op::Idle => "unasked".to_owned(),
+        during => format!("during `{during}`"),
     }
+}
+
+/// How a fault says which signal its plant named.
+fn at_signal(signal: Option<&str>) -> String {
+    signal.map_or_else(String::new, |signal| format!(" (signal `{signal}`)"))
 }
 
 impl fmt::Display for PlantError {

@@ -3,9 +3,9 @@
 //!
 //! One datagram of JSON per Sync, to the socket that `timeloom timeline serve`
 //! made for its source of type `ptp` (docs/ptp.md has the fields; both sides know
-//! it as a [`FedSync`]). Nothing waits
-//! for the other side: what it does not take is lost, and a timeline that hears
-//! nothing says so itself. This is not the evidence log, which has everything
+//! it as a [`FedSync`], which has the slave's record in it). Nothing waits for the
+//! other side: what it does not take is lost, and a timeline that hears nothing
+//! says so itself. This is not the evidence log, which has everything
 //! and is for people.
 
 use std::os::unix::net::UnixDatagram;
@@ -63,20 +63,13 @@ impl Feed {
     }
 
     fn datagram(&self, sync: &SyncLine) -> Vec<u8> {
-        let record = &sync.record;
         let fed = FedSync {
-            verdict: record.verdict,
             source: sync.source(),
-            sequence: record.sequence,
-            arrival_ns: record.arrival.map(|stamp| stamp.as_ns()),
-            origin_ns: record.origin.map(|origin| origin.as_ns()),
-            correction: record.correction,
-            path_delay: record.path_delay,
-            offset: record.offset,
+            record: sync.report.record,
             stamp_error: self.stamp_error,
             unvouched: self.unvouched,
-            hops: record.hops.len() as u32,
-            failures: record.failures.len() as u32,
+            hops: sync.report.hops.len() as u32,
+            failures: sync.report.failures.len() as u32,
         };
         fed.encode()
     }

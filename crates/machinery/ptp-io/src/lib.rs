@@ -52,7 +52,7 @@ pub use socket::{Stamping, Transport};
 pub use steer::{Steering, SystemClock};
 pub use timeloom_ptp::DelayMechanism;
 pub use timeloom_ptp::security::Policy;
-pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, SyncRecord};
+pub use timeloom_ptp::{HopRecord, HopVerdict, PROFILES, Random, SyncReport};
 pub use timeloom_wire::tlv::{EntryForm, Suite};
 pub use timeloom_wire::{SyncVerdict, TimeInterval};
 pub use wake::Wake;

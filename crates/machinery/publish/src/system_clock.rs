@@ -61,7 +61,7 @@ impl SystemClock {
     pub fn exchange(
         &self,
         era: Era,
-        (sent, received): (Instant<Core>, Instant<Core>),
+        between: (Instant<Core>, Instant<Core>),
         tai_offset_s: Option<i32>,
     ) -> Result<Exchange, Unusable> {
         if !self.synchronised {
@@ -70,20 +70,10 @@ impl SystemClock {
         let known = (self.tai_offset_s != 0).then_some(self.tai_offset_s);
         let offset_s = known.or(tai_offset_s).ok_or(Unusable::NoTaiOffset)?;
         let shows = Instant::from_ns(self.realtime_ns) + Duration::from_s(offset_s.into());
-        Ok(Exchange {
-            era,
-            sent,
-            asked: shows,
-            answered: shows,
-            received,
-            root_delay: Duration::ZERO,
-            // The kernel counts the bound in whole microseconds, and a
-            // microsecond clock is cut to one.
-            root_dispersion: self.max_error + Duration::from_us(2),
-            least_delay: Duration::ZERO,
-            asymmetry: None,
-            authenticated: false,
-        })
+        // The kernel counts the bound in whole microseconds, and a
+        // microsecond clock is cut to one.
+        let error = self.max_error + Duration::from_us(2);
+        Ok(Exchange::direct(era, between, shows, error))
     }
 }
 

@@ -17,7 +17,7 @@
 //!   is, and what it may do. [`rooted`]: files as a container's programs find them.
 //! - [`signals`]: which of them a thread takes.
 //! - [`cgroup`]: where they are. [`first_timeout`]: how long sockets of one wait first.
-//! - [`plain`]: files that somebody else names.
+//! - [`plain`]: files that somebody else names. [`secret`]: files that nobody else may know.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
 //! - [`memory`]: what lies at an address, if anything does.
 //! - [`trial`]: what this machine allows. [`vsock`]: between a virtual machine and its host.
@@ -43,6 +43,7 @@ pub mod plain;
 pub mod rights;
 pub mod rooted;
 pub mod schedule;
+pub mod secret;
 pub mod signals;
 pub mod stamps;
 pub mod tap;

@@ -1,7 +1,7 @@
 //! Files that are named by what somebody else wrote. One that is no plain file could keep its
 //! reader waiting, or never end.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -12,14 +12,21 @@ use rustix::fs::{Mode, OFlags, open};
 /// # Errors
 /// The kernel's; for what is no plain file, and for one that is longer.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let (file, _) = open_plain(path)?;
+    at_most(file, most_bytes)
+}
+
+/// A plain file, and what its inode says of it.
+pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
     // A pipe that nobody writes to would keep us waiting here.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(open(path, flags, Mode::empty())?);
     // Looked at when it is open: its name may be another's by now.
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is no plain file"));
     }
-    at_most(file, most_bytes)
+    Ok((file, metadata))
 }
 
 /// The text in a plain file of at most so many bytes.
@@ -39,7 +46,7 @@ pub fn read_any_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(at_most(File::open(path)?, most_bytes)?)
 }
 
-fn at_most(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn at_most(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most_bytes.saturating_add(1))
         .read_to_end(&mut bytes)?;

@@ -8,7 +8,7 @@
 //! say anything, so the reader has to judge what it reads.
 
 use serde::{Deserialize, Serialize};
-use timeloom_wire::{SyncVerdict, TimeInterval};
+use timeloom_wire::{Stamp, SyncRecord, TimeInterval, Timestamp};
 
 use crate::Nanoseconds;
 
@@ -18,25 +18,13 @@ pub const MOST_FEED_BYTES: usize = 1024;
 /// Names of masters are cut to so many bytes.
 pub const MOST_NAME_BYTES: usize = 128;
 
-/// One Sync, in exact integers, and what the slave that measured it promises.
+/// One Sync as its slave judged it, and what that slave promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FedSync {
-    /// The slave's judgement.
-    pub verdict: SyncVerdict,
     /// Whose Sync, as the slave names it.
     pub source: String,
-    /// Its `sequenceId`.
-    pub sequence: u16,
-    /// When it arrived, in nanoseconds of CLOCK_REALTIME.
-    pub arrival_ns: Option<i64>,
-    /// When it left the grandmaster, in nanoseconds of the grandmaster's epoch.
-    pub origin_ns: Option<i64>,
-    /// Corrections of Sync and Follow_Up.
-    pub correction: Option<TimeInterval>,
-    /// Delay of the ingress link, or of the path.
-    pub path_delay: Option<TimeInterval>,
-    /// Slave − master.
-    pub offset: Option<TimeInterval>,
+    /// What the slave measured and judged. Its arrival is by CLOCK_REALTIME.
+    pub record: SyncRecord,
     /// How far the delay of one message may be from the measured one unnoticed.
     pub stamp_error: TimeInterval,
     /// How much of the correction nobody need vouch for, by the slave's policy.
@@ -56,6 +44,10 @@ pub enum NotFed {
     /// Not one JSON object with the fields of a [`FedSync`] and no others.
     #[error("the feed says something that is no Sync's record")]
     Malformed,
+    /// An origin that no message can carry: before the epoch, or past what
+    /// nanoseconds count.
+    #[error("the feed's Sync left its grandmaster at an instant that no message can carry")]
+    Origin,
 }
 
 /// The JSON object.
@@ -79,16 +71,17 @@ struct Text {
 impl FedSync {
     /// As a datagram. A longer name than [`MOST_NAME_BYTES`] is cut.
     pub fn encode(&self) -> Vec<u8> {
+        let record = &self.record;
         let cut = self.source.floor_char_boundary(MOST_NAME_BYTES);
         let text = Text {
-            verdict: self.verdict.to_string(),
+            verdict: record.verdict.to_string(),
             source: self.source[..cut].to_owned(),
-            sequence: self.sequence,
-            arrival_ns: self.arrival_ns,
-            origin_ns: self.origin_ns,
-            correction_ns: self.correction.map(Nanoseconds),
-            path_delay_ns: self.path_delay.map(Nanoseconds),
-            offset_ns: self.offset.map(Nanoseconds),
+            sequence: record.sequence,
+            arrival_ns: record.arrival.map(Stamp::as_ns),
+            origin_ns: record.origin.map(Timestamp::as_ns),
+            correction_ns: record.correction.map(Nanoseconds),
+            path_delay_ns: record.path_delay.map(Nanoseconds),
+            offset_ns: record.offset.map(Nanoseconds),
             stamp_error_ns: Nanoseconds(self.stamp_error),
             unvouched_ns: Nanoseconds(self.unvouched),
             hops: self.hops,
@@ -100,7 +93,7 @@ impl FedSync {
     /// From a datagram.
     ///
     /// # Errors
-    /// When it is too long or not of this form.
+    /// When it is too long, not of this form, or from an instant that is none.
     pub fn decode(datagram: &[u8]) -> Result<Self, NotFed> {
         if datagram.len() > MOST_FEED_BYTES {
             return Err(NotFed::TooLong);
@@ -108,14 +101,16 @@ impl FedSync {
         let text: Text = serde_json::from_slice(datagram).map_err(|_| NotFed::Malformed)?;
         let exact = |length: Option<Nanoseconds>| length.map(|length| length.0);
         Ok(Self {
-            verdict: text.verdict.parse().map_err(|_| NotFed::Malformed)?,
             source: text.source,
-            sequence: text.sequence,
-            arrival_ns: text.arrival_ns,
-            origin_ns: text.origin_ns,
-            correction: exact(text.correction_ns),
-            path_delay: exact(text.path_delay_ns),
-            offset: exact(text.offset_ns),
+            record: SyncRecord {
+                sequence: text.sequence,
+                arrival: text.arrival_ns.map(Stamp::from_ns),
+                origin: text.origin_ns.map(origin).transpose()?,
+                correction: exact(text.correction_ns),
+                path_delay: exact(text.path_delay_ns),
+                offset: exact(text.offset_ns),
+                verdict: text.verdict.parse().map_err(|_| NotFed::Malformed)?,
+            },
             stamp_error: text.stamp_error_ns.0,
             unvouched: text.unvouched_ns.0,
             hops: text.hops,
@@ -124,19 +119,34 @@ impl FedSync {
     }
 }
 
+/// Only what is the same when it is written again.
+fn origin(ns: i64) -> Result<Timestamp, NotFed> {
+    let at = Timestamp::from_ns(ns);
+    if at.as_ns() == ns {
+        Ok(at)
+    } else {
+        Err(NotFed::Origin)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
+    use timeloom_wire::SyncVerdict;
+
     use super::*;
+
+    /// From here on nanoseconds of a timestamp saturate.
+    const LAST_WHOLE_NS: i64 = 9_223_372_036_000_000_000 - 1;
 
     fn length() -> impl Strategy<Value = TimeInterval> {
         any::<i64>().prop_map(TimeInterval)
     }
 
     fn fed_sync() -> impl Strategy<Value = FedSync> {
-        let instants = (option::of(any::<i64>()), option::of(any::<i64>()));
+        let instants = (option::of(any::<i64>()), option::of(0..=LAST_WHOLE_NS));
         let measured = [
             option::of(length()),
             option::of(length()),
@@ -153,14 +163,16 @@ mod tests {
         )
             .prop_map(
                 |(verdict, source, instants, measured, stated, counts)| FedSync {
-                    verdict,
                     source,
-                    sequence: counts.0,
-                    arrival_ns: instants.0,
-                    origin_ns: instants.1,
-                    correction: measured[0],
-                    path_delay: measured[1],
-                    offset: measured[2],
+                    record: SyncRecord {
+                        sequence: counts.0,
+                        arrival: instants.0.map(Stamp::from_ns),
+                        origin: instants.1.map(Timestamp::from_ns),
+                        correction: measured[0],
+                        path_delay: measured[1],
+                        offset: measured[2],
+                        verdict,
+                    },
                     stamp_error: stated[0],
                     unvouched: stated[1],
                     hops: counts.1,
@@ -187,7 +199,10 @@ mod tests {
     fn a_datagram_looks_as_documented() {
         let text = r#"{"verdict":"accepted","source":"gm-1","sequence":7,"arrival_ns":1000000500,"origin_ns":1000000000,"correction_ns":300.5,"path_delay_ns":100.0,"offset_ns":99.5,"stamp_error_ns":100000.0,"unvouched_ns":4000.0,"hops":0,"failures":0}"#;
         let sync = FedSync::decode(text.as_bytes()).unwrap();
-        assert_eq!(sync.correction, Some(TimeInterval((300 << 16) + (1 << 15))));
+        assert_eq!(
+            sync.record.correction,
+            Some(TimeInterval((300 << 16) + (1 << 15)))
+        );
         assert_eq!(String::from_utf8(sync.encode()).unwrap(), text);
         for (from, to) in [
             ("300.5", "1e300"),
@@ -204,6 +219,13 @@ mod tests {
             let other = text.replace(from, to);
             let decoded = FedSync::decode(other.as_bytes());
             assert_eq!(decoded, Err(NotFed::Malformed), "{other}");
+        }
+        for origin in ["-1", "9223372036000000000"] {
+            let other = text.replace(
+                "\"origin_ns\":1000000000",
+                &format!("\"origin_ns\":{origin}"),
+            );
+            assert_eq!(FedSync::decode(other.as_bytes()), Err(NotFed::Origin));
         }
         let long = text.replace("gm-1", &"x".repeat(MOST_FEED_BYTES));
         assert_eq!(FedSync::decode(long.as_bytes()), Err(NotFed::TooLong));

@@ -14,7 +14,7 @@ use timeloom_clock::timeline::{Config, PollLimits};
 use timeloom_time::Duration;
 
 use crate::outputs;
-use crate::source::peer_words::Key;
+use crate::source::peer_words::{Key, KeyError};
 use timeloom_timeline_protocol::ScaleName;
 use timeloom_timeline_protocol::TimelineName;
 
@@ -197,7 +197,8 @@ impl DaemonConfig {
             {
                 return bad("tolerated_liars must be less than the number of sources");
             }
-            outputs::check(timeline, &self.timelines[..index]).or_else(|mistake| bad(&mistake))?;
+            outputs::check(timeline, &self.timelines[..index])
+                .or_else(|mistake| bad(&mistake.to_string()))?;
         }
         Ok(())
     }
@@ -246,7 +247,7 @@ impl TimelineConfig {
     }
 
     /// What peers share, if they do.
-    pub(crate) fn key(&self) -> Result<Option<Key>, String> {
+    pub(crate) fn key(&self) -> Result<Option<Key>, KeyError> {
         self.key_file.as_deref().map(Key::read).transpose()
     }
 

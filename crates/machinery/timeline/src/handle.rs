@@ -15,7 +15,7 @@ use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::config::TimelineConfig;
-use crate::outputs::Outputs;
+use crate::outputs::{OutputError, Outputs};
 use crate::source::{self, FromUtc, SourceThread, Untold};
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
@@ -42,7 +42,7 @@ pub(crate) enum KeepError {
     /// A source can never work as configured.
     Source(Untold),
     /// An output cannot be written as configured: place and fix.
-    Output(String),
+    Output(OutputError),
     /// No effort meets the accuracy that the configuration requires.
     Accuracy(Impossible),
 }

@@ -7,7 +7,7 @@
 //! have none; so only a timeline that is `ok` gives any.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::config::TimelineConfig;
-use timeloom_timeline_protocol::ScaleName;
+use timeloom_timeline_protocol::{ScaleName, TimelineName};
 
 /// What one timeline writes for others; mostly nothing.
 pub(crate) struct Outputs {
@@ -46,14 +46,76 @@ struct ClockBound {
     _lock: File,
 }
 
-/// What no single value shows: the mistake.
-pub(crate) fn check(config: &TimelineConfig, others: &[TimelineConfig]) -> Result<(), String> {
+/// What no single value of a configuration shows.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputMistake {
+    #[error("clockbound_version must be 2 or 3")]
+    Version,
+    #[error("clockbound, chrony_sock and ntp_shm tell UTC: scale must be \"tai\"")]
+    LocalScale,
+    #[error("{key} is also that of timeline {other}: give each its own")]
+    Shared {
+        key: &'static str,
+        other: TimelineName,
+    },
+}
+
+/// Why an output cannot be written: which, and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{output}: {fault}")]
+pub(crate) struct OutputError {
+    output: String,
+    fault: OutputFault,
+}
+
+/// What is wrong with an output, and what would mend it.
+#[derive(Debug, thiserror::Error)]
+enum OutputFault {
+    #[error(
+        "version 3 counts by the time-stamp counter, which is not in use here: \
+         clockbound_version = 2"
+    )]
+    NoTsc,
+    #[error("its directory does not exist: {0}")]
+    NoDirectory(&'static str),
+    #[error("is not a {0}")]
+    OtherKind(&'static str),
+    #[error(
+        "is there and is not a ClockBound segment of version {0}: move it away, or name another"
+    )]
+    OtherFormat(u8),
+    #[error("its lock {path}: {1}: name another place", path = .0.display())]
+    Lock(PathBuf, io::Error),
+    #[error("another daemon writes it: name another")]
+    Taken,
+    #[error("{0}: choose another unit, or remove what `ipcs -m` shows for key 0x{1:x}")]
+    Shm(io::Error, u32),
+    #[error("{0}: {1}")]
+    Mends(io::Error, &'static str),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// The key of unit 0 of NTP's shared memory: "NTP0".
+const NTP_SHM_KEY: u32 = 0x4e54_5030;
+
+/// Where chronyd's socket has to be.
+const SOCK: &str = "name the path of chronyd's `refclock SOCK`";
+
+/// Whether a configuration's outputs go together, and with those of others.
+///
+/// # Errors
+/// The mistake.
+pub(crate) fn check(
+    config: &TimelineConfig,
+    others: &[TimelineConfig],
+) -> Result<(), OutputMistake> {
     if !(2..=3).contains(&config.clockbound_version) {
-        return Err("clockbound_version must be 2 or 3".into());
+        return Err(OutputMistake::Version);
     }
     let samples = config.chrony_sock.is_some() || config.ntp_shm.is_some();
     if config.scale == ScaleName::Local && (samples || config.clockbound.is_some()) {
-        return Err("clockbound, chrony_sock and ntp_shm tell UTC: scale must be \"tai\"".into());
+        return Err(OutputMistake::LocalScale);
     }
     let same = |ours: &Option<PathBuf>, theirs: &Option<PathBuf>| {
         ours.as_deref()
@@ -69,11 +131,9 @@ pub(crate) fn check(config: &TimelineConfig, others: &[TimelineConfig]) -> Resul
                 config.ntp_shm.is_some() && config.ntp_shm == other.ntp_shm,
             ),
         ];
-        if let Some((key, _)) = shared.iter().find(|(_, shared)| *shared) {
-            let name = &other.name;
-            return Err(format!(
-                "{key} is also that of timeline {name}: give each its own"
-            ));
+        if let Some(&(key, _)) = shared.iter().find(|(_, shared)| *shared) {
+            let other = other.name.clone();
+            return Err(OutputMistake::Shared { key, other });
         }
     }
     Ok(())
@@ -105,15 +165,24 @@ impl Outputs {
     ///
     /// # Errors
     /// The place, what is wrong with it, and what would mend it.
-    pub(crate) fn open(config: &TimelineConfig, clock: &LocalClock) -> Result<Self, String> {
+    pub(crate) fn open(config: &TimelineConfig, clock: &LocalClock) -> Result<Self, OutputError> {
         let clockbound = config.clockbound.as_deref();
-        let clockbound = clockbound.map(|path| ClockBound::open(path, config, clock));
-        let chrony = config.chrony_sock.as_deref().map(open_chrony);
+        let clockbound = clockbound.map(|path| {
+            ClockBound::open(path, config, clock).map_err(|fault| OutputError {
+                output: format!("clockbound {}", path.display()),
+                fault,
+            })
+        });
+        let chrony = config.chrony_sock.as_deref().map(|path| {
+            open_chrony(path).map_err(|fault| OutputError {
+                output: format!("chrony_sock {}", path.display()),
+                fault,
+            })
+        });
         let shm = config.ntp_shm.map(|unit| {
-            let open = NtpShm::open(unit);
-            open.map_err(|error| {
-                format!("ntp_shm {unit}: {error}: choose another unit, or remove what `ipcs -m` shows for key 0x{:x}",
-                    0x4e54_5030u32 + u32::from(unit))
+            NtpShm::open(unit).map_err(|error| OutputError {
+                output: format!("ntp_shm {unit}"),
+                fault: OutputFault::Shm(error, NTP_SHM_KEY + u32::from(unit)),
             })
         });
         let outputs = Self {
@@ -204,29 +273,24 @@ impl Outputs {
 }
 
 impl ClockBound {
-    fn open(path: &Path, config: &TimelineConfig, clock: &LocalClock) -> Result<Self, String> {
-        let bad = |what: &str| Err(format!("clockbound {}: {what}", path.display()));
+    fn open(path: &Path, config: &TimelineConfig, clock: &LocalClock) -> Result<Self, OutputFault> {
         let version = config.clockbound_version;
         if version == 3 && clock.kind() != PageCounter::Tsc {
-            return bad(
-                "version 3 counts by the time-stamp counter, which is not in use here: clockbound_version = 2",
-            );
+            return Err(OutputFault::NoTsc);
         }
         if path.file_name().is_none() || !directory_of(path).is_dir() {
-            return bad("its directory does not exist: make it, or name another");
+            return Err(OutputFault::NoDirectory("make it, or name another"));
         }
         match std::fs::metadata(path) {
-            Ok(found) if !found.is_file() => return bad("is not a file: name another"),
+            Ok(found) if !found.is_file() => {
+                return Err(OutputFault::OtherKind("file: name another"));
+            }
             Ok(_) => {
                 let mut start = Vec::new();
                 let read = File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
-                if let Err(error) = read {
-                    return bad(&format!("{error}: name another"));
-                }
+                read.map_err(|error| OutputFault::Mends(error, "name another"))?;
                 if version_of(&start) != Some(version) {
-                    return bad(&format!(
-                        "is there and is not a ClockBound segment of version {version}: move it away, or name another"
-                    ));
+                    return Err(OutputFault::OtherFormat(version));
                 }
             }
             Err(_) => {}
@@ -238,23 +302,13 @@ impl ClockBound {
             .create(true)
             .truncate(false)
             .open(&lock);
-        let lock = match opened {
-            Ok(lock) => lock,
-            Err(error) => {
-                return bad(&format!(
-                    "its lock {}: {error}: name another place",
-                    Path::new(&lock).display()
-                ));
-            }
-        };
+        let lock = opened.map_err(|error| OutputFault::Lock(lock.into(), error))?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return bad("another daemon writes it: name another");
+            return Err(OutputFault::Taken);
         }
         let void = AnySegment::void(version, ClockStatus::Unknown);
-        let file = match ClockBoundFile::create(path, void) {
-            Ok(file) => file,
-            Err(error) => return bad(&format!("{error}: name another place")),
-        };
+        let file = ClockBoundFile::create(path, void)
+            .map_err(|error| OutputFault::Mends(error, "name another place"))?;
         let stated = clock.oscillator(config.oscillator()).max_error;
         // Twice: true time against the counter, and the kernel's idea of the
         // counter's rate against ours.
@@ -314,24 +368,22 @@ impl ClockBound {
     }
 }
 
-fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), String> {
-    let bad = |what: &str| Err(format!("chrony_sock {}: {what}", path.display()));
+fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), OutputFault> {
     // chronyd makes the socket, and may start later.
     if path.file_name().is_none() || !directory_of(path).is_dir() {
-        return bad("its directory does not exist: name the path of chronyd's `refclock SOCK`");
+        return Err(OutputFault::NoDirectory(SOCK));
     }
     if std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
-        return bad("is not a socket: name the path of chronyd's `refclock SOCK`");
+        return Err(OutputFault::OtherKind(
+            "socket: name the path of chronyd's `refclock SOCK`",
+        ));
     }
-    if let Err(error) = std::os::unix::net::SocketAddr::from_pathname(path) {
-        return bad(&format!("{error}: name a shorter path"));
-    }
-    let socket = UnixDatagram::unbound().and_then(|socket| {
-        // The keeper waits for nobody.
-        socket.set_nonblocking(true)?;
-        Ok((socket, path.to_owned()))
-    });
-    socket.or_else(|error| bad(&error.to_string()))
+    std::os::unix::net::SocketAddr::from_pathname(path)
+        .map_err(|error| OutputFault::Mends(error, "name a shorter path"))?;
+    let socket = UnixDatagram::unbound()?;
+    // The keeper waits for nobody.
+    socket.set_nonblocking(true)?;
+    Ok((socket, path.to_owned()))
 }
 
 fn utc_of(time_type: TimeType) -> Option<UtcView> {

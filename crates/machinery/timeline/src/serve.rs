@@ -178,7 +178,7 @@ fn answer_peers(
     let failed = |error| ServeError::System(format!("listening at {address}"), error);
     let key = config
         .key()
-        .map_err(|why| ServeError::Config(BadConfig(why)))?;
+        .map_err(|error| ServeError::Config(BadConfig(error.to_string())))?;
     let socket = UdpSocket::bind(address).map_err(failed)?;
     let patience = core::time::Duration::from_millis(200);
     socket.set_read_timeout(Some(patience)).map_err(failed)?;

@@ -5,7 +5,7 @@ use std::fmt;
 use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 
 use crate::security::Failure;
-use crate::{PortState, SyncRecord};
+use crate::{PortState, SyncReport};
 
 /// Something worth a record. Nothing depends on anybody reading it.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ pub enum Report {
     },
     /// The fate of a Sync is known. Every Sync that a slave receives is told
     /// once, also of masters that it does not follow.
-    Sync(Box<SyncRecord>),
+    Sync(Box<SyncReport>),
 }
 
 /// Why a packet was not used, although nobody need have meant harm.

@@ -1,20 +1,7 @@
-//! Time as the port's clock tells it.
+//! A port's time in the units of messages.
 
-use timeloom_time::{Duration, Instant, Scale};
-use timeloom_wire::{TimeInterval, Timestamp};
-
-/// The scale of the clock that stamps event messages: the card's, or the
-/// kernel's. In a slave it is the clock that is disciplined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hardware {}
-
-impl Scale for Hardware {
-    const NAME: &'static str = "hardware";
-}
-
-/// When an event message passed the reference plane of a port, in nanoseconds
-/// since the epoch of the clock that stamps.
-pub type Stamp = Instant<Hardware>;
+use timeloom_time::Duration;
+use timeloom_wire::{Stamp, TimeInterval, Timestamp};
 
 /// A stamp as messages carry it: seconds and nanoseconds since the same epoch. What is before the
 /// epoch becomes the epoch, since messages have no sign.

@@ -16,7 +16,7 @@ use timeloom_guest::{ClockOptions, CommandSpec, Session, SessionOptions, serve};
 use timeloom_run::agent::{
     AgreedControl, AgreedSession, Anchor, Bound, Bus, CommonTimeline, GpioPins, Key,
     MachineTimeline, MachineWire, OnSilence, Peer, PinNames, Secret, Serve, Settings,
-    SystemTimeline, WhichTimeline, json_lines, prove, read_key_file, settings,
+    SystemTimeline, WhichTimeline, json_lines, prove, read_key, settings,
 };
 use timeloom_time::{Duration, Instant, Utc};
 
@@ -289,13 +289,7 @@ impl Agent {
         let file = self.key_file.as_ref().ok_or_else(|| {
             Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
         })?;
-        let text = read_key_file(file).map_err(Failure::usage)?;
-        let file = file.display();
-        read(&text).ok_or_else(|| {
-            Failure::usage(format!(
-                "{file}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`"
-            ))
-        })
+        read_key(file, read).map_err(Failure::usage)
     }
 
     fn timeline(&self) -> Arc<dyn CommonTimeline> {
@@ -339,14 +333,15 @@ impl Agent {
     }
 }
 
-fn parse_peer(text: &str) -> Result<(String, SocketAddr), String> {
+fn parse_peer(text: &str) -> Result<(String, SocketAddr), Failure> {
+    const LIKE: &str = "write it like b=10.0.0.2:5500";
     let (name, address) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("write it like b=10.0.0.2:5500")?;
+        .ok_or_else(|| Failure::usage(LIKE))?;
     let address = address
         .parse()
-        .map_err(|error| format!("{address}: {error}; write it like b=10.0.0.2:5500"))?;
+        .map_err(|error| Failure::usage(format!("{address}: {error}; {LIKE}")))?;
     Ok((name.to_owned(), address))
 }
 

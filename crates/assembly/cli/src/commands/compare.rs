@@ -111,8 +111,8 @@ fn to_text(found: &Compared) -> String {
     lines.join("\n")
 }
 
-fn threshold(text: &str) -> Result<(Option<String>, Threshold), String> {
-    let usage = || "write VALUE or SIGNAL=VALUE, as in `tank.level=0.02` or `1%`".to_owned();
+fn threshold(text: &str) -> Result<(Option<String>, Threshold), Failure> {
+    let usage = || Failure::usage("write VALUE or SIGNAL=VALUE, as in `tank.level=0.02` or `1%`");
     let (name, value) = match text.rsplit_once('=') {
         Some((name, value)) if !name.is_empty() => (Some(name.to_owned()), value),
         Some(_) => return Err(usage()),
@@ -124,7 +124,9 @@ fn threshold(text: &str) -> Result<(Option<String>, Threshold), String> {
     };
     let number: f64 = number.trim().parse().map_err(|_| usage())?;
     if !number.is_finite() || number < 0.0 {
-        return Err("a threshold is a number that is not negative".to_owned());
+        return Err(Failure::usage(
+            "a threshold is a number that is not negative",
+        ));
     }
     let threshold = match share {
         true => Threshold::Share(number / 100.0),
@@ -139,10 +141,11 @@ mod tests {
 
     #[test]
     fn a_threshold_is_of_one_signal_or_of_all_in_its_unit_or_its_range() {
-        assert_eq!(threshold("0.5"), Ok((None, Threshold::Value(0.5))));
-        assert_eq!(threshold("1%"), Ok((None, Threshold::Share(0.01))));
+        let taken = |text: &str| threshold(text).expect(text);
+        assert_eq!(taken("0.5"), (None, Threshold::Value(0.5)));
+        assert_eq!(taken("1%"), (None, Threshold::Share(0.01)));
         let of = (Some("tank.level".to_owned()), Threshold::Share(0.05));
-        assert_eq!(threshold("tank.level=5 %"), Ok(of));
+        assert_eq!(taken("tank.level=5 %"), of);
         for wrong in ["", "x", "tank.level=", "=1", "-1", "nan", "a=inf"] {
             assert!(threshold(wrong).is_err(), "{wrong}");
         }

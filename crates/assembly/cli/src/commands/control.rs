@@ -219,30 +219,29 @@ struct When {
 }
 
 /// What is no possible factor is refused later, with what is possible there.
-pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_factor(text: &str) -> Result<f64, Failure> {
     text.parse()
-        .map_err(|_| "write a number, such as `10` or `0.5`, or `inf`".to_owned())
+        .map_err(|_| Failure::usage("write a number, such as `10` or `0.5`, or `inf`"))
 }
 
-pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
-    let span: Duration = text
-        .parse()
-        .map_err(|error: ParseTimeError| error.to_string())?;
+pub(crate) fn parse_span(text: &str) -> Result<Duration, Failure> {
+    let span: Duration = text.parse().map_err(no_time)?;
     if span <= Duration::ZERO {
-        return Err("a span to run must be more than zero".into());
+        return Err(Failure::usage("a span to run must be more than zero"));
     }
     Ok(span)
 }
 
-fn parse_instant(text: &str) -> Result<When, String> {
+fn parse_instant(text: &str) -> Result<When, Failure> {
     let (at, relative) = match text.strip_prefix('+') {
         Some(span) => (parse_span(span)?, true),
-        None => {
-            let at: Result<_, ParseTimeError> = text.parse();
-            (at.map_err(|error| error.to_string())?, false)
-        }
+        None => (text.parse().map_err(no_time)?, false),
     };
     Ok(When { at, relative })
+}
+
+fn no_time(error: ParseTimeError) -> Failure {
+    Failure::usage(error)
 }
 
 /// Let time skip to the next thing that happens while every program waits

@@ -278,12 +278,12 @@ fn report_leaks(session: &Session, tsc: Tsc) {
     }
 }
 
-pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, String> {
+pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, Failure> {
     let stamp: jiff::Timestamp = text
         .parse()
-        .map_err(|error| format!("{error}; write it like 2019-06-03T00:00:00Z"))?;
+        .map_err(|error| Failure::usage(format!("{error}; write it like 2019-06-03T00:00:00Z")))?;
     let ns = i64::try_from(stamp.as_nanosecond())
-        .map_err(|_| "the year must lie between 1678 and 2262".to_owned())?;
+        .map_err(|_| Failure::usage("the year must lie between 1678 and 2262"))?;
     Ok(Instant::from_ns(ns))
 }
 

@@ -98,26 +98,28 @@ pub(super) fn failure(error: ReportError) -> Failure {
 
 /// The last `=` splits: labels such as `gain = 2` are likelier to hold one
 /// than directories.
-fn labelled(text: &str) -> Result<LabelledRun, String> {
+fn labelled(text: &str) -> Result<LabelledRun, Failure> {
     match text.rsplit_once('=') {
         Some((label, directory)) if !label.is_empty() && !directory.is_empty() => Ok(LabelledRun {
             label: label.to_owned(),
             directory: directory.into(),
         }),
-        _ => Err("write LABEL=DIR, as in `\"DoS at 22.5 s=runs/dos\"`".to_owned()),
+        _ => Err(Failure::usage(
+            "write LABEL=DIR, as in `\"DoS at 22.5 s=runs/dos\"`",
+        )),
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, Failure> {
     match text.parse::<f64>() {
         Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
-        _ => Err("write a number from 0 to 1".to_owned()),
+        _ => Err(Failure::usage("write a number from 0 to 1")),
     }
 }
 
-fn tolerance(text: &str) -> Result<f64, String> {
+fn tolerance(text: &str) -> Result<f64, Failure> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("write a number that is not negative".to_owned()),
+        _ => Err(Failure::usage("write a number that is not negative")),
     }
 }

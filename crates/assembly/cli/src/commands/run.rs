@@ -10,6 +10,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, try_say};
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
+use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::Plan;
 use timeloom_time::Duration;
@@ -91,7 +92,7 @@ struct Made {
     summary: Summary,
     directory: PathBuf,
     /// Or why there is none.
-    report: Result<PathBuf, String>,
+    report: Result<PathBuf, ReportError>,
 }
 
 impl Made {
@@ -136,7 +137,7 @@ fn make(
     };
     let summary = timeloom_run::run(plan, options)?;
     // A disk that is full is no reason to keep the verdict.
-    let report = timeloom_run::report::write(&directory).map_err(|error| error.to_string());
+    let report = timeloom_run::report::write(&directory);
     eprintln!();
     Ok(Made {
         summary,
@@ -246,7 +247,7 @@ impl Display {
     }
 }
 
-fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, String>) -> String {
+fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, ReportError>) -> String {
     let untrusted = summary.untrusted.iter();
     let mut lines: Vec<String> = untrusted.map(|why| format!("UNTRUSTED: {why}")).collect();
     match &summary.end {
@@ -309,7 +310,7 @@ fn failing(checks: &[Check]) -> String {
 fn to_json(
     summary: &Summary,
     directory: &Path,
-    report: &Result<PathBuf, String>,
+    report: &Result<PathBuf, ReportError>,
 ) -> serde_json::Value {
     let ns = |length: Duration| length.as_ns();
     let (end, culprit) = match &summary.end {
@@ -333,6 +334,6 @@ fn to_json(
         "checks": summary.checks,
         "directory": directory,
         "report": report.as_ref().ok(),
-        "report_error": report.as_ref().err(),
+        "report_error": report.as_ref().err().map(ToString::to_string),
     })
 }

@@ -37,9 +37,10 @@ impl Who {
     }
 }
 
-fn parse_capability(text: &str) -> Result<Capability, String> {
+fn parse_capability(text: &str) -> Result<Capability, Failure> {
     text.parse().map_err(|_| {
-        "no capability of Linux; names are those of capabilities(7), as in net_bind_service"
-            .to_owned()
+        Failure::usage(
+            "no capability of Linux; names are those of capabilities(7), as in net_bind_service",
+        )
     })
 }

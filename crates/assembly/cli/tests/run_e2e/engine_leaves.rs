@@ -4,41 +4,25 @@
 use std::collections::BTreeSet;
 
 use crate::engine_processes::{PROCESSES, process_of, processes_of};
-use crate::engines::ASKS;
+use crate::engines::{Beside, asks, two_engines};
 use crate::support::{Lab, Running, log_lines};
 
 /// 2 s between the routers, so that what has left the one part is long on its way to the other.
 /// Each host tells the other one number after another. Simulated datagrams cross, too.
-const TELLS: &str = r#"
-schema = "timeloom/1"
-name = "leaves"
-time = { duration = "600 s" }
-[network]
-routers = ["r1", "r2"]
-traffic = [
+fn tells() -> String {
+    let traffic = r#"
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "100 kbit/s", name = "datagrams" },
     { from = "bg-r0", to = "bg-r1", kind = "poisson", rate = "100 kbit/s", name = "inner" },
-]
-[network.engines]
-parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
-[[network.generate]]
-name = "bg"
-shape = "dumbbell"
-size = 2
-trunk = { delay = "5 ms", rate = "10 Mbit/s" }
-[system]
-links = [
-    { between = ["near", "r1"] },
-    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "2 s" },
-    { between = ["r2", "far"] },
-]
-[system.hosts.far]
-address = "10.2.0.2/24"
+"#;
+    let beside = Beside { size: 2, traffic };
+    let apart = r#"rate = "100 Mbit/s", delay = "2 s""#;
+    two_engines("leaves", "600 s", apart, Some(beside), TELLS)
+}
+
+const TELLS: &str = r#"
 [[system.hosts.far.programs]]
 name = "far"
 run = ["python3", "-u", "-S", "tells.py", "10.1.0.2"]
-[system.hosts.near]
-address = "10.1.0.2/24"
 [[system.hosts.near.programs]]
 name = "near"
 run = ["python3", "-u", "-S", "tells.py", "10.2.0.2"]
@@ -92,7 +76,7 @@ fn told(lab: &Lab) -> [u64; 2] {
 
 #[test]
 fn an_engine_leaves_in_order_and_joins_again() {
-    let lab = Lab::with_text(TELLS);
+    let lab = Lab::with_text(&tells());
     std::fs::write(lab.path().join("tells.py"), PROGRAM).expect("a file");
     let encrypts = "network.engines.encrypt=true";
     let mut run = lab.start(&[PROCESSES, encrypts]);
@@ -194,7 +178,7 @@ fn of_flow(traffic: &[&str], name: &str) -> (u64, u64) {
 
 #[test]
 fn an_engine_that_is_away_at_the_end_is_no_loss() {
-    let lab = Lab::with_text(TELLS);
+    let lab = Lab::with_text(&tells());
     std::fs::write(lab.path().join("tells.py"), PROGRAM).expect("a file");
     let mut run = lab.start(&[PROCESSES]);
     wait_for_words(&lab, &mut run, [0, 0]);
@@ -222,7 +206,7 @@ fn an_engine_that_is_away_at_the_end_is_no_loss() {
 
 #[test]
 fn who_cannot_leave_is_told_why() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[PROCESSES]);
     run.wait_for_line("ask", "far answers");
     let refusal = run.control("leave south").expect_err("there is none");
@@ -246,7 +230,7 @@ fn who_cannot_leave_is_told_why() {
     run.wait();
     lab.assert_nothing_left();
 
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[]);
     run.wait_for_line("ask", "far answers");
     let refusal = run.control("leave east").expect_err("it is a thread");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::engines::{ASKS, crosses, goes_on};
+use crate::engines::{APART, Beside, TRAFFIC, asks, crosses, goes_on, two_engines};
 use crate::support::{Lab, Running, log_lines, patiently};
 
 pub(crate) const PROCESSES: &str = "network.engines.processes=true";
@@ -15,29 +15,17 @@ fn programs_talk_across_a_cut_between_processes() {
 }
 
 /// 5 ms between the routers, which are two processes'. A ping, and a TCP of the kernel's.
+fn measures() -> String {
+    let apart = r#"rate = "20 Mbit/s", delay = "5 ms""#;
+    two_engines("apart", "30 s", apart, None, MEASURES)
+}
+
 const MEASURES: &str = r#"
-schema = "timeloom/1"
-name = "apart"
-time = { duration = "30 s" }
-[network]
-routers = ["r1", "r2"]
-[network.engines]
-parts = { west = ["r1"], east = ["r2"] }
-[system]
-links = [
-    { between = ["near", "r1"] },
-    { between = ["r1", "r2"], rate = "20 Mbit/s", delay = "5 ms" },
-    { between = ["r2", "far"] },
-]
-[system.hosts.far]
-address = "10.2.0.2/24"
 [[system.hosts.far.programs]]
 name = "server"
 run = ["iperf3", "-s", "--forceflush"]
 ready = "log:Server listening"
 essential = false
-[system.hosts.near]
-address = "10.1.0.2/24"
 [[system.hosts.near.programs]]
 name = "ask"
 run = ["sh", "-c", """
@@ -71,7 +59,7 @@ pub(crate) fn process_of(run: &Running<'_>, engine: &str) -> i32 {
 
 #[test]
 fn iperf3_measures_across_a_cut_between_processes_that_encrypt() {
-    let lab = Lab::with_text(MEASURES);
+    let lab = Lab::with_text(&measures());
     let mut run = lab.start(&[PROCESSES, "network.engines.encrypt=true"]);
     run.wait_for_line("server", "Server listening");
     let (west, east) = (process_of(&run, "west"), process_of(&run, "east"));
@@ -110,7 +98,7 @@ fn kills(run: &Running<'_>, engine: &str) {
 
 #[test]
 fn a_process_that_is_killed_is_named_and_ends_the_run() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[PROCESSES]);
     run.wait_for_line("ask", "far answers");
     kills(&run, "east");
@@ -120,7 +108,7 @@ fn a_process_that_is_killed_is_named_and_ends_the_run() {
 
 #[test]
 fn a_run_goes_on_without_a_process_that_is_killed_where_it_is_to() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[PROCESSES, "network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
     run.wait_until(1.5);
@@ -134,38 +122,19 @@ fn a_run_goes_on_without_a_process_that_is_killed_where_it_is_to() {
 
 /// 20 ms between the routers, so that of 200 pings a second some are always in the part of `east`.
 /// Its host asks, too, and simulated traffic of all kinds crosses.
+fn returns() -> String {
+    let back = r#"{ from = "bg-r0", to = "bg-l0", kind = "cubic", name = "back" },"#;
+    let beside = Beside {
+        size: 1,
+        traffic: &format!("{TRAFFIC}{back}"),
+    };
+    two_engines("returns", "300 s", APART, Some(beside), RETURNS)
+}
+
 const RETURNS: &str = r#"
-schema = "timeloom/1"
-name = "returns"
-time = { duration = "300 s" }
-[network]
-routers = ["r1", "r2"]
-traffic = [
-    { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
-    { from = "bg-r0", to = "bg-l0", kind = "cubic", name = "back" },
-    { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
-    { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
-]
-[network.engines]
-parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
-[[network.generate]]
-name = "bg"
-shape = "dumbbell"
-size = 1
-trunk = { delay = "5 ms", rate = "10 Mbit/s" }
-[system]
-links = [
-    { between = ["near", "r1"] },
-    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
-    { between = ["r2", "far"] },
-]
-[system.hosts.far]
-address = "10.2.0.2/24"
 [[system.hosts.far.programs]]
 name = "knock"
 run = ["ping", "-n", "-i", "0.005", "10.1.0.2"]
-[system.hosts.near]
-address = "10.1.0.2/24"
 [[system.hosts.near.programs]]
 name = "ask"
 run = ["ping", "-n", "-i", "0.005", "10.2.0.2"]
@@ -185,7 +154,7 @@ fn answered(lab: &Lab, program: &str) -> Vec<u64> {
 
 #[test]
 fn another_process_takes_the_place_of_one_that_is_killed() {
-    let lab = Lab::with_text(RETURNS);
+    let lab = Lab::with_text(&returns());
     let encrypts = "network.engines.encrypt=true";
     let mut run = lab.start(&[PROCESSES, encrypts, "network.engines.failure=restart"]);
     run.wait_for_line("ask", "icmp_seq=");
@@ -264,7 +233,7 @@ fn another_process_takes_the_place_of_one_that_is_killed() {
 
 #[test]
 fn all_engines_come_back_while_the_clock_stands() {
-    let lab = Lab::with_text(RETURNS);
+    let lab = Lab::with_text(&returns());
     let mut run = lab.start(&[PROCESSES, "network.engines.failure=restart"]);
     run.wait_for_line("ask", "icmp_seq=");
     run.control("pause").expect("it is paused");
@@ -295,7 +264,7 @@ fn all_engines_come_back_while_the_clock_stands() {
 /// A run that is killed itself leaves no engine behind.
 #[test]
 fn engines_end_with_a_run_that_is_killed() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[PROCESSES]);
     run.wait_for_line("ask", "far answers");
     let processes = [process_of(&run, "west"), process_of(&run, "east")];

@@ -5,35 +5,83 @@ use std::process::{Command, ExitStatus};
 
 use crate::support::{Lab, Running, log_lines, timeloom};
 
-/// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
-/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic, of
-/// packets and of fluid.
-const FAR: &str = r#"
-schema = "timeloom/1"
-name = "two"
-time = { duration = "20 s" }
-[network]
-routers = ["r1", "r2"]
-traffic = [
-    { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
-    { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
-    { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
-]
-[network.engines]
-parts = { west = ["r1", "bg-left"], east = ["r2", "bg-right"] }
+/// A dumbbell beside the routers, one half in each engine, with simulated traffic.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside<'a> {
+    pub(crate) size: u32,
+    pub(crate) traffic: &'a str,
+}
+
+/// Two routers, one of the engine `west` and one of `east`, with a link between them that is
+/// `apart`. Behind the first is the host `near` (10.1.0.2), behind the other `far` (10.2.0.2).
+pub(crate) fn two_engines(
+    name: &str,
+    duration: &str,
+    apart: &str,
+    beside: Option<Beside<'_>>,
+    more: &str,
+) -> String {
+    let (traffic, west, east) = match beside {
+        Some(it) => (it.traffic, r#", "bg-left""#, r#", "bg-right""#),
+        None => ("", "", ""),
+    };
+    let dumbbell = beside.map_or_else(String::new, |it| {
+        format!(
+            r#"
 [[network.generate]]
 name = "bg"
 shape = "dumbbell"
-size = 1
-trunk = { delay = "5 ms", rate = "10 Mbit/s" }
+size = {}
+trunk = {{ delay = "5 ms", rate = "10 Mbit/s" }}"#,
+            it.size
+        )
+    });
+    format!(
+        r#"
+schema = "timeloom/1"
+name = "{name}"
+time = {{ duration = "{duration}" }}
+[network]
+routers = ["r1", "r2"]
+traffic = [{traffic}]
+[network.engines]
+parts = {{ west = ["r1"{west}], east = ["r2"{east}] }}{dumbbell}
 [system]
 links = [
-    { between = ["near", "r1"] },
-    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
-    { between = ["r2", "far"] },
+    {{ between = ["near", "r1"] }},
+    {{ between = ["r1", "r2"], {apart} }},
+    {{ between = ["r2", "far"] }},
 ]
 [system.hosts.far]
 address = "10.2.0.2/24"
+[system.hosts.near]
+address = "10.1.0.2/24"
+{more}"#
+    )
+}
+
+/// What the halves of a dumbbell of one host each say to one another.
+pub(crate) const TRAFFIC: &str = r#"
+    { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
+    { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
+    { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
+"#;
+
+/// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
+/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic, of
+/// packets and of fluid.
+fn far() -> String {
+    let beside = Beside {
+        size: 1,
+        traffic: TRAFFIC,
+    };
+    two_engines("two", "20 s", APART, Some(beside), FAR)
+}
+
+/// The link between the routers.
+pub(crate) const APART: &str = r#"rate = "100 Mbit/s", delay = "20 ms""#;
+
+const FAR: &str = r#"
 [[system.hosts.far.programs]]
 name = "web"
 run = ["python3", "-u", "-S", "-c", """
@@ -50,8 +98,6 @@ while True:
 """]
 ready_timeout = "15 s"
 ready = "log:listening"
-[system.hosts.near]
-address = "10.1.0.2/24"
 [[system.hosts.near.programs]]
 name = "ask"
 run = ["sh", "-c", """
@@ -91,7 +137,7 @@ assert = "max(net.link.r1-r2.throughput) > 1e5"
 "#;
 
 pub(crate) fn crosses(mode: &str, sets: &[&str]) {
-    let lab = Lab::with_text(FAR);
+    let lab = Lab::with_text(&far());
     let mode_set = format!("network.engines.mode={mode}");
     let run = lab.run(&[&[&*mode_set], sets].concat());
     assert!([0, 4].contains(&run.code), "{mode}: {}", run.output());
@@ -155,7 +201,7 @@ fn programs_talk_across_a_cut_where_engines_wait_for_one_another() {
 
 #[test]
 fn a_check_says_where_the_network_is_cut() {
-    let lab = Lab::with_text(FAR);
+    let lab = Lab::with_text(&far());
     let file = lab.path().join("scenario.toml");
     let output = timeloom(&["check", file.to_str().expect("a name")]);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -170,24 +216,11 @@ fn a_check_says_where_the_network_is_cut() {
 }
 
 /// A host with the router of one engine, and one with that of the other, which it asks for ever.
-pub(crate) const ASKS: &str = r#"
-schema = "timeloom/1"
-name = "mortal"
-time = { duration = "600 s" }
-[network]
-routers = ["r1", "r2"]
-[network.engines]
-parts = { west = ["r1"], east = ["r2"] }
-[system]
-links = [
-    { between = ["near", "r1"] },
-    { between = ["r1", "r2"], rate = "100 Mbit/s", delay = "20 ms" },
-    { between = ["r2", "far"] },
-]
-[system.hosts.far]
-address = "10.2.0.2/24"
-[system.hosts.near]
-address = "10.1.0.2/24"
+pub(crate) fn asks() -> String {
+    two_engines("mortal", "600 s", APART, None, ASKS)
+}
+
+const ASKS: &str = r#"
 [[system.hosts.near.programs]]
 name = "ask"
 run = ["sh", "-c", """
@@ -215,7 +248,7 @@ fn fails(run: &Running<'_>, engine: &str) -> ExitStatus {
 
 #[test]
 fn an_engine_that_fails_is_named_and_ends_the_run() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&[]);
     run.wait_for_line("ask", "far answers");
     fails(&run, "east");
@@ -226,7 +259,7 @@ fn an_engine_that_fails_is_named_and_ends_the_run() {
 
 #[test]
 fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
-    let lab = Lab::with_text(ASKS);
+    let lab = Lab::with_text(&asks());
     let mut run = lab.start(&["network.engines.failure=continue"]);
     run.wait_for_line("ask", "far answers");
     run.wait_until(1.5);
@@ -238,7 +271,7 @@ fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
     );
 }
 
-/// A run of [`ASKS`] whose engine `east` has died goes on, and says so at its end.
+/// A run of [`asks`] whose engine `east` has died goes on, and says so at its end.
 pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
     run.wait_for_line("ask", "far is silent");
     let answers = || {

@@ -10,9 +10,9 @@ use timeloom_results::{
 use timeloom_scenario::{Compute, Plan};
 use timeloom_time::{Duration, Instant, Virtual};
 
-use super::{Progress, Run, Summary, civil_now};
+use super::{Progress, Run, Summary};
 use crate::error::RunError;
-use crate::judgement::{judge, outcome};
+use crate::judgement::{close, judge};
 use crate::placed::tell;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
@@ -165,10 +165,6 @@ impl Run<'_> {
                     .extend(self.directory.last_lines(name, LAST_LINES));
             }
         }
-        manifest.ended = Some(civil_now());
-        manifest.virtual_duration = progress.virtual_time;
-        manifest.wall_duration = progress.wall;
-        manifest.paused_total = progress.paused;
         let summary = Summary {
             end,
             checks,
@@ -176,12 +172,7 @@ impl Run<'_> {
             unhandled,
             untrusted: manifest.untrusted.clone(),
         };
-        if let End::Failed(failure) = &summary.end {
-            manifest.failure = Some(failure.clone());
-        }
-        (manifest.outcome, manifest.culprit) = outcome(&summary);
-        self.directory.write_manifest(&manifest)?;
-        Ok(summary)
+        close(self.directory, manifest, summary)
     }
 }
 

@@ -16,16 +16,17 @@ use timeloom_results::{Failure, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
+use super::error::{AgentError, SpreadError};
 use super::merge::merge;
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
 use super::outcome::TABLES;
 use super::parcel::{pack, receive, send};
-use super::secret::{Secret, draw, read_key_file};
+use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
 use crate::channel::{Receiver, Sender, Side, greet};
 use crate::error::RunError;
 use crate::experiment::{Options, Progress, Summary, civil_now};
-use crate::judgement::{judge, outcome};
+use crate::judgement::{close, judge};
 use crate::verdict::End;
 use crate::{inputs, simulated};
 
@@ -54,7 +55,8 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     let conducted = Conductor::gather(&plan).map(|conductor| conductor.go(options));
     let (agents, end) = match conducted {
         Ok(done) => done,
-        Err(why) => {
+        Err(error) => {
+            let why = error.to_string();
             manifest.outcome = Outcome::Failed;
             manifest.culprit = Some(why.clone());
             manifest.ended = Some(civil_now());
@@ -94,33 +96,29 @@ pub(super) enum AgentEvent {
 
 impl<'a> Conductor<'a> {
     /// Gives all agents their shares.
-    fn gather(plan: &'a Plan) -> Result<Self, String> {
+    fn gather(plan: &'a Plan) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
-        let file = file.ok_or("agents need a key")?;
-        let text = read_key_file(file)?;
-        let secret = Secret::from_hex(&text).ok_or_else(|| {
-            format!(
-                "{}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`",
-                file.display()
-            )
-        })?;
-        let nonce = draw().map_err(|error| format!("drawing a number: {error}"))?;
+        let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
+        let nonce = draw().map_err(SpreadError::Number)?;
         let nonce = nonce.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        let agents: Result<Vec<Agent>, String> = thread::scope(|scope| {
+        let agents: Result<Vec<Agent>, SpreadError> = thread::scope(|scope| {
             let prepare = |(name, place): (&'a String, &'a timeloom_scenario::AgentPlace)| {
                 let (secret, nonce) = (&secret, &nonce);
-                scope.spawn(move || {
-                    prepare(plan, name, &place.address, secret, nonce)
-                        .map_err(|why| format!("agent {name} ({}): {why}", place.address))
-                })
+                let thread =
+                    scope.spawn(move || prepare(plan, name, &place.address, secret, nonce));
+                (name, place, thread)
             };
             let threads: Vec<_> = plan.placement.agents.iter().map(prepare).collect();
-            let joined = threads.into_iter().map(|thread| {
-                let done = thread.join();
-                done.unwrap_or_else(|_| Err("a thread has panicked".to_owned()))
+            let joined = threads.into_iter().map(|(name, place, thread)| {
+                let done = thread.join().unwrap_or(Err(AgentError::Panicked));
+                done.map_err(|why| SpreadError::Agent {
+                    name: name.clone(),
+                    address: place.address.clone(),
+                    why,
+                })
             });
             joined.collect()
         });
@@ -129,10 +127,8 @@ impl<'a> Conductor<'a> {
             .windows(2)
             .find(|it| it[0].timeline != it[1].timeline)
         {
-            return Err(format!(
-                "agents {} and {} go by different clocks: start all with one --timeline",
-                pair[0].name, pair[1].name
-            ));
+            let [one, other] = [0, 1].map(|at: usize| pair[at].name.clone());
+            return Err(SpreadError::Clocks(one, other));
         }
         Ok(Self { plan, agents })
     }
@@ -294,14 +290,11 @@ fn prepare(
     address: &str,
     secret: &Secret,
     nonce: &str,
-) -> Result<Agent, String> {
-    let address: SocketAddr = address
-        .parse()
-        .map_err(|_| "it has no address".to_owned())?;
+) -> Result<Agent, AgentError> {
+    let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
     let parcel = pack(&plan.part(name).plan, &plan.placement.files)?;
-    let say = |error: io::Error| error.to_string();
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(say)?;
-    let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE).map_err(say)?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE)?;
     let prepare = Prepare {
         agent: name.to_owned(),
         nonce: nonce.to_owned(),
@@ -312,9 +305,9 @@ fn prepare(
     let sent = sender
         .say(&ToAgent::Prepare(Box::new(prepare)))
         .and_then(|()| send(&mut sender, &parcel));
-    receiver.patience(Some(PREPARED_WITHIN)).map_err(say)?;
+    receiver.patience(Some(PREPARED_WITHIN))?;
     let answer = receiver.hear::<FromAgent>();
-    let answer = answer.map_err(|error| sent.err().unwrap_or(error).to_string())?;
+    let answer = answer.map_err(|error| sent.err().unwrap_or(error))?;
     let at = |port| SocketAddr::new(address.ip(), port);
     match answer {
         FromAgent::Prepared {
@@ -342,8 +335,8 @@ fn prepare(
             ended: None,
             results: PathBuf::new(),
         }),
-        FromAgent::Refused { why } => Err(why),
-        _ => Err("it says what was not asked".to_owned()),
+        FromAgent::Refused { why } => Err(AgentError::Refused(why)),
+        _ => Err(AgentError::OffTopic),
     }
 }
 
@@ -411,6 +404,7 @@ fn put_away(
         .collect();
     let slowest = lengths.values().next().copied().unwrap_or_default();
     let progress = progress(plan, slowest);
+    let merged = merged.map_err(|error| error.to_string());
     let judged = merged.and_then(|told| {
         manifest.untrusted = told.untrusted;
         manifest.degraded_modes = told.degraded_modes;
@@ -441,10 +435,6 @@ fn put_away(
         }
         Vec::new()
     });
-    manifest.ended = Some(civil_now());
-    manifest.virtual_duration = progress.virtual_time;
-    manifest.wall_duration = progress.wall;
-    manifest.paused_total = progress.paused;
     let summary = Summary {
         end,
         checks,
@@ -452,12 +442,7 @@ fn put_away(
         unhandled: Vec::new(),
         untrusted: manifest.untrusted.clone(),
     };
-    if let End::Failed(failure) = &summary.end {
-        manifest.failure = Some(failure.clone());
-    }
-    (manifest.outcome, manifest.culprit) = outcome(&summary);
-    directory.write_manifest(&manifest)?;
-    Ok(summary)
+    close(directory, manifest, summary)
 }
 
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);

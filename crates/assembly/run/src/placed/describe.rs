@@ -3,7 +3,6 @@
 //! An agent answers whoever has its key, also while it runs something. It lets its own
 //! `timeloom doctor` try the machine, and says how well the clock is known that it shares.
 
-use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,8 +13,9 @@ use timeloom_bus::CommonTimeline;
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
+use super::error::{AgentError, SpreadError};
 use super::message::{FromAgent, ToAgent};
-use super::secret::{Secret, read_key_file};
+use super::secret::{Secret, read_key};
 use super::serve::{Serve, WhichTimeline};
 use crate::channel::{Side, greet};
 
@@ -36,30 +36,31 @@ pub struct Description {
     pub findings: String,
 }
 
-/// One agent of a plan, and what it said, or why it said nothing, in words.
+/// What an agent said, and between which instants of this machine's civil time.
+pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
+
+/// One agent of a plan, and what it said, or why it said nothing.
 #[derive(Debug)]
 pub struct Described {
     /// What the plan calls it.
     pub name: String,
     /// Where it is.
     pub address: String,
-    /// What it said, and between which instants of this machine's civil time.
-    pub answer: Result<(Description, [Instant<timeloom_clock::Timeline>; 2]), String>,
+    /// What it said.
+    pub answer: Result<Answer, AgentError>,
 }
 
 /// Asks all agents of a plan at once.
 ///
 /// # Errors
 /// When there are none, or the key cannot be read.
-pub fn describe(plan: &Plan) -> Result<Vec<Described>, String> {
+pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
     let placement = &plan.placement;
     if !placement.is_spread() {
-        return Err("its [placement] names no agents".to_owned());
+        return Err(SpreadError::NoAgents);
     }
-    let file = placement.key_file.as_deref().ok_or("agents need a key")?;
-    let text = read_key_file(file)?;
-    let secret = Secret::from_hex(&text)
-        .ok_or_else(|| format!("{}: a key is 64 hexadecimal digits", file.display()))?;
+    let file = placement.key_file.as_deref().ok_or(SpreadError::NoKey)?;
+    let secret = read_key(file, Secret::from_hex)?;
     Ok(thread::scope(|scope| {
         let ask = |(name, place): (&String, &timeloom_scenario::AgentPlace)| {
             let (name, address) = (name.clone(), place.address.clone());
@@ -76,22 +77,18 @@ pub fn describe(plan: &Plan) -> Result<Vec<Described>, String> {
     }))
 }
 
-fn ask(
-    address: &str,
-    secret: &Secret,
-) -> Result<(Description, [Instant<timeloom_clock::Timeline>; 2]), String> {
-    let say = |error: io::Error| error.to_string();
-    let address: SocketAddr = address.parse().map_err(|_| "it has no address")?;
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(say)?;
-    let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE).map_err(say)?;
-    receiver.patience(Some(TRIED_WITHIN)).map_err(say)?;
+fn ask(address: &str, secret: &Secret) -> Result<Answer, AgentError> {
+    let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE)?;
+    receiver.patience(Some(TRIED_WITHIN))?;
     let here = timeloom_bus::SystemTimeline;
     let before = here.read().now;
-    sender.say(&ToAgent::Describe).map_err(say)?;
-    match receiver.hear::<FromAgent>().map_err(say)? {
+    sender.say(&ToAgent::Describe)?;
+    match receiver.hear::<FromAgent>()? {
         FromAgent::Described(said) => Ok((*said, [before, here.read().now])),
-        FromAgent::Refused { why } => Err(why),
-        _ => Err("it says what was not asked".to_owned()),
+        FromAgent::Refused { why } => Err(AgentError::Refused(why)),
+        _ => Err(AgentError::OffTopic),
     }
 }
 

@@ -15,6 +15,19 @@ use timeloom_results::{
 };
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
+/// Why results do not become one.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MergeError {
+    #[error("the results of agent {0}: {1}")]
+    Agent(String, ResultsError),
+    /// Its logs and captures.
+    #[error("the results of agent {0}: {1}")]
+    Files(String, io::Error),
+    /// They cannot be written.
+    #[error(transparent)]
+    Whole(#[from] ResultsError),
+}
+
 /// What the manifests say together.
 #[derive(Debug, Default)]
 pub(super) struct MergedManifests {
@@ -38,12 +51,12 @@ struct Share {
 pub(super) fn merge(
     whole: &RunDirectory,
     agents: &[(String, &Path)],
-) -> Result<MergedManifests, String> {
+) -> Result<MergedManifests, MergeError> {
     let mut told = MergedManifests::default();
     let mut shares = Vec::new();
     let mut first: Option<Instant<Wall>> = None;
     for (name, path) in agents {
-        let named = |error: ResultsError| format!("the results of agent {name}: {error}");
+        let named = |error| MergeError::Agent(name.clone(), error);
         let run = RunDirectory::open(*path).map_err(named)?;
         let manifest = run.manifest().map_err(named)?;
         let from = |text: &String| format!("On agent {name}: {text}");
@@ -70,22 +83,21 @@ pub(super) fn merge(
             moved,
         });
     }
-    let recorder = whole.recorder().map_err(|error| error.to_string())?;
-    let written = |result: Result<(), ResultsError>| result.map_err(|error| error.to_string());
+    let recorder = whole.recorder()?;
     for row in rows(&shares, |row: &mut SignalRow, by| {
         row.t_wall += by;
         Some(row.t_virtual)
     })? {
-        written(recorder.signal(&row))?;
+        recorder.signal(&row)?;
     }
     for row in rows(&shares, |row: &mut EventRow, by| {
         row.t_wall += by;
         Some(row.t_virtual)
     })? {
-        written(recorder.event(&row))?;
+        recorder.event(&row)?;
     }
     for row in rows(&shares, |row: &mut LabelRow, _| Some(row.start))? {
-        written(recorder.label(&row))?;
+        recorder.label(&row)?;
     }
     let leader = shares.first().map(|share| share.name.clone());
     let clock = rows(&shares, |row: &mut ClockRow, by| {
@@ -100,11 +112,11 @@ pub(super) fn merge(
     })?;
     for (seq, mut row) in (0..).zip(clock) {
         row.seq = seq;
-        written(recorder.clock(&row))?;
+        recorder.clock(&row)?;
     }
-    recorder.finish().map_err(|error| error.to_string())?;
+    recorder.finish()?;
     for (name, path) in agents {
-        copy(whole, path).map_err(|error| format!("the results of agent {name}: {error}"))?;
+        copy(whole, path).map_err(|error| MergeError::Files(name.clone(), error))?;
     }
     Ok(told)
 }
@@ -115,7 +127,7 @@ pub(super) fn merge(
 fn rows<R: Row>(
     shares: &[Share],
     see: impl Fn(&mut R, Duration) -> Option<Instant<Virtual>>,
-) -> Result<Vec<R>, String> {
+) -> Result<Vec<R>, MergeError> {
     let mut all: Vec<(Instant<Virtual>, R)> = Vec::new();
     for share in shares {
         let read = share.run.for_each(|mut row: R| {
@@ -124,7 +136,7 @@ fn rows<R: Row>(
             }
             Ok(())
         });
-        read.map_err(|error| format!("the results of agent {}: {error}", share.name))?;
+        read.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }
     // It keeps the order of equals.
     all.sort_by_key(|(at, _)| *at);

@@ -13,6 +13,7 @@
 
 mod conduct;
 mod describe;
+mod error;
 pub mod fuzzing;
 mod merge;
 mod message;
@@ -25,6 +26,7 @@ mod together;
 
 pub(crate) use conduct::conduct;
 pub use describe::{Described, Description, describe};
-pub use secret::{Secret, read_key_file};
+pub use error::{AgentError, SpreadError};
+pub use secret::{KeyFileError, Secret, read_key};
 pub use serve::{Serve, WhichTimeline};
 pub(crate) use together::{Together, tell};

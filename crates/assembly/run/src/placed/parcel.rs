@@ -20,12 +20,37 @@ pub(super) struct Sent {
     pub(super) entry: Entry,
 }
 
+/// Why files do not go to an agent.
+#[derive(Debug, thiserror::Error)]
+pub enum ParcelError {
+    /// One cannot be read.
+    #[error("{path}: {1}", path = .0.display())]
+    Unreadable(PathBuf, io::Error),
+    /// What goes to an agent is not encrypted.
+    #[error(
+        "{path} is not for everybody to read, and what is sent to agents is not secret: \
+         put it on the agent under an absolute path outside of the scenario's directory, \
+         or let everybody read it",
+        path = .0.display()
+    )]
+    Private(PathBuf),
+    /// Messages are text.
+    #[error("the path {} is not UTF-8", .0.display())]
+    NoText(PathBuf),
+    /// They are too many.
+    #[error("an agent would get more than {MOST_FILES} files")]
+    TooMany,
+    /// They are too long.
+    #[error("the files for an agent have more than {} MiB in all", MOST_BYTES_IN_ALL >> 20)]
+    TooLong,
+}
+
 /// The files that the programs and plants of a plan are given, the Python modules that their
 /// `PYTHONPATH` leads to, and those that `more` names, with all that is in directories.
 ///
 /// # Errors
-/// In words: a file that may not be sent, or that cannot be read.
-pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, String> {
+/// For a file that may not be sent, or that cannot be read.
+pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, ParcelError> {
     let mut paths: BTreeSet<PathBuf> = BTreeSet::new();
     for path in inputs::find(plan) {
         paths.insert(normal(&path));
@@ -56,32 +81,28 @@ pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, String> {
     let mut parcel = Vec::new();
     for path in paths {
         let sent = entry_of(path)?;
-        left = left.checked_sub(sent.entry.bytes).ok_or_else(|| {
-            let most = MOST_BYTES_IN_ALL >> 20;
-            format!("the files for an agent have more than {most} MiB in all")
-        })?;
+        left = left
+            .checked_sub(sent.entry.bytes)
+            .ok_or(ParcelError::TooLong)?;
         parcel.push(sent);
     }
     match parcel.len() <= MOST_FILES {
         true => Ok(parcel),
-        false => Err(format!("an agent would get more than {MOST_FILES} files")),
+        false => Err(ParcelError::TooMany),
     }
 }
 
-fn entry_of(path: PathBuf) -> Result<Sent, String> {
-    let shown = path.display();
-    let metadata = fs::metadata(&path).map_err(|error| format!("{shown}: {error}"))?;
+fn entry_of(path: PathBuf) -> Result<Sent, ParcelError> {
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) => return Err(ParcelError::Unreadable(path, error)),
+    };
     let mode = metadata.permissions().mode();
     if mode & 0o004 == 0 {
-        // What goes to an agent is not encrypted.
-        return Err(format!(
-            "{shown} is not for everybody to read, and what is sent to agents is not secret: \
-             put it on the agent under an absolute path outside of the scenario's directory, \
-             or let everybody read it"
-        ));
+        return Err(ParcelError::Private(path));
     }
     let name = path.strip_prefix("/").unwrap_or(&path).to_str();
-    let name = name.ok_or_else(|| format!("the path {shown} is not UTF-8"))?;
+    let name = name.ok_or_else(|| ParcelError::NoText(path.clone()))?;
     let entry = Entry {
         name: name.to_owned(),
         bytes: metadata.len(),
@@ -95,15 +116,15 @@ fn gather(
     path: &Path,
     paths: &mut BTreeSet<PathBuf>,
     wanted: &dyn Fn(&Path) -> bool,
-) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+) -> Result<(), ParcelError> {
+    let failed = |error| ParcelError::Unreadable(path.to_owned(), error);
     let kind = fs::symlink_metadata(path).map_err(failed)?.file_type();
     if kind.is_file() && wanted(path) {
         paths.insert(path.to_owned());
     } else if kind.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {
             if paths.len() > MOST_FILES {
-                return Err(format!("an agent would get more than {MOST_FILES} files"));
+                return Err(ParcelError::TooMany);
             }
             gather(&entry.map_err(failed)?.path(), paths, wanted)?;
         }
@@ -285,6 +306,7 @@ mod tests {
         let private = fs::Permissions::from_mode(0o600);
         fs::set_permissions(folder.join("data/one"), private).expect("ours");
         let refused = pack(&plan, &more).expect_err("it is private");
-        assert!(refused.contains("data/one"), "{refused}");
+        let private = |path: &Path| path == folder.join("data/one");
+        assert!(matches!(refused, ParcelError::Private(path) if private(&path)));
     }
 }

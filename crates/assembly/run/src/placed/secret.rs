@@ -1,12 +1,12 @@
 //! What a run and its agents share, and what is derived of it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use timeloom_bus::{Key, parse_key};
 use timeloom_portal::TunnelKey;
+use timeloom_sys::secret::{self, SecretError, SecretFault};
 
 /// The agents' key: who has it can run programs on them.
 #[derive(Clone)]
@@ -45,40 +45,36 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What is in a key file, which nobody but its owner may read or write: root, or who we are.
+/// Why a key file gives no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file is none that may be believed.
+    #[error("{0}{more}", more = worse(.0))]
+    File(#[from] SecretError),
+    /// What is in it is no key.
+    #[error(
+        "{}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`",
+        .0.display()
+    )]
+    NoKey(PathBuf),
+}
+
+/// What follows for those who wait for runs.
+fn worse(error: &SecretError) -> &'static str {
+    match error.fault {
+        SecretFault::Exposed(_) => " (who has it can run programs here)",
+        _ => "",
+    }
+}
+
+/// What `read` makes of the digits in a key file.
 ///
 /// # Errors
-/// In words with the fix: for another's file, one that others may read or write, and what is
-/// no plain file.
-pub fn read_key_file(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    let failed = |error: io::Error| format!("{shown}: {error}");
-    // A pipe does not keep us waiting, and one file is looked at and read.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(flags).open(path);
-    let file = file.map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
-    if !metadata.is_file() {
-        return Err(format!("{shown}: it is not a plain file"));
-    }
-    if mode & 0o077 != 0 {
-        return Err(format!(
-            "{shown} has mode {mode:03o}: others may read or write this secret, and who has it \
-             can run programs here; `chmod 600 {shown}`, and draw a new key if somebody may \
-             have read it"
-        ));
-    }
-    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
-        return Err(format!(
-            "{shown} belongs to user {owner}, who could change it; `chown` it"
-        ));
-    }
-    let mut text = String::new();
-    let read = file.take(MOST_KEY_BYTES).read_to_string(&mut text);
-    read.map_err(failed)?;
-    Ok(text)
+/// For a file that is not its owner's alone, and when `read` makes nothing of it.
+pub fn read_key<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Result<T, KeyFileError> {
+    let bytes = secret::read(path, MOST_KEY_BYTES)?;
+    let key = str::from_utf8(&bytes).ok().and_then(read);
+    key.ok_or_else(|| KeyFileError::NoKey(path.to_owned()))
 }
 
 /// No key file is longer.
@@ -98,26 +94,31 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
     #[test]
-    fn a_key_that_others_may_read_or_write_is_refused_with_the_fix() {
+    fn a_key_is_of_digits_in_a_file_of_its_owner_s_alone() {
         let place = tempfile::tempdir().expect("there is room");
         let file = place.path().join("key");
-        std::fs::write(&file, "0123").expect("there is room");
-        for (mode, taken) in [(0o600, true), (0o400, true), (0o640, false), (0o602, false)] {
-            let mode = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(&file, mode.clone()).expect("it is ours");
-            match read_key_file(&file) {
-                Ok(text) => assert!(taken && text == "0123", "{mode:?}: {text}"),
-                Err(why) => assert!(!taken && why.contains("chmod 600"), "{mode:?}: {why}"),
-            }
-        }
-        let link = place.path().join("link");
-        symlink("/dev/zero", &link).expect("there is room");
-        let why = read_key_file(&link).expect_err("it never ends");
-        assert!(why.contains("not a plain file"), "{why}");
+        let write = |text: &str, mode| {
+            std::fs::write(&file, text).expect("there is room");
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+        };
+        let digits = "07".repeat(32);
+        write(&digits, 0o600);
+        read_key(&file, Secret::from_hex).expect("a key");
+        write(&digits[1..], 0o600);
+        let refused = read_key(&file, Secret::from_hex).expect_err("it is too short");
+        assert!(matches!(refused, KeyFileError::NoKey(_)), "{refused}");
+        write(&digits, 0o640);
+        let refused = read_key(&file, Secret::from_hex).expect_err("others may read it");
+        assert!(matches!(refused, KeyFileError::File(_)), "{refused}");
+        assert!(
+            refused.to_string().contains("can run programs"),
+            "{refused}"
+        );
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{AddrParseError, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,10 +14,11 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use serde::{Deserialize, Serialize};
 use timeloom_bus::{
-    Bound, CommonTimeline, GpioPins, MachineTimeline, Peer, PinNames, SystemTimeline, prove,
+    Bound, CommonTimeline, GpioPins, MachineTimeline, NoPins, Peer, PinNames, SystemTimeline,
+    UdpError, prove,
 };
 use timeloom_portal::TunnelKey;
-use timeloom_scenario::Plan;
+use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
@@ -221,7 +222,8 @@ impl Agent {
         });
         let (ready, sockets) = match prepared {
             Ok(both) => both,
-            Err(why) => {
+            Err(unready) => {
+                let why = unready.to_string();
                 (self.serve.say)(format!("{from}: refused: {why}"));
                 return sender.say(&FromAgent::Refused { why });
             }
@@ -295,29 +297,27 @@ impl Agent {
     }
 
     /// What the others are to reach.
-    fn sockets(&self, prepare: &Prepare) -> Result<Sockets, String> {
+    fn sockets(&self, prepare: &Prepare) -> Result<Sockets, Unready> {
         let nonce = timeloom_bus::parse_key(&prepare.nonce);
-        let nonce = nonce.ok_or("the run has no number")?;
+        let nonce = nonce.ok_or(Unready::NoNumber)?;
         let (key, tunnel_key, engine_key) = self.serve.secret.of_run(&nonce);
-        let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
-        let plan = plan.map_err(|errors| format!("the plan: {errors}"))?;
+        let plan = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
         let any = SocketAddr::new(self.serve.address.ip(), 0);
         let settings = Together::settings(&plan);
-        let bound = Bound::listen(any, key, self.serve.timeline.open(), settings);
-        let bound = bound.map_err(|error| error.to_string())?;
+        let bound = Bound::listen(any, key, self.serve.timeline.open(), settings)?;
         let bound = match &plan.placement.group {
             None => bound,
             Some(group) => {
-                let group = group.parse().map_err(|error| format!("{group}: {error}"))?;
-                bound.join(group).map_err(|error| error.to_string())?
+                let no_group = |error| Unready::Group(group.clone(), error);
+                bound.join(group.parse().map_err(no_group)?)?
             }
         };
-        let bind = || UdpSocket::bind(any).map_err(|error| format!("listening on {any}: {error}"));
+        let bind = || UdpSocket::bind(any).map_err(|error| Unready::Listen(any, error));
         let tunnels = bind()?;
         let others = plan.placement.agents.keys();
         let others = others.filter(|name| plan.network.is_some() && **name != prepare.agent);
         let engines = others.map(|name| Ok((name.clone(), bind()?)));
-        let engines = engines.collect::<Result<_, String>>()?;
+        let engines = engines.collect::<Result<_, Unready>>()?;
         Ok(Sockets {
             bound,
             pins: pins(&plan, &prepare.agent)?,
@@ -416,39 +416,64 @@ impl Agent {
     }
 }
 
+/// Why an agent cannot take its share of a plan.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unready {
+    #[error("the run has no number")]
+    NoNumber,
+    #[error("the plan: {0}")]
+    Plan(#[from] ScenarioErrors),
+    #[error("the plan has no agent `{0}`")]
+    NoAgent(String),
+    #[error(transparent)]
+    Bus(#[from] UdpError),
+    #[error("{0}: {1}")]
+    Group(String, AddrParseError),
+    #[error("listening on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    #[error("the pins {0}: {1}")]
+    PinNames(String, NoPins),
+    #[error("the pins {0}: {1}")]
+    Pins(String, io::Error),
+    #[error("a directory for files: {0}")]
+    Files(io::Error),
+    /// What this machine does not have, in words.
+    #[error("{0}")]
+    Lacks(String),
+}
+
 /// An agent's pins on the wire between the machines, which move together.
-fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, String> {
+fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, Unready> {
     let place = plan.placement.agents.get(agent);
     let Some(names) = place.and_then(|place| place.gpio.as_ref()) else {
         return Ok(None);
     };
-    let failed = |error: &dyn std::fmt::Display| format!("the pins {names}: {error}");
-    let parsed: PinNames = names.parse().map_err(|error: String| failed(&error))?;
-    let pins = GpioPins::open(&parsed).map_err(|error| failed(&error))?;
+    let no_names = |error| Unready::PinNames(names.clone(), error);
+    let parsed: PinNames = names.parse().map_err(no_names)?;
+    let failed = |error| Unready::Pins(names.clone(), error);
+    let pins = GpioPins::open(&parsed).map_err(failed)?;
     // That it is high, because another tries out its own, proves nothing.
-    prove(&pins, plan.placement.gpio_stuck).map_err(|error| failed(&error))?;
+    prove(&pins, plan.placement.gpio_stuck).map_err(failed)?;
     Ok(Some(pins))
 }
 
 /// The share of an agent, of which all files are below `files`.
 ///
 /// # Errors
-/// In words: what is wrong with the plan, or lacks here.
-pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, String> {
-    let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[]);
-    let whole = whole.map_err(|errors| format!("the plan: {errors}"))?;
+/// What is wrong with the plan, or lacks here.
+pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
+    let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
     if !whole.placement.agents.contains_key(&prepare.agent) {
-        return Err(format!("the plan has no agent `{}`", prepare.agent));
+        return Err(Unready::NoAgent(prepare.agent.clone()));
     }
     let mut part = whole.part(&prepare.agent);
     let mirror = Mirror {
         root: files,
         files: &prepare.files,
     };
-    let mirrored = mirror.apply(&mut part.plan);
-    mirrored.map_err(|error| format!("a directory for files: {error}"))?;
+    mirror.apply(&mut part.plan).map_err(Unready::Files)?;
     if let Some(lacks) = lacking(&part.plan) {
-        return Err(lacks);
+        return Err(Unready::Lacks(lacks));
     }
     Ok(Ready {
         plan: part.plan,

@@ -1,12 +1,14 @@
 //! What makes a run one of several that share a virtual time.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
 use timeloom_bus::{
-    Bound, Cause, GpioPins, LineSettings, MachineWire, Peer, TestbedError, Wire, Wired,
+    Bound, Cause, GpioPins, Halted, LineSettings, MachineWire, Peer, TestbedError, UdpError, Wire,
+    Wired,
 };
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Clock, Session};
@@ -62,13 +64,26 @@ pub(crate) struct EngineLine {
     pub(crate) clocks_apart: Duration,
 }
 
+/// Why time does not begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoStart {
+    #[error("it has begun already")]
+    Twice,
+    #[error(transparent)]
+    Bus(#[from] UdpError),
+    #[error("the wire: {0}")]
+    Wire(io::Error),
+    #[error(transparent)]
+    Halted(#[from] Halted),
+}
+
 /// The pause bus of an agent's run, which is there once all agents are.
 #[derive(Default)]
 pub(crate) struct Line(OnceLock<Arc<dyn MachineWire>>);
 
 impl Line {
-    /// Why the run has stopped for good, in words, if it has.
-    pub(crate) fn halted(&self) -> Option<String> {
+    /// Why the run has stopped for good, if it has.
+    pub(crate) fn halted(&self) -> Option<Halted> {
         self.0.get()?.halted()
     }
 
@@ -183,10 +198,10 @@ impl Together {
     /// Says that this run is prepared, and waits until all are and time has begun.
     ///
     /// # Errors
-    /// In words, when the agents do not come together.
-    pub(crate) fn begin(&self, session: &Arc<Session>, scribe: &Scribe) -> Result<(), String> {
+    /// When the agents do not come together.
+    pub(crate) fn begin(&self, session: &Arc<Session>, scribe: &Scribe) -> Result<(), NoStart> {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let ways = ways.take().ok_or("it has begun already")?;
+        let ways = ways.take().ok_or(NoStart::Twice)?;
         let told = scribe.clone();
         let told = Box::new(move |pause: &_| told.agreed_pause(pause));
         let timeline = Some(ways.bound.timeline());
@@ -194,7 +209,7 @@ impl Together {
         let udp = ways
             .bound
             .start(&self.name, false, &ways.peers, Arc::new(testbed));
-        let udp = udp.map_err(|error| error.to_string())?;
+        let udp = udp?;
         let wire: Arc<dyn MachineWire> = match ways.pins {
             None => Arc::new(udp),
             Some(pins) => {
@@ -203,12 +218,12 @@ impl Together {
                     scribe.event("local", &name, "wire", text);
                 });
                 let wired = Wired::start(udp, Arc::new(pins), self.line_settings(), warn);
-                Arc::new(wired.map_err(|error| format!("the wire: {error}"))?)
+                Arc::new(wired.map_err(NoStart::Wire)?)
             }
         };
         // It is set once.
         let _ = self.line.0.set(Arc::clone(&wire));
-        wire.wait_for_start()
+        Ok(wire.wait_for_start()?)
     }
 
     fn line_settings(&self) -> LineSettings {

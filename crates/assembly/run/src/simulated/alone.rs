@@ -4,6 +4,7 @@
 //! All else it hears from the run, and says to it ([`super::message`]). When the run is gone it
 //! ends.
 
+use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -14,7 +15,8 @@ use timeloom_net::Owner;
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Socket};
-use timeloom_portal::{Follow, PacketPort, Port, Portals, Tap};
+use timeloom_portal::{Follow, PacketPort, Port, PortalError, Portals, Tap};
+use timeloom_scenario::ScenarioErrors;
 use timeloom_sys::descriptor;
 use timeloom_sys::schedule::{Policy, set_policy};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
@@ -24,25 +26,67 @@ use super::message::{Captured, ClockNow, FromEngine, Piece, Sort, Start, ToEngin
 use super::process::UNKEYED;
 use super::{built, captures, digest, engines};
 use crate::channel::{Receiver, Sender};
+use crate::error::RunError;
 use crate::network_signals;
+
+/// Why a process is no engine, or no more.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Nobody at the other end wants one.
+    #[error("no run is there that wants an engine")]
+    NoRun,
+    /// The run ended without a word.
+    #[error("the run is gone: {0}")]
+    Gone(io::Error),
+    /// The run says twice what it is to be.
+    #[error("it is an engine already")]
+    Twice,
+    /// What the run sent is no plan.
+    #[error("the plan: {0}")]
+    Plan(#[from] ScenarioErrors),
+    /// There is nothing to simulate in it.
+    #[error("the plan has no network")]
+    NoNetwork,
+    /// Two builds of Timeloom.
+    #[error("it has made another network of the plan than the run")]
+    OtherNetwork,
+    /// Of a portal or a line.
+    #[error("a descriptor did not arrive: is their number limited too far?")]
+    NoDescriptor,
+    /// A portal is another engine's.
+    #[error("`{0}` is no node of this engine")]
+    NoNode(String),
+    /// A portal is not joined.
+    #[error(transparent)]
+    Portal(#[from] PortalError),
+    /// A socket to another engine is none.
+    #[error("a line to another engine: {0}")]
+    Line(io::Error),
+    /// The network or its engine is not what the plan promises.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
 
 /// Is one engine of a run, which is at the other end of `stream`, until the run ends.
 ///
 /// # Errors
-/// In words: no run is there, or it has gone; the engine cannot be what it is to be, or has died.
-pub fn serve_engine(stream: UnixStream) -> Result<(), String> {
-    let lost = |error: std::io::Error| format!("the run is gone: {error}");
-    let say = Sender::with_key(stream.try_clone().map_err(lost)?, UNKEYED);
-    let mut hear = Receiver::with_key(stream.try_clone().map_err(lost)?, UNKEYED);
+/// When no run is there, or it has gone; when the engine cannot be what it is to be.
+pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
+    let gone = EngineError::Gone;
+    let say = Sender::with_key(stream.try_clone().map_err(gone)?, UNKEYED);
+    let mut hear = Receiver::with_key(stream.try_clone().map_err(gone)?, UNKEYED);
     let Ok(ToEngine::Start(start)) = hear.hear() else {
-        return Err("no run is there that wants an engine".to_owned());
+        return Err(EngineError::NoRun);
     };
     let (mouth, said) = mpsc::channel();
     let writer = std::thread::spawn(move || write(said, say));
     let ended = serve(&start, &stream, &mut hear, &mouth);
     let (last, outcome) = match ended {
         Ok(last) => (last, Ok(())),
-        Err(why) => (FromEngine::Refused { why: why.clone() }, Err(why)),
+        Err(error) => {
+            let why = error.to_string();
+            (FromEngine::Refused { why }, Err(error))
+        }
     };
     let _ = mouth.send(Said::Message(last));
     drop(mouth);
@@ -82,15 +126,13 @@ fn serve(
     stream: &UnixStream,
     hear: &mut Receiver<UnixStream>,
     mouth: &Mouth,
-) -> Result<FromEngine, String> {
+) -> Result<FromEngine, EngineError> {
     let portals: Vec<OwnedFd> = received(stream, start.plugs.len())?;
     let sockets: Vec<OwnedFd> = received(stream, start.lines.len())?;
-    let plan = timeloom_scenario::parse(&start.plan, "the plan", &[]);
-    let plan = plan.map_err(|errors| format!("the plan: {errors}"))?;
-    let simulated = built(plan.simulated()).map_err(|error| error.to_string())?;
-    let simulated = simulated.ok_or("the plan has no network")?;
+    let plan = timeloom_scenario::parse(&start.plan, "the plan", &[])?;
+    let simulated = built(plan.simulated())?.ok_or(EngineError::NoNetwork)?;
     if digest(&simulated) != start.digest {
-        return Err("it has made another network of the plan than the run".to_owned());
+        return Err(EngineError::OtherNetwork);
     }
     let engine = Engine {
         plan: &plan,
@@ -116,9 +158,7 @@ fn serve(
         announces: false,
         civil_start: Instant::from_ns(start.civil_start_ns),
     };
-    let running = engine
-        .start(portals, Some(ways), pacing, outlets(engine, mouth))
-        .map_err(|error| error.to_string())?;
+    let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
     let _ = mouth.send(Said::Message(FromEngine::Ready));
     // A stop of the clock does not wait for who computes. Where that is not allowed it may.
     let _ = set_policy(Policy::First(1));
@@ -139,7 +179,7 @@ fn follow(
     clock: &SharedClock,
     running: &Running,
     hear: &mut Receiver<UnixStream>,
-) -> Result<bool, String> {
+) -> Result<bool, EngineError> {
     loop {
         match hear.hear() {
             Ok(ToEngine::Clock(now)) => {
@@ -149,30 +189,33 @@ fn follow(
             Ok(ToEngine::Lost(there, epoch)) => running.emulation.bury(there, epoch),
             Ok(ToEngine::Leave) => return Ok(true),
             Ok(ToEngine::Stop) => return Ok(false),
-            Ok(ToEngine::Start(_)) => return Err("it is an engine already".to_owned()),
-            Err(error) => return Err(format!("the run is gone: {error}")),
+            Ok(ToEngine::Start(_)) => return Err(EngineError::Twice),
+            Err(error) => return Err(EngineError::Gone(error)),
         }
     }
 }
 
 /// So many descriptors.
-fn received(stream: &UnixStream, count: usize) -> Result<Vec<OwnedFd>, String> {
+fn received(stream: &UnixStream, count: usize) -> Result<Vec<OwnedFd>, EngineError> {
     let one = |_| descriptor::receive(stream).and_then(|(_, descriptor)| descriptor);
     let all: Option<Vec<OwnedFd>> = (0..count).map(one).collect();
-    all.ok_or_else(|| "a descriptor did not arrive: is their number limited too far?".to_owned())
+    all.ok_or(EngineError::NoDescriptor)
 }
 
-fn joined(engine: Engine<'_>, start: &Start, descriptors: Vec<OwnedFd>) -> Result<Portals, String> {
+fn joined(
+    engine: Engine<'_>,
+    start: &Start,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Portals, EngineError> {
     let mut portals = Portals::new();
     for ((name, sort), descriptor) in start.plugs.iter().zip(descriptors) {
         let node = super::plugged(engine).find(|(other, ..)| other == name);
-        let (_, node, _) = node.ok_or_else(|| format!("`{name}` is no node of this engine"))?;
+        let (_, node, _) = node.ok_or_else(|| EngineError::NoNode(name.clone()))?;
         let port: Box<dyn Port> = match sort {
             Sort::Tap => Box::new(Tap::adopt(descriptor)),
             Sort::Packet => Box::new(PacketPort::adopt(descriptor)),
         };
-        let joined = portals.join(node, name, port, Default::default());
-        joined.map_err(|error| error.to_string())?;
+        portals.join(node, name, port, Default::default())?;
     }
     Ok(portals)
 }
@@ -181,7 +224,7 @@ fn joined(engine: Engine<'_>, start: &Start, descriptors: Vec<OwnedFd>) -> Resul
 fn ends(
     start: &Start,
     sockets: Vec<OwnedFd>,
-) -> Result<Vec<(Owner, Endpoint, PeerConfig)>, String> {
+) -> Result<Vec<(Owner, Endpoint, PeerConfig)>, EngineError> {
     let config = engines::patient(engines::SILENCE);
     let lines = start.lines.iter().zip(sockets);
     let end = |(there, socket): (&Owner, OwnedFd)| {
@@ -189,8 +232,8 @@ fn ends(
         let remote = socket.peer_addr()?;
         Ok((*there, Endpoint::Udp(Socket::new(socket, remote)?), config))
     };
-    let ends: std::io::Result<_> = lines.map(end).collect();
-    ends.map_err(|error| format!("a line to another engine: {error}"))
+    let ends: io::Result<_> = lines.map(end).collect();
+    ends.map_err(EngineError::Line)
 }
 
 fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {

@@ -30,13 +30,13 @@ use crate::network_signals::{NetworkObservation, Speaker};
 use crate::record::Scribe;
 pub(super) use line::Absence;
 use line::{Line, Seed, lock};
-use listener::Listener;
+use listener::{Broken, Listener};
 pub(crate) use standing::Company;
 
 /// The process of an engine.
 pub(super) struct Process {
     line: Arc<Line>,
-    ready: Inbox<Result<(), String>>,
+    ready: Inbox<Result<(), Broken>>,
     ended: Inbox<Ended>,
     listener: Option<JoinHandle<()>>,
 }
@@ -116,13 +116,15 @@ impl Process {
         let patience = StdDuration::from_secs(5);
         if let Err(error) = seed.introduce(&process.line) {
             let why = process.ready.recv_timeout(patience);
-            let why = why.ok().and_then(Result::err);
-            return Err(process.line.unwilling(&why.unwrap_or(error.to_string())));
+            return Err(match why.ok().and_then(Result::err) {
+                Some(why) => process.line.unwilling(&why),
+                None => process.line.unwilling(&error),
+            });
         }
         company.admit(&process.line);
         process
             .follow(clock)
-            .map_err(|error| process.line.unwilling(&error.to_string()))?;
+            .map_err(|error| process.line.unwilling(&error))?;
         Ok(process)
     }
 
@@ -160,7 +162,7 @@ impl Process {
         match said {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(self.line.unwilling(&why)),
-            Err(_) => Err(self.line.unwilling("it does not answer")),
+            Err(_) => Err(self.line.unwilling(&"it does not answer")),
         }
     }
 

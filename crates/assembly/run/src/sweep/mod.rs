@@ -19,7 +19,7 @@ use timeloom_results::{ResultsError, RunDirectory, sha256_file, write_columns};
 
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
-pub use points::{Axis, Point, points};
+pub use points::{Axis, NoAxis, Point, points};
 pub use table::{Ended, Row};
 
 /// What is to be swept.

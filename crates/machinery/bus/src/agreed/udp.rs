@@ -25,7 +25,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, MachineWire, Wire};
+use crate::wire::{Cause, Halted, MachineWire, Wire};
 
 /// Another host on the line.
 #[derive(Clone, Debug)]
@@ -291,18 +291,14 @@ impl Udp {
 }
 
 impl MachineWire for Udp {
-    fn wait_for_start(&self) -> Result<(), String> {
+    fn wait_for_start(&self) -> Result<(), Halted> {
         let shared = &self.0;
         let state = shared.wait(|state| state.resumed || state.halted.is_some());
-        match state.halted {
-            Some(halt) => Err(shared.words(&state, halt)),
-            None => Ok(()),
-        }
+        shared.halted(&state).map_or(Ok(()), Err)
     }
 
-    fn halted(&self) -> Option<String> {
-        let state = self.0.lock();
-        state.halted.map(|halt| self.0.words(&state, halt))
+    fn halted(&self) -> Option<Halted> {
+        self.0.halted(&self.0.lock())
     }
 
     /// The others find this host silent.
@@ -318,12 +314,10 @@ impl Wire for Udp {
         let state = self
             .0
             .wait(|state| state.granted.is_some() || state.halted.is_some());
-        match (state.halted, state.granted) {
+        match (self.0.halted(&state), state.granted) {
+            (Some(halted), _) => Err(halted.into()),
             (None, Some(at)) => Ok(at),
-            (halted, _) => {
-                let why = halted.map(|halt| self.0.words(&state, halt));
-                Err(TestbedError::new(why.unwrap_or_default()))
-            }
+            (None, None) => unreachable!("waited for one of both"),
         }
     }
 

@@ -16,7 +16,7 @@ use super::pins::Pins;
 use super::pump::{LineListener, Pump};
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, MachineWire, Wire};
+use crate::wire::{Cause, Halted, MachineWire, Wire};
 
 /// This machine's end of a line without a network.
 pub struct Alone {
@@ -43,6 +43,12 @@ struct State {
     /// Where and when the clock went on last.
     runs: Option<(Instant<Virtual>, Instant<Wall>)>,
     failed: Option<String>,
+}
+
+impl State {
+    fn halted(&self) -> Option<Halted> {
+        self.failed.clone().map(Halted::Line)
+    }
 }
 
 impl Alone {
@@ -83,14 +89,14 @@ impl Alone {
 }
 
 impl MachineWire for Alone {
-    fn wait_for_start(&self) -> Result<(), String> {
+    fn wait_for_start(&self) -> Result<(), Halted> {
         let over = |state: &State| state.runs.is_some() || state.failed.is_some();
         let state = self.shared.wait(over);
-        state.failed.clone().map_or(Ok(()), Err)
+        state.halted().map_or(Ok(()), Err)
     }
 
-    fn halted(&self) -> Option<String> {
-        self.shared.lock().failed.clone()
+    fn halted(&self) -> Option<Halted> {
+        self.shared.lock().halted()
     }
 
     fn end(&self) {
@@ -113,9 +119,10 @@ impl Wire for Alone {
         let state = self
             .shared
             .wait(|state| (state.high && state.stands.is_some()) || state.failed.is_some());
-        match (&state.failed, state.stands) {
+        match (state.halted(), state.stands) {
+            (Some(halted), _) => Err(halted.into()),
             (None, Some((at, _))) => Ok(at),
-            (why, _) => Err(TestbedError::new(why.clone().unwrap_or_default())),
+            (None, None) => unreachable!("waited for one of both"),
         }
     }
 

@@ -16,7 +16,7 @@ use super::pins::Pins;
 use super::pump::{Beside, LineListener, Pump};
 use crate::agreed::Udp;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, MachineWire, Wire};
+use crate::wire::{Cause, Halted, MachineWire, Wire};
 
 /// This machine's end of a line that has a network beside it.
 pub struct Wired {
@@ -71,11 +71,11 @@ impl Wired {
 }
 
 impl MachineWire for Wired {
-    fn wait_for_start(&self) -> Result<(), String> {
+    fn wait_for_start(&self) -> Result<(), Halted> {
         self.udp.wait_for_start()
     }
 
-    fn halted(&self) -> Option<String> {
+    fn halted(&self) -> Option<Halted> {
         self.udp.halted()
     }
 

@@ -14,4 +14,4 @@ mod pump;
 pub use alone::Alone;
 pub use beside::{Warn, Wired};
 pub use line::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
-pub use pins::{GpioPins, PinNames, Pins, prove};
+pub use pins::{GpioPins, NoPins, PinNames, Pins, prove};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration as StdDuration;
@@ -44,21 +45,35 @@ pub struct PinNames {
     pub lines: [u32; 3],
 }
 
-impl FromStr for PinNames {
-    type Err = String;
+/// A text that names no pins, with how to write it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPins {
+    /// Not a chip and three lines.
+    #[error("write it like {LIKE}")]
+    Form,
+    /// A line is no number.
+    #[error("{0}; write it like {LIKE}")]
+    Number(#[from] ParseIntError),
+    /// One line has two parts to play.
+    #[error("three different lines: one has edges of one kind only")]
+    Shared,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let like = "write it like gpiochip0:17,27,22 (output, rising input, falling input)";
-        let (chip, lines) = text.rsplit_once(':').ok_or(like)?;
+const LIKE: &str = "gpiochip0:17,27,22 (output, rising input, falling input)";
+
+impl FromStr for PinNames {
+    type Err = NoPins;
+
+    fn from_str(text: &str) -> Result<Self, NoPins> {
+        let (chip, lines) = text.rsplit_once(':').ok_or(NoPins::Form)?;
         let lines: Result<Vec<u32>, _> = lines.split(',').map(str::parse).collect();
-        let lines = lines.map_err(|error| format!("{error}; {like}"))?;
-        let lines: [u32; 3] = lines.try_into().map_err(|_| like)?;
+        let lines: [u32; 3] = lines?.try_into().map_err(|_| NoPins::Form)?;
         let [output, rising, falling] = lines;
         if output == rising || rising == falling || output == falling {
-            return Err("three different lines: one has edges of one kind only".to_owned());
+            return Err(NoPins::Shared);
         }
         if chip.is_empty() {
-            return Err(like.to_owned());
+            return Err(NoPins::Form);
         }
         let chip = match chip.contains('/') {
             true => PathBuf::from(chip),

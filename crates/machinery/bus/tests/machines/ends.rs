@@ -141,7 +141,11 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     let at = machines[0].0.raise(CAUSE).expect("it stands");
     machines[0].0.lower(CAUSE, at).expect("it goes on");
     eventually("it is noticed", || machines[2].0.halted().is_some());
-    let why = machines[2].0.halted().unwrap_or_default();
+    let why = machines[2]
+        .0
+        .halted()
+        .expect("it has just been asked")
+        .to_string();
     assert!(
         why.contains("the line is low, and no edge told so"),
         "{why}"
@@ -314,7 +318,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     copper.sticks(true);
     for end in &stop.ends {
         eventually("it stops", || end.halted().is_some());
-        let why = end.halted().unwrap_or_default();
+        let why = end.halted().expect("it has just been asked").to_string();
         assert!(
             why.contains("is high, and no host says that it drives it"),
             "{why}"

@@ -290,7 +290,7 @@ fn a_stranger_is_nobody() {
     };
     let ends = [start(0, "a"), start(1, "b")];
     for ((end, clock), other) in ends.iter().zip(&clocks).zip(["b", "a"]) {
-        let why = end.wait_for_start().expect_err("it is alone");
+        let why = end.wait_for_start().expect_err("it is alone").to_string();
         let nothing = format!("hears nothing from {other}: what comes from its address is sealed");
         assert!(why.contains(&nothing), "{why}");
         assert!(end.refused() > 0, "the other was there");
@@ -310,7 +310,7 @@ fn clocks_that_differ_by_more_than_they_say_are_said_to() {
     };
     let ends = [start(0, "a", 3_600), start(1, "b", 0)];
     let said = ends.each_ref().map(|end| {
-        let why = end.wait_for_start().expect_err("it is alone");
+        let why = end.wait_for_start().expect_err("it is alone").to_string();
         end.end();
         why
     });

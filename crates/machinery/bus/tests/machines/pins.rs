@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use timeloom_bus::{GpioPins, PinNames};
+use timeloom_bus::{GpioPins, NoPins, PinNames};
 
 #[test]
 fn names_of_pins() {
@@ -12,19 +12,21 @@ fn names_of_pins() {
     assert_eq!(pins.to_string(), "/dev/gpiochip0:17,27,22");
     let other: PinNames = "/run/chip:0,1,2".parse().expect("names");
     assert_eq!(other.chip, PathBuf::from("/run/chip"));
+    let refused = |wrong: &str| wrong.parse::<PinNames>().expect_err(wrong);
     for wrong in [
         "",
         "gpiochip0",
         ":1,2,3",
         "gpiochip0:1,2",
         "gpiochip0:1,2,3,4",
-        "gpiochip0:1,1,2",
-        "gpiochip0:1,2,1",
-        "gpiochip0:2,1,1",
-        "gpiochip0:-1,2,3",
-        "gpiochip0:a,b,c",
     ] {
-        assert!(wrong.parse::<PinNames>().is_err(), "{wrong}");
+        assert_eq!(refused(wrong), NoPins::Form, "{wrong}");
+    }
+    for wrong in ["gpiochip0:1,1,2", "gpiochip0:1,2,1", "gpiochip0:2,1,1"] {
+        assert_eq!(refused(wrong), NoPins::Shared, "{wrong}");
+    }
+    for wrong in ["gpiochip0:-1,2,3", "gpiochip0:a,b,c"] {
+        assert!(matches!(refused(wrong), NoPins::Number(_)), "{wrong}");
     }
 }
 

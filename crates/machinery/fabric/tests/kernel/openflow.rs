@@ -1,7 +1,7 @@
 //! Open vSwitch in the place of the kernel's bridges.
 
 use std::io::{ErrorKind, Read};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use timeloom_fabric::{CONTROLLER, Fabric, OpenFlowSpec};
@@ -35,15 +35,21 @@ fn switches_of_both_kinds_forward_together() {
     );
 }
 
-#[test]
-fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it() {
-    let fabric = openflow(&["s2"], true);
+/// The switch of a fabric, as its controller sees it.
+fn connected(fabric: &Fabric) -> (TcpListener, TcpStream) {
     let controller = fabric
         .fabric_namespace()
         .run(|| TcpListener::bind(CONTROLLER))
         .expect("enter the namespace")
         .expect("listen");
-    let (mut switch, _) = controller.accept().expect("the switch connects");
+    let (switch, _) = controller.accept().expect("the switch connects");
+    (controller, switch)
+}
+
+#[test]
+fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it() {
+    let fabric = openflow(&["s2"], true);
+    let (_controller, mut switch) = connected(&fabric);
     let mut hello = [0; 8];
     switch.read_exact(&mut hello).expect("it says hello");
     assert_eq!((hello[0], hello[1]), (4, 0), "OpenFlow 1.3, HELLO");
@@ -56,12 +62,7 @@ fn without_its_controller_a_controlled_switch_forwards_nothing_and_asks_for_it()
 fn a_controller_that_says_nothing_for_long_is_not_hung_up_on() {
     const SILENCE: Duration = Duration::from_secs(15);
     let fabric = openflow(&["s2"], true);
-    let controller = fabric
-        .fabric_namespace()
-        .run(|| TcpListener::bind(CONTROLLER))
-        .expect("enter the namespace")
-        .expect("listen");
-    let (mut switch, _) = controller.accept().expect("the switch connects");
+    let (_controller, mut switch) = connected(&fabric);
     let mut say = |kind, number: u32| {
         let [a, b, c, d] = number.to_be_bytes();
         let message = [4, kind, 0, 8, a, b, c, d];

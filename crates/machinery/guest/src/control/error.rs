@@ -1,7 +1,6 @@
 //! Why what was asked of a session was not done.
 
 use std::error::Error;
-use std::fmt;
 
 use timeloom_time::Duration;
 
@@ -11,13 +10,13 @@ use crate::error::GuestError;
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Clock or processes could not be changed.
-    #[error("{0}")]
-    Session(GuestError),
+    #[error(transparent)]
+    Session(#[from] GuestError),
     /// Nobody at the keyboard holds it: its time moves by grants.
     #[error("it was not paused by hand; its time moves by grants only, as by `timeloom step`")]
     NotByHand,
     /// What stands for the session has a reason of its own.
-    #[error("{0}")]
+    #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
 }
 
@@ -49,138 +48,70 @@ pub enum RunError {
     #[error("the session ended before that instant")]
     Ended,
     /// It could not be let go on, or stopped there.
-    #[error("{0}")]
-    Hold(HoldError),
+    #[error(transparent)]
+    Hold(#[from] HoldError),
     /// The instant is past, or another is awaited already.
-    #[error("{0}")]
-    Session(GuestError),
+    #[error(transparent)]
+    Session(#[from] GuestError),
 }
 
 /// Why somebody cannot be the one who grants a session its time.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum SeatError {
-    /// The session has ended.
+    #[error("the session has ended")]
     Ended,
-    /// Somebody else does.
+    #[error("{by} grants this session its time; there can be one granter only")]
     Taken { by: String },
     /// Its connection could not be kept.
+    #[error(transparent)]
     Connection(std::io::Error),
 }
 
 /// Why a request was refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The session has ended.
+    #[error("the session has ended")]
     Ended,
-    /// What came is no request.
+    #[error("not a request: {0}")]
     Malformed(serde_json::Error),
     /// A session that is to be stepped runs.
+    #[error("the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`")]
     Running,
     /// A host that is to be stepped runs.
-    HostRunning {
-        host: String,
-    },
-    /// The session runs by itself, and nobody need grant it time.
+    #[error(
+        "host {host} is running; `timeloom pause --host {host}` it first, \
+         or `timeloom run-until --host {host} +SPAN`"
+    )]
+    HostRunning { host: String },
+    #[error(
+        "this session runs by itself, and nobody need grant it time; \
+         begin it with `timeloom exec --stepped`, \
+         or say mode = \"stepped\" under [time] in its scenario"
+    )]
     NotStepped,
-    /// A command comes in as the first request of its connection.
+    #[error("`enter` is the first request of a connection, and its last")]
     EnterAlone,
-    /// Its pauses are agreed on with other machines.
+    #[error(
+        "the pauses of this session are agreed on with other machines, \
+         so its clock cannot be changed alone; `timeloom hold` or `pause` stops all"
+    )]
     Agreed,
     /// A hold was asked for on a connection that serves something else.
+    #[error("a hold lasts as long as its connection; ask for it on one of its own")]
     HoldBeside,
-    Hold(HoldError),
-    Run(RunError),
+    #[error(transparent)]
+    Hold(#[from] HoldError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
     Seat(SeatError),
-    Session(GuestError),
+    #[error(transparent)]
+    Session(#[from] GuestError),
 }
 
 impl HoldError {
     /// A reason that only what stands for the session knows.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
-    }
-}
-
-impl fmt::Display for SeatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended => f.write_str("the session has ended"),
-            Self::Taken { by } => write!(
-                f,
-                "{by} grants this session its time; there can be one granter only"
-            ),
-            Self::Connection(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended => f.write_str("the session has ended"),
-            Self::Malformed(error) => write!(f, "not a request: {error}"),
-            Self::Running => f.write_str(
-                "the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`",
-            ),
-            Self::HostRunning { host } => write!(
-                f,
-                "host {host} is running; `timeloom pause --host {host}` it first, \
-                 or `timeloom run-until --host {host} +SPAN`"
-            ),
-            Self::NotStepped => f.write_str(
-                "this session runs by itself, and nobody need grant it time; \
-                 begin it with `timeloom exec --stepped`, \
-                 or say mode = \"stepped\" under [time] in its scenario",
-            ),
-            Self::EnterAlone => {
-                f.write_str("`enter` is the first request of a connection, and its last")
-            }
-            Self::Agreed => f.write_str(
-                "the pauses of this session are agreed on with other machines, \
-                 so its clock cannot be changed alone; `timeloom hold` or `pause` stops all",
-            ),
-            Self::HoldBeside => {
-                f.write_str("a hold lasts as long as its connection; ask for it on one of its own")
-            }
-            Self::Hold(error) => error.fmt(f),
-            Self::Run(error) => error.fmt(f),
-            Self::Seat(error) => error.fmt(f),
-            Self::Session(error) => error.fmt(f),
-        }
-    }
-}
-impl From<GuestError> for HoldError {
-    fn from(error: GuestError) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl From<HoldError> for RunError {
-    fn from(error: HoldError) -> Self {
-        Self::Hold(error)
-    }
-}
-
-impl From<GuestError> for RunError {
-    fn from(error: GuestError) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl From<HoldError> for Refusal {
-    fn from(error: HoldError) -> Self {
-        Self::Hold(error)
-    }
-}
-
-impl From<RunError> for Refusal {
-    fn from(error: RunError) -> Self {
-        Self::Run(error)
-    }
-}
-
-impl From<GuestError> for Refusal {
-    fn from(error: GuestError) -> Self {
-        Self::Session(error)
     }
 }

@@ -154,12 +154,16 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
 }
 
 fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
-    let stopped = supervisor.with_guests_stopped(|pids| {
+    stopped(supervisor, |pids| {
         supervisor.clock.skip_to(next, || {
             kick::kick_waiting(pids, supervisor.wait_range());
         });
-    });
-    match stopped {
+    })
+}
+
+/// Does `change` to the clock while all guests stand.
+pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> Attempt {
+    match supervisor.with_guests_stopped(change) {
         Ok(()) => Attempt::Skipped,
         Err(error) => {
             (supervisor.warn)(format!("time does not skip: {error}"));

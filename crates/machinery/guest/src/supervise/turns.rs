@@ -28,7 +28,7 @@ use crate::clock::HostInstant;
 use crate::linux::processes;
 use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
 use crate::supervise::kick;
-use crate::supervise::skip::Attempt;
+use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::{Snapshot, Waiter};
 use crate::supervise::supervisor::Supervisor;
 
@@ -225,7 +225,7 @@ fn move_frozen(
 ) -> Attempt {
     let limit = limit.min(supervisor.clock.stop());
     let ahead = announced.is_some_and(|at| at <= limit);
-    let stopped = supervisor.with_guests_stopped(|pids| {
+    stopped(supervisor, |pids| {
         let before = supervisor.clock.now();
         if !ahead || !supervisor.go_ahead(limit) {
             let next = announced.map_or(limit, |at| at.min(limit));
@@ -237,14 +237,7 @@ fn move_frozen(
         }
         // They stand, whoever of ours has something for them already.
         kick::kick_waiting(pids, supervisor.wait_range());
-    });
-    match stopped {
-        Ok(()) => Attempt::Skipped,
-        Err(error) => {
-            (supervisor.warn)(format!("time does not skip: {error}"));
-            Attempt::NotNow
-        }
-    }
+    })
 }
 
 /// By how much the clock is moved then.

@@ -20,30 +20,17 @@ fn parts_give_what_one_engine_gives() {
             for parts in [2, 3] {
                 let found = parallel(shape, seed, parts);
                 assert!(found.left > 100, "{shape:?} seed {seed}: nothing crosses");
-                assert_eq!(
-                    found.report.flows, whole.flows,
-                    "{shape:?} seed {seed} in {parts}"
-                );
-                assert_eq!(
-                    found.report.sources, whole.sources,
-                    "{shape:?} seed {seed} in {parts}"
-                );
-                assert_eq!(
-                    found.report.fluid, whole.fluid,
-                    "{shape:?} seed {seed} in {parts}"
-                );
-                assert_eq!(
-                    found.report.links, whole.links,
-                    "{shape:?} seed {seed} in {parts}"
-                );
-                assert_eq!(
-                    found.report.arrivals, whole.arrivals,
-                    "{shape:?} seed {seed} in {parts}"
-                );
+                let [found, whole] = [&found.report, &whole];
+                let at = format!("{shape:?} seed {seed} in {parts}");
+                assert_eq!(found.flows, whole.flows, "{at}");
+                assert_eq!(found.sources, whole.sources, "{at}");
+                assert_eq!(found.fluid, whole.fluid, "{at}");
+                assert_eq!(found.links, whole.links, "{at}");
+                assert_eq!(found.arrivals, whole.arrivals, "{at}");
                 // What was lost on a cut wire and still travels at the end is
                 // counted at once, hence not in the network that loses.
                 if !matches!(shape, Shape::Rough) {
-                    assert_eq!(found.report.hops, whole.hops, "{shape:?} seed {seed}");
+                    assert_eq!(found.hops, whole.hops, "{at}");
                 }
             }
         }

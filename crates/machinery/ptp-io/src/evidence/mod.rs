@@ -2,7 +2,7 @@
 //!
 //! One JSON object per line, so that a log that was cut off is still readable
 //! and any tool can follow it. What becomes of a Sync the slave decides and tells
-//! once, as a [`SyncRecord`](timeloom_ptp::SyncRecord); here it gets names and
+//! once, as a [`SyncReport`](timeloom_ptp::SyncReport); here it gets names and
 //! the time of the machine. What concerns no Sync that is open (a forged
 //! Announce, a peer-delay message) is a line of its own.
 
@@ -84,11 +84,11 @@ impl Observer for Evidence {
     fn report(&mut self, report: &Report) {
         let (t_ns, node) = (realtime_ns(), self.node.to_string());
         let line = match report {
-            Report::Sync(record) => Line::Sync(Box::new(SyncLine {
+            Report::Sync(sync) => Line::Sync(Box::new(SyncLine {
                 t_ns,
                 node: self.node.clone(),
                 names: self.names.clone(),
-                record: (**record).clone(),
+                report: (**sync).clone(),
             })),
             Report::Failure {
                 failure,

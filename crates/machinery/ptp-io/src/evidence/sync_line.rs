@@ -1,10 +1,10 @@
-//! The line of a Sync: the slave's record with names.
+//! The line of a Sync: the slave's report with names.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use timeloom_ptp::{HopRecord, SyncRecord};
+use timeloom_ptp::{HopRecord, SyncReport};
 use timeloom_timeline_protocol::Nanoseconds;
 use timeloom_wire::TimeInterval;
 
@@ -18,19 +18,19 @@ pub struct SyncLine {
     /// Who says it.
     pub node: Arc<str>,
     /// What the slave says.
-    pub record: SyncRecord,
+    pub report: SyncReport,
     pub(super) names: Arc<Names>,
 }
 
 impl SyncLine {
     /// Whose Sync, by name.
     pub fn source(&self) -> String {
-        self.names.port(self.record.source)
+        self.names.port(self.report.source)
     }
 
     /// What is wrong with it, by name.
     pub fn violations(&self) -> Vec<Violation> {
-        let failures = self.record.failures.iter();
+        let failures = self.report.failures.iter();
         failures
             .map(|(reason, suspect)| self.names.violation(*reason, suspect))
             .collect()
@@ -38,7 +38,7 @@ impl SyncLine {
 
     /// The hops that answer for a part of the correction, by name.
     pub fn hop_names(&self) -> Vec<String> {
-        let hops = self.record.hops.iter();
+        let hops = self.report.hops.iter();
         hops.map(|hop| self.hop_name(hop)).collect()
     }
 
@@ -75,7 +75,7 @@ struct HopText {
 
 impl Serialize for SyncLine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let record = &self.record;
+        let record = &self.report.record;
         let hop = |hop: &HopRecord| HopText {
             clock: self.hop_name(hop),
             ingress: hop.ingress,
@@ -91,7 +91,7 @@ impl Serialize for SyncLine {
             arrival_ns: record.arrival.map(|stamp| stamp.as_ns()),
             origin_ns: record.origin.map(|origin| origin.as_ns()),
             correction_ns: record.correction.map(Nanoseconds),
-            hops: record.hops.iter().map(hop).collect(),
+            hops: self.report.hops.iter().map(hop).collect(),
             offset_ns: record.offset.map(Nanoseconds),
             path_delay_ns: record.path_delay.map(Nanoseconds),
             verdict: record.verdict.word(),
@@ -103,15 +103,15 @@ impl Serialize for SyncLine {
 
 impl fmt::Display for SyncLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let record = &self.record;
+        let record = &self.report.record;
         let (source, sequence) = (self.source(), record.sequence);
         write!(f, "{source} #{sequence} {}", record.verdict.word())?;
         if let (Some(offset), Some(delay)) = (record.offset, record.path_delay) {
             let (offset, delay) = (offset.round_ns(), delay.round_ns());
             write!(f, ": offset {offset} ns, delay {delay} ns")?;
         }
-        if !record.hops.is_empty() {
-            write!(f, ", {} hops", record.hops.len())?;
+        if !self.report.hops.is_empty() {
+            write!(f, ", {} hops", self.report.hops.len())?;
         }
         let violations = self.violations();
         violations.iter().try_for_each(|of| write!(f, "; {of}"))

@@ -2,23 +2,28 @@
 
 use std::sync::mpsc::channel;
 
-use timeloom_ptp::{HopRecord, HopVerdict, Stamp, SyncRecord};
+use timeloom_ptp::{HopRecord, HopVerdict, Stamp, SyncReport};
 use timeloom_wire::tlv::Signer;
-use timeloom_wire::{SyncVerdict, TimeInterval, Timestamp};
+use timeloom_wire::{SyncRecord, SyncVerdict, TimeInterval, Timestamp};
 
 use super::*;
 
-fn record() -> SyncRecord {
+fn report_of_a_sync() -> SyncReport {
     let hop = ClockIdentity([2; 8]);
-    SyncRecord {
+    SyncReport {
         source: PortIdentity {
             clock: ClockIdentity([1; 8]),
             port: 1,
         },
-        sequence: 3,
-        arrival: Some(Stamp::from_ns(1_000_000_500)),
-        origin: Some(Timestamp::from_ns(1_000_000_000)),
-        correction: Some(TimeInterval((300 << 16) + (1 << 15))),
+        record: SyncRecord {
+            sequence: 3,
+            arrival: Some(Stamp::from_ns(1_000_000_500)),
+            origin: Some(Timestamp::from_ns(1_000_000_000)),
+            correction: Some(TimeInterval((300 << 16) + (1 << 15))),
+            path_delay: Some(TimeInterval::from_ns(100)),
+            offset: Some(TimeInterval::from_ns(-7)),
+            verdict: SyncVerdict::Rejected,
+        },
         hops: vec![HopRecord {
             signer: Signer::Identity(hop),
             clock: Some(hop),
@@ -27,9 +32,6 @@ fn record() -> SyncRecord {
             contribution: TimeInterval(1),
             verdict: HopVerdict::Holds,
         }],
-        offset: Some(TimeInterval::from_ns(-7)),
-        path_delay: Some(TimeInterval::from_ns(100)),
-        verdict: SyncVerdict::Rejected,
         failures: vec![(
             Reason::Delayed,
             Suspect {
@@ -55,11 +57,11 @@ fn told(reports: &[Report]) -> Vec<Line> {
 
 #[test]
 fn a_record_is_a_line_to_the_last_bit() {
-    let lines = told(&[Report::Sync(Box::new(record()))]);
+    let lines = told(&[Report::Sync(Box::new(report_of_a_sync()))]);
     let [Line::Sync(sync)] = &lines[..] else {
         panic!("{lines:?}")
     };
-    assert_eq!(sync.record, record());
+    assert_eq!(sync.report, report_of_a_sync());
     let t_ns = sync.t_ns;
     assert_eq!(
         serde_json::to_string(&lines[0]).unwrap(),
@@ -77,10 +79,10 @@ fn a_record_is_a_line_to_the_last_bit() {
 fn a_violation_is_told_once() {
     let failure = Failure {
         observer: ClockIdentity([3; 8]),
-        source: record().source,
+        source: report_of_a_sync().source,
         sequence: 3,
         reason: Reason::Announce,
-        suspect: record().failures[0].1,
+        suspect: report_of_a_sync().failures[0].1,
     };
     let report = |in_record| Report::Failure { failure, in_record };
     let lines = told(&[report(true), report(false)]);
@@ -89,13 +91,17 @@ fn a_violation_is_told_once() {
 
 /// For the test of the feed.
 pub(crate) fn line_of_a_sync() -> Line {
-    let record = SyncRecord {
+    let of = report_of_a_sync();
+    let sync = SyncReport {
         hops: Vec::new(),
         failures: Vec::new(),
-        verdict: SyncVerdict::Accepted,
-        sequence: 7,
-        offset: Some(TimeInterval((99 << 16) + (1 << 15))),
-        ..record()
+        record: SyncRecord {
+            verdict: SyncVerdict::Accepted,
+            sequence: 7,
+            offset: Some(TimeInterval((99 << 16) + (1 << 15))),
+            ..of.record
+        },
+        ..of
     };
-    told(&[Report::Sync(Box::new(record))]).remove(0)
+    told(&[Report::Sync(Box::new(sync))]).remove(0)
 }

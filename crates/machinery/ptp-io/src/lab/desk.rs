@@ -169,25 +169,35 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
                 violations: lines.with(|lines| report::violations(&lines[seen..])),
             })
         }
-        Err(why) => Answer::Refused(why),
+        Err(refused) => Answer::Refused(refused.to_string()),
     };
     let mut line = serde_json::to_string(&answer).expect("plain data");
     line.push('\n');
     stream.write_all(line.as_bytes())
 }
 
-fn read(text: &str) -> Result<(Attack, Duration), String> {
-    let request: Request = serde_json::from_str(text)
-        .map_err(|error| format!("a request is a line with `attack` and `for_ns`: {error}"))?;
-    let attack = Attack::named(&request.attack).map_err(|error| error.to_string())?;
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("a request is a line with `attack` and `for_ns`: {0}")]
+    Form(#[from] serde_json::Error),
+    #[error(transparent)]
+    Unknown(#[from] PtpError),
+    #[error("a hop lies, not a wire: start the laboratory with `--attack lie@HOP`")]
+    Lie,
+    #[error("an attack lasts more than nothing, and an hour at most")]
+    Length,
+}
+
+fn read(text: &str) -> Result<(Attack, Duration), Refused> {
+    let request: Request = serde_json::from_str(text)?;
+    let attack = Attack::named(&request.attack)?;
     if attack == Attack::Lie {
-        return Err(
-            "a hop lies, not a wire: start the laboratory with `--attack lie@HOP`".to_owned(),
-        );
+        return Err(Refused::Lie);
     }
     let length = Duration::from_ns(request.for_ns);
     if length <= Duration::ZERO || length > ATTACK_AT_MOST {
-        return Err("an attack lasts more than nothing, and an hour at most".to_owned());
+        return Err(Refused::Length);
     }
     Ok((attack, length))
 }
@@ -205,7 +215,8 @@ mod tests {
     #[test]
     fn only_whole_and_sensible_requests_are_taken() {
         let good = r#"{"attack":"flood","for_ns":1000}"#;
-        assert_eq!(read(good), Ok((Attack::Flood, Duration::from_ns(1000))));
+        let taken = read(good).expect("it is one");
+        assert_eq!(taken, (Attack::Flood, Duration::from_ns(1000)));
         for (text, why) in [
             ("", "a line with"),
             (r#"{"attack":"flood"}"#, "for_ns"),
@@ -215,7 +226,7 @@ mod tests {
             (r#"{"attack":"flood","for_ns":0}"#, "more than nothing"),
             (r#"{"attack":"flood","for_ns":9000000000000}"#, "an hour"),
         ] {
-            let refused = read(text).unwrap_err();
+            let refused = read(text).unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");
         }
     }

@@ -25,11 +25,11 @@ use timeloom_ptp::security::Policy;
 use timeloom_ptp::{DelayMechanism, Profile};
 use timeloom_sys::wall_now;
 use timeloom_time::Duration;
-use timeloom_wire::TimeInterval;
 use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{SyncRecord, TimeInterval};
 
 use crate::keys::GroupFile;
-use crate::{Line, PtpError, Role, SyncRecord, SyncVerdict, Transport, Wake};
+use crate::{Line, PtpError, Role, SyncVerdict, Transport, Wake};
 pub use attack::Attack;
 use attack::{Attacker, Orders};
 use chain::{Chain, UP};
@@ -304,7 +304,7 @@ impl Tally {
 fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
         if let Line::Sync(sync) = &line {
-            tally.add(&sync.record);
+            tally.add(&sync.report.record);
         }
         lines.with(|lines| lines.push(line));
     })

@@ -86,7 +86,7 @@ impl LabReport {
     /// How many of the slave's Syncs ended so.
     pub fn count(&self, verdict: SyncVerdict) -> usize {
         self.syncs()
-            .filter(|sync| sync.record.verdict == verdict)
+            .filter(|sync| sync.report.record.verdict == verdict)
             .count()
     }
 
@@ -97,7 +97,7 @@ impl LabReport {
             Some(log) => measurements(log),
             None => self
                 .syncs()
-                .map(|sync| &sync.record)
+                .map(|sync| &sync.report.record)
                 .filter(|record| record.verdict != SyncVerdict::Rejected)
                 .filter_map(|record| Some((record.offset?, record.path_delay?)))
                 .map(|(offset, delay)| (offset.as_ns_f64(), delay.as_ns_f64()))

@@ -109,9 +109,9 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         // not shown.
         let rejected = report
             .syncs()
-            .filter(|sync| sync.record.verdict == SyncVerdict::Rejected);
+            .filter(|sync| sync.report.record.verdict == SyncVerdict::Rejected);
         let said = rejected.map(|sync| {
-            sync.record
+            sync.report
                 .hops
                 .iter()
                 .map(|hop| hop.verdict)

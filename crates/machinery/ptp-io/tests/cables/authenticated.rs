@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{Scratch, lab};
 use timeloom_ptp::security::Policy;
 use timeloom_ptp_io::lab::{Attack, LabAuth, LabOptions, LabReport, NodeKind, PEACE};
-use timeloom_ptp_io::{HopVerdict, SyncLine, SyncRecord, SyncVerdict, TimeInterval};
+use timeloom_ptp_io::{HopVerdict, SyncLine, SyncReport, SyncVerdict, TimeInterval};
 use timeloom_wire::tlv::{EntryForm, Suite};
 
 use NodeKind::{Ours, Ptp4l};
@@ -27,22 +27,22 @@ fn assert_accepted(report: &LabReport, hops: usize) {
     assert!(report.count(SyncVerdict::Accepted) >= 10, "{}", told());
     let since = report
         .syncs()
-        .skip_while(|sync| sync.record.verdict != SyncVerdict::Accepted);
+        .skip_while(|sync| sync.report.record.verdict != SyncVerdict::Accepted);
     let since: Vec<_> = since
-        .filter(|sync| sync.record.verdict != SyncVerdict::Incomplete)
+        .filter(|sync| sync.report.record.verdict != SyncVerdict::Incomplete)
         .collect();
-    let first = since[0].record.sequence;
+    let first = since[0].report.record.sequence;
     let late = since.iter().filter(|sync| {
-        sync.record.sequence >= first && sync.record.verdict != SyncVerdict::Accepted
+        sync.report.record.sequence >= first && sync.report.record.verdict != SyncVerdict::Accepted
     });
     assert_eq!(late.count(), 0, "{}", told());
     assert_eq!(report.count(SyncVerdict::Unsigned), 0, "{}", told());
     assert_eq!(report.alarms().count(), 0, "{}", told());
     for sync in report
         .syncs()
-        .filter(|sync| sync.record.verdict == SyncVerdict::Accepted)
+        .filter(|sync| sync.report.record.verdict == SyncVerdict::Accepted)
     {
-        let hops_of = |sync: &SyncLine| sync.record.hops.clone().into_iter();
+        let hops_of = |sync: &SyncLine| sync.report.hops.clone().into_iter();
         let expected: Vec<String> = (1..=hops).map(|hop| format!("tc{hop}")).collect();
         assert_eq!(sync.hop_names(), expected, "{sync:?}");
         assert!(
@@ -50,10 +50,10 @@ fn assert_accepted(report: &LabReport, hops: usize) {
             "{sync:?}"
         );
         let sum: TimeInterval = hops_of(sync).map(|hop| hop.contribution).sum();
-        let rest = sync.record.correction.unwrap() - sum;
+        let rest = sync.report.record.correction.unwrap() - sum;
         // Below a nanosecond is the grandmaster's own.
         assert!(rest.0.abs() < 1 << 16, "{sync:?}");
-        assert!(sync.record.failures.is_empty(), "{sync:?}");
+        assert!(sync.report.failures.is_empty(), "{sync:?}");
     }
     let offsets = report.offsets().expect("there are accepted Syncs");
     assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
@@ -129,11 +129,10 @@ fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
 }
 
 /// What nobody answers for.
-fn unsigned_part(record: &SyncRecord) -> TimeInterval {
-    let signed = record.hops.iter().map(|hop| hop.contribution);
-    signed.fold(record.correction.unwrap_or_default(), |rest, part| {
-        rest - part
-    })
+fn unsigned_part(sync: &SyncReport) -> TimeInterval {
+    let signed = sync.hops.iter().map(|hop| hop.contribution);
+    let correction = sync.record.correction.unwrap_or_default();
+    signed.fold(correction, |rest, part| rest - part)
 }
 
 fn assert_accepted_through(report: &LabReport) {
@@ -144,9 +143,9 @@ fn assert_accepted_through(report: &LabReport) {
         report.lines
     );
     // On a busy machine ptp4l may keep a Sync for longer than it may.
-    let mut rejected = report.syncs().map(|sync| &sync.record);
-    let unduly = rejected
-        .find(|record| record.verdict == SyncVerdict::Rejected && unsigned_part(record) <= BUDGET);
+    let mut syncs = report.syncs().map(|sync| &sync.report);
+    let unduly = syncs
+        .find(|sync| sync.record.verdict == SyncVerdict::Rejected && unsigned_part(sync) <= BUDGET);
     assert_eq!(unduly, None, "{:?}", report.lines);
     let offsets = report.offsets().expect("there are accepted Syncs");
     assert!(offsets.median_ns.abs() < 50_000.0, "{offsets:?}");
@@ -181,7 +180,7 @@ fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
     });
     let unsigned: Vec<_> = report
         .syncs()
-        .filter(|sync| sync.record.verdict == SyncVerdict::Unsigned)
+        .filter(|sync| sync.report.record.verdict == SyncVerdict::Unsigned)
         .collect();
     assert!(unsigned.len() >= 5, "{:?}", report.violations());
     for sync in unsigned {

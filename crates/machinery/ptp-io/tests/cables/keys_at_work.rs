@@ -113,7 +113,7 @@ impl Pair {
     fn wait_for_accepted(&self) {
         self.wait_for(
             "accepted Sync",
-            |line| matches!(line, Line::Sync(sync) if sync.record.verdict == SyncVerdict::Accepted),
+            |line| matches!(line, Line::Sync(sync) if sync.report.record.verdict == SyncVerdict::Accepted),
         );
     }
 
@@ -215,7 +215,7 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
         pair.wait_for("word of the epoch", |line| match line {
             Line::Sync(sync) => {
                 // One that came before the end may be told of after the notice.
-                let is_accepted = sync.record.verdict == SyncVerdict::Accepted;
+                let is_accepted = sync.report.record.verdict == SyncVerdict::Accepted;
                 assert!(!is_accepted || turn == 0, "after the end: {line}");
                 let of_epoch = |violation: &Violation| violation.reason == "epoch";
                 sync.violations().iter().any(of_epoch)

@@ -78,7 +78,7 @@ fn one_grandmaster_two_slaves_three_ports() {
                 } else {
                     &mut right
                 };
-                of.extend(sync.record.offset.map(|offset| offset.as_ns_f64()));
+                of.extend(sync.report.record.offset.map(|offset| offset.as_ns_f64()));
             }
             Ok(Line::Relay {
                 ingress,

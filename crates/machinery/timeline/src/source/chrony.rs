@@ -184,20 +184,13 @@ fn interpret(
     let cut_ns = correction_ns.abs() / 8e6 + 2.0;
     let ns_up = |s: f64| Duration::from_ns((s * 1e9 * (1.0 + 1e-6)).ceil() as i64);
     let shows = Instant::from_ns(utc_ns) + tai_offset;
+    let error = ns_up(tracking.root_dispersion_s)
+        + drift.over_up(age.max(Duration::ZERO))
+        + moved
+        + Duration::from_ns(cut_ns.ceil() as i64);
     Ok(Sample::Exchange(Exchange {
-        era,
-        sent: after.before,
-        asked: shows,
-        answered: shows,
-        received: after.after,
         root_delay: ns_up(tracking.root_delay_s),
-        root_dispersion: ns_up(tracking.root_dispersion_s)
-            + drift.over_up(age.max(Duration::ZERO))
-            + moved
-            + Duration::from_ns(cut_ns.ceil() as i64),
-        least_delay: Duration::ZERO,
-        asymmetry: None,
-        authenticated: false,
+        ..Exchange::direct(era, (after.before, after.after), shows, error)
     }))
 }
 

@@ -35,14 +35,16 @@ pub(super) struct Measured {
 
 /// Judges a Sync.
 pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
-    let (Some(arrival_ns), Some(origin_ns)) = (sync.arrival_ns, sync.origin_ns) else {
+    let record = &sync.record;
+    let (Some(arrival), Some(origin)) = (record.arrival, record.origin) else {
         return Ok(Judged::Incomplete);
     };
+    let (arrival_ns, origin_ns) = (arrival.as_ns(), origin.as_ns());
     // Under the policy `monitor` a Sync is used beside its violations; not here.
-    if sync.verdict != SyncVerdict::Accepted || sync.failures > 0 {
+    if record.verdict != SyncVerdict::Accepted || sync.failures > 0 {
         return Ok(Judged::Unauthenticated);
     }
-    let (Some(correction), Some(path_delay)) = (sync.correction, sync.path_delay) else {
+    let (Some(correction), Some(path_delay)) = (record.correction, record.path_delay) else {
         return Err("the feed's Sync was accepted without a correction or a path delay");
     };
     let is_sane = [arrival_ns, origin_ns]
@@ -109,19 +111,23 @@ const STAMPS_NS: i128 = 2;
 mod tests {
     use proptest::prelude::*;
 
+    use timeloom_wire::{Stamp, SyncRecord, Timestamp};
+
     use super::*;
 
     fn accepted() -> FedSync {
         let ns = TimeInterval::from_ns;
         FedSync {
-            verdict: SyncVerdict::Accepted,
             source: "gm-1".to_owned(),
-            sequence: 7,
-            arrival_ns: Some(1_000_000_500),
-            origin_ns: Some(1_000_000_000),
-            correction: Some(TimeInterval((300 << 16) + (1 << 15))),
-            path_delay: Some(ns(100)),
-            offset: Some(TimeInterval((99 << 16) + (1 << 15))),
+            record: SyncRecord {
+                sequence: 7,
+                arrival: Some(Stamp::from_ns(1_000_000_500)),
+                origin: Some(Timestamp::from_ns(1_000_000_000)),
+                correction: Some(TimeInterval((300 << 16) + (1 << 15))),
+                path_delay: Some(ns(100)),
+                offset: Some(TimeInterval((99 << 16) + (1 << 15))),
+                verdict: SyncVerdict::Accepted,
+            },
             stamp_error: ns(100_000),
             unvouched: ns(4_000),
             hops: 0,
@@ -146,10 +152,9 @@ mod tests {
     #[test]
     fn only_what_is_accepted_without_a_failure_is_authenticated() {
         for verdict in SyncVerdict::ALL {
-            let judged = judge(FedSync {
-                verdict,
-                ..accepted()
-            });
+            let mut sync = accepted();
+            sync.record.verdict = verdict;
+            let judged = judge(sync);
             let is_authenticated = matches!(judged, Ok(Judged::Authenticated(_)));
             assert_eq!(is_authenticated, verdict == SyncVerdict::Accepted);
             assert!(is_authenticated || judged == Ok(Judged::Unauthenticated));
@@ -159,23 +164,21 @@ mod tests {
             ..accepted()
         };
         assert_eq!(judge(failed), Ok(Judged::Unauthenticated));
-        let half = FedSync {
-            verdict: SyncVerdict::Incomplete,
-            origin_ns: None,
-            ..accepted()
-        };
+        let mut half = accepted();
+        half.record.verdict = SyncVerdict::Incomplete;
+        half.record.origin = None;
         assert_eq!(judge(half), Ok(Judged::Incomplete));
     }
 
     #[test]
     fn what_is_not_sound_is_refused() {
         let spoilt: [fn(&mut FedSync); 8] = [
-            |sync| sync.correction = None,
-            |sync| sync.path_delay = None,
-            |sync| sync.correction = Some(TimeInterval::TOO_BIG),
+            |sync| sync.record.correction = None,
+            |sync| sync.record.path_delay = None,
+            |sync| sync.record.correction = Some(TimeInterval::TOO_BIG),
             |sync| sync.stamp_error = TimeInterval::TOO_BIG,
-            |sync| sync.arrival_ns = Some(-1),
-            |sync| sync.origin_ns = Some(i64::MAX),
+            |sync| sync.record.arrival = Some(Stamp::from_ns(-1)),
+            |sync| sync.record.origin = Some(Timestamp::from_ns(i64::MAX)),
             |sync| sync.stamp_error = TimeInterval::from_ns(-1),
             |sync| sync.unvouched = TimeInterval::from_ns(-1),
         ];
@@ -192,14 +195,10 @@ mod tests {
             at in any::<i64>(), lengths in any::<[i64; 4]>(), asymmetry in any::<Option<i64>>(),
         ) {
             let [correction, path_delay, stamp_error, unvouched] = lengths.map(TimeInterval);
-            let sync = FedSync {
-                origin_ns: Some(at),
-                correction: Some(correction),
-                path_delay: Some(path_delay),
-                stamp_error,
-                unvouched,
-                ..accepted()
-            };
+            let mut sync = FedSync { stamp_error, unvouched, ..accepted() };
+            sync.record.origin = Some(Timestamp::from_ns(at));
+            sync.record.correction = Some(correction);
+            sync.record.path_delay = Some(path_delay);
             if let Ok(Judged::Authenticated(measured)) = judge(sync) {
                 let stated = asymmetry.map(|ns| Duration::from_ns(ns.saturating_abs()));
                 let (low, high) = measured.master(stated, None);

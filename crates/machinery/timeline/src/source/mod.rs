@@ -110,7 +110,7 @@ pub fn open(
         }
         SourceConfig::Timeline(config) => Box::new(pages::OtherTimeline::new(config, clock)),
         SourceConfig::Peer(config) => {
-            let key = timeline.key().map_err(Untold)?;
+            let key = timeline.key().map_err(Untold::because)?;
             Box::new(peer::Peer::new(
                 &config.address,
                 timeline.timeline(),

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timeloom_clock::Core;
 use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
@@ -52,35 +51,13 @@ impl Source for OtherTimeline {
             .interval()
             .ok_or_else(|| Untold::because(stamp.status()))?;
         let half = Duration::from_ns(interval.width().as_ns() / 2 + 1);
-        Ok(direct(
+        Ok(Sample::Exchange(Exchange::direct(
             era,
             (sent, received),
             interval.earliest() + half,
             half,
-        ))
+        )))
     }
-}
-
-/// A reading of a clock between two readings of the core clock, no further off
-/// than `error`.
-pub(super) fn direct(
-    era: Era,
-    (sent, received): (Instant<Core>, Instant<Core>),
-    shows: Instant<timeloom_clock::Timeline>,
-    error: Duration,
-) -> Sample {
-    Sample::Exchange(Exchange {
-        era,
-        sent,
-        asked: shows,
-        answered: shows,
-        received,
-        root_delay: Duration::ZERO,
-        root_dispersion: error,
-        least_delay: Duration::ZERO,
-        asymmetry: None,
-        authenticated: false,
-    })
 }
 
 /// Another program's page in a file, and what is needed to read it.
@@ -117,7 +94,12 @@ impl ClockBound {
         let pair = self.0.clock.realtime();
         let error = error_v2(&segment, read_ns(ClockId::Monotonic))?;
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
-        Ok(direct(era, (pair.before, pair.after), shows, error))
+        Ok(Sample::Exchange(Exchange::direct(
+            era,
+            (pair.before, pair.after),
+            shows,
+            error,
+        )))
     }
 
     fn read_v3(
@@ -133,7 +115,12 @@ impl ClockBound {
         let core = self.0.clock.core_at(ticks);
         let (utc_ns, error) = shows_v3(segment, ticks)?;
         let shows = Instant::from_ns(utc_ns) + tai_offset;
-        Ok(direct(era, (core, core), shows, error))
+        Ok(Sample::Exchange(Exchange::direct(
+            era,
+            (core, core),
+            shows,
+            error,
+        )))
     }
 }
 
@@ -167,7 +154,12 @@ impl Source for VmclockPage {
             utc_or_tai + self.0.from_utc.now()?
         };
         let core = self.0.clock.core_at(ticks);
-        Ok(direct(era, (core, core), shows, error))
+        Ok(Sample::Exchange(Exchange::direct(
+            era,
+            (core, core),
+            shows,
+            error,
+        )))
     }
 }
 

@@ -14,52 +14,42 @@
 //! | 56 | zero |
 //! | 64 | HMAC-SHA256 of bytes 0–63 with the shared key; zero without a key |
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 use timeloom_clock::quality::TimelineId;
+use timeloom_sys::secret::{self, SecretError};
 
 /// Both ways.
 pub(crate) const LENGTH: usize = 96;
 
 const SIGNED: usize = 64;
 
+const LEAST_KEY_BYTES: usize = 16;
+const MOST_KEY_BYTES: u64 = 1 << 16;
+
 /// A shared secret.
 #[derive(Clone)]
 pub(crate) struct Key(Vec<u8>);
 
+/// Why peers share no key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyError {
+    /// The file is none that may be believed.
+    #[error(transparent)]
+    File(#[from] SecretError),
+    /// Whoever wants to can try out all of what is in it.
+    #[error("{}: a key has {LEAST_KEY_BYTES} bytes at least", .0.display())]
+    Short(PathBuf),
+}
+
 impl Key {
     /// # Errors
-    /// When the file cannot be read or holds less than 16 bytes; when it is another user's,
-    /// or others may read or write it: what they know proves nothing.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let shown = path.display();
-        let failed = |error: std::io::Error| format!("{shown}: {error}");
-        // One file is looked at and read, whatever becomes of its name.
-        let mut file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
-        if !metadata.is_file() {
-            return Err(format!("{shown}: it is not a plain file"));
-        }
-        if mode & 0o077 != 0 {
-            return Err(format!(
-                "{shown} has mode {mode:03o}: others may read or write this secret; `chmod 600 {shown}`, and draw a new key if somebody may have read it"
-            ));
-        }
-        if owner != geteuid().as_raw() && owner != 0 {
-            return Err(format!(
-                "{shown} belongs to user {owner}, who could change it; `chown` it to the daemon's user"
-            ));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() < 16 {
-            return Err(format!("{shown}: a key has 16 bytes at least"));
+    /// When the file cannot be read, is not this user's alone, or holds less than 16 bytes.
+    pub(crate) fn read(path: &Path) -> Result<Self, KeyError> {
+        let bytes = secret::read(path, MOST_KEY_BYTES)?;
+        if bytes.len() < LEAST_KEY_BYTES {
+            return Err(KeyError::Short(path.to_owned()));
         }
         Ok(Self(bytes))
     }
@@ -199,27 +189,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_may_read_is_refused_with_the_fix() {
+    fn a_key_has_sixteen_bytes_and_is_its_owner_s_alone() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("key");
-        std::fs::write(&path, [7; 32]).expect("a key");
-        for mode in [0o644, 0o640, 0o604, 0o620, 0o602, 0o660] {
+        let write = |length, mode| {
+            std::fs::write(&path, vec![7; length]).expect("a key");
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&path, permissions).expect("our own file");
-            let said = Key::read(&path).expect_err("others may read or write it");
-            let (fix, mode) = (
-                format!("chmod 600 {}", path.display()),
-                format!("{mode:03o}"),
-            );
-            assert!(said.contains(&fix) && said.contains(&mode), "{said}");
-        }
-        for mode in [0o600, 0o400] {
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(&path, permissions).expect("our own file");
-            Key::read(&path).expect("the owner's alone");
-        }
-        Key::read(place.path()).expect_err("a directory");
+        };
+        write(16, 0o600);
+        Key::read(&path).expect("it is one");
+        write(15, 0o600);
+        assert!(matches!(Key::read(&path), Err(KeyError::Short(_))));
+        write(16, 0o640);
+        assert!(matches!(Key::read(&path), Err(KeyError::File(_))));
     }
 
     proptest! {

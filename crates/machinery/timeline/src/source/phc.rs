@@ -44,17 +44,10 @@ impl HardwareClock {
         let (sent, _) = self.line.place(&self.clock, look.before_ns)?;
         let (_, received) = self.line.place(&self.clock, look.after_ns)?;
         let shows = Instant::from_ns(look.phc_ns) + shift;
+        let between = (sent, received.max(sent));
         Ok(Sample::Exchange(Exchange {
-            era,
-            sent,
-            asked: shows,
-            answered: shows,
-            received: received.max(sent),
-            root_delay: Duration::ZERO,
-            root_dispersion: self.config.vouched_error,
-            least_delay: Duration::ZERO,
-            asymmetry: None,
             authenticated: true,
+            ..Exchange::direct(era, between, shows, self.config.vouched_error)
         }))
     }
 }

@@ -64,17 +64,11 @@ fn answer(
     let error_ns = config.stated_error.as_ns();
     let error = Duration::from_ns(noise.between(-error_ns, error_ns + 1)) + config.lie;
     let shows = truth(config, received - down) + error;
+    let between = (received - down - up, received);
+    let error = config.stated_error + Duration::from_ns(2);
     Some(Exchange {
-        era,
-        sent: received - down - up,
-        asked: shows,
-        answered: shows,
-        received,
-        root_delay: Duration::ZERO,
-        root_dispersion: config.stated_error + Duration::from_ns(2),
-        least_delay: Duration::ZERO,
-        asymmetry: None,
         authenticated: config.authenticated,
+        ..Exchange::direct(era, between, shows, error)
     })
 }
 

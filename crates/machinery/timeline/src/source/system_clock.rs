@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use timeloom_clock::timeline::Era;
+use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_publish::{SystemClock, Unusable};
 use timeloom_time::{Duration, Instant};
 
-use super::pages::direct;
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{SystemClockConfig, TimelineConfig};
@@ -46,15 +45,19 @@ impl Source for System {
             // The kernel counts the bound in whole microseconds, and a
             // microsecond clock is cut to one.
             let error = kernel.max_error + Duration::from_us(2);
-            return Ok(direct(era, (sent, received), shows, error));
+            return Ok(Sample::Exchange(Exchange::direct(
+                era,
+                (sent, received),
+                shows,
+                error,
+            )));
         };
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
-        let mut sample = direct(era, (pair.before, pair.after), shows, vouched);
-        if let Sample::Exchange(exchange) = &mut sample {
+        Ok(Sample::Exchange(Exchange {
             // Whoever wrote the configuration is who vouches.
-            exchange.authenticated = true;
-        }
-        Ok(sample)
+            authenticated: true,
+            ..Exchange::direct(era, (pair.before, pair.after), shows, vouched)
+        }))
     }
 }

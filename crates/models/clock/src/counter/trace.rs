@@ -2,7 +2,7 @@
 
 use core::str::FromStr;
 
-use timeloom_time::Duration;
+use timeloom_time::{Duration, ParseTimeError};
 
 use super::Frequency;
 
@@ -38,10 +38,29 @@ pub struct Trace {
 
 /// Which line of a trace cannot be read, counted from 1, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {reason}")]
+#[error("line {line}: {fault}")]
 pub struct TraceError {
-    line: usize,
-    reason: String,
+    /// The line.
+    pub line: usize,
+    /// What is wrong with it.
+    pub fault: StageFault,
+}
+
+/// Why a line is no stage.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StageFault {
+    /// None of the three kinds.
+    #[error("write `2 s 800 MHz`, `50 us to 400 MHz` or `10 ms idle`")]
+    Form,
+    /// No frequency that a core could have.
+    #[error("`{0}` is not 1 … 100000 MHz")]
+    Frequency(String),
+    /// No length of time.
+    #[error(transparent)]
+    Length(#[from] ParseTimeError),
+    /// It would end before it begins.
+    #[error("a stage cannot last less than nothing")]
+    Negative,
 }
 
 impl FromStr for Trace {
@@ -52,9 +71,9 @@ impl FromStr for Trace {
         for (index, line) in text.lines().enumerate() {
             let content = line.split('#').next().unwrap_or("").trim();
             if !content.is_empty() {
-                let error = |reason| TraceError {
+                let error = |fault| TraceError {
                     line: index + 1,
-                    reason,
+                    fault,
                 };
                 stages.push(stage(content).map_err(error)?);
             }
@@ -63,7 +82,7 @@ impl FromStr for Trace {
     }
 }
 
-fn stage(text: &str) -> Result<Stage, String> {
+fn stage(text: &str) -> Result<Stage, StageFault> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let frequency = |mhz: &str| {
         let parsed = mhz
@@ -72,19 +91,17 @@ fn stage(text: &str) -> Result<Stage, String> {
             .filter(|mhz| (1..=100_000).contains(mhz));
         parsed
             .map(Frequency::from_mhz)
-            .ok_or_else(|| format!("`{mhz}` is not 1 … 100000 MHz"))
+            .ok_or_else(|| StageFault::Frequency(mhz.to_owned()))
     };
     let (number, unit, kind) = match words[..] {
         [number, unit, "idle"] => (number, unit, StageKind::Idle),
         [number, unit, mhz, "MHz"] => (number, unit, StageKind::Run(frequency(mhz)?)),
         [number, unit, "to", mhz, "MHz"] => (number, unit, StageKind::Switch(frequency(mhz)?)),
-        _ => return Err("write `2 s 800 MHz`, `50 us to 400 MHz` or `10 ms idle`".to_owned()),
+        _ => return Err(StageFault::Form),
     };
-    let length: Duration = format!("{number} {unit}")
-        .parse()
-        .map_err(|e| format!("{e}"))?;
+    let length: Duration = format!("{number} {unit}").parse()?;
     if length.is_negative() {
-        return Err("a stage cannot last less than nothing".to_owned());
+        return Err(StageFault::Negative);
     }
     Ok(Stage { length, kind })
 }
@@ -109,16 +126,18 @@ mod tests {
                 kind: StageKind::Idle
             }
         );
-        for (bad, line) in [
-            ("1 s 800 MHz\n1 s 0 MHz", "line 2"),
-            ("-1 s idle", "line 1"),
-            ("x", "line 1"),
+        for (bad, line, fault) in [
+            (
+                "1 s 800 MHz\n1 s 0 MHz",
+                2,
+                StageFault::Frequency("0".to_owned()),
+            ),
+            ("-1 s idle", 1, StageFault::Negative),
+            ("x", 1, StageFault::Form),
         ] {
-            assert!(
-                bad.parse::<Trace>()
-                    .unwrap_err()
-                    .to_string()
-                    .starts_with(line),
+            assert_eq!(
+                bad.parse::<Trace>(),
+                Err(TraceError { line, fault }),
                 "{bad}"
             );
         }

@@ -35,6 +35,30 @@ pub struct Exchange {
     pub authenticated: bool,
 }
 
+impl Exchange {
+    /// A source that was read directly, between two readings of the core clock. It is no
+    /// further off than `error`, and nobody proves that it is the source.
+    pub fn direct(
+        era: Era,
+        (sent, received): (Instant<Core>, Instant<Core>),
+        shows: Instant<Timeline>,
+        error: Duration,
+    ) -> Self {
+        Self {
+            era,
+            sent,
+            asked: shows,
+            answered: shows,
+            received,
+            root_delay: Duration::ZERO,
+            root_dispersion: error,
+            least_delay: Duration::ZERO,
+            asymmetry: None,
+            authenticated: false,
+        }
+    }
+}
+
 /// Why an exchange tells nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {

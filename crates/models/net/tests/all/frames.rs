@@ -100,6 +100,12 @@ fn between(engine: &Engine<World>, [a, b]: [Node; 2]) -> ([[u8; 6]; 2], [Ipv4Add
     (macs, [world.address(at_a), world.address(at_b)])
 }
 
+/// A train of TCP from the first of `ends` to the other.
+fn put_train(engine: &mut Engine<World>, ends: [Node; 2], flags: u8, payload: &[u8]) {
+    let (macs, ips) = between(engine, ends);
+    put(engine, ends[0], &tcp(macs, ips, flags, payload), train());
+}
+
 fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
@@ -139,14 +145,8 @@ fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
 fn a_train_goes_whole_where_nobody_can_tell() {
     let link = LinkConfig::new(10 * GBIT, Duration::from_ms(1));
     let (mut engine, ends) = routed(link);
-    let (macs, ips) = between(&engine, ends);
     let payload = random_bytes(40 * MSS, 1);
-    put(
-        &mut engine,
-        ends[0],
-        &tcp(macs, ips, 0x19, &payload),
-        train(),
-    );
+    put_train(&mut engine, ends, 0x19, &payload);
     engine.run_until(ms(10), u64::MAX);
     let out = take_all(&mut engine);
     assert_eq!(out.len(), 1);
@@ -169,14 +169,8 @@ fn a_train_goes_whole_where_nobody_can_tell() {
 fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
     for (rate, longest) in [(GBIT, 4), (100 * MBIT, 1)] {
         let (mut engine, ends) = routed(LinkConfig::new(rate, Duration::from_ms(1)));
-        let (macs, ips) = between(&engine, ends);
         let payload = random_bytes(44 * MSS + 17, rate);
-        put(
-            &mut engine,
-            ends[0],
-            &tcp(macs, ips, 0x99, &payload),
-            train(),
-        );
+        put_train(&mut engine, ends, 0x99, &payload);
         engine.run_until(ms(100), u64::MAX);
         let out = take_all(&mut engine);
         let port = engine.model.port_of(ends[1]).unwrap();
@@ -213,14 +207,8 @@ fn a_queue_takes_the_part_that_it_has_room_for() {
     // into parts of five of which the second does not fit.
     for rate in [10 * MBIT, GBIT] {
         let (mut engine, ends) = routed(bare(rate, Duration::ZERO, 8));
-        let (macs, ips) = between(&engine, ends);
         let payload = random_bytes(25 * MSS, 3);
-        put(
-            &mut engine,
-            ends[0],
-            &tcp(macs, ips, 0x10, &payload),
-            train(),
-        );
+        put_train(&mut engine, ends, 0x10, &payload);
         engine.run_until(ms(1_000), u64::MAX);
         let out = take_all(&mut engine);
         let got: usize = out.iter().map(|out| out.bytes.len() - 14 - HEADERS).sum();
@@ -236,15 +224,9 @@ fn chance_decides_about_each_segment() {
     let impairment = Impairment::loss(0.3);
     let link = LinkConfig::new(10 * GBIT, Duration::ZERO).with_impairment(impairment);
     let (mut engine, ends) = routed(link);
-    let (macs, ips) = between(&engine, ends);
     let payload = random_bytes(45 * MSS, 4);
     for _ in 0..20 {
-        put(
-            &mut engine,
-            ends[0],
-            &tcp(macs, ips, 0x10, &payload),
-            train(),
-        );
+        put_train(&mut engine, ends, 0x10, &payload);
     }
     engine.run_until(ms(1_000), u64::MAX);
     let out = take_all(&mut engine);
@@ -258,14 +240,8 @@ fn chance_decides_about_each_segment() {
 fn who_takes_packets_gets_a_train_packet_by_packet() {
     let (mut engine, ends) = routed(LinkConfig::new(10 * GBIT, Duration::ZERO));
     engine.model.open(ends[1]);
-    let (macs, ips) = between(&engine, ends);
     let payload = random_bytes(10 * MSS - 5, 5);
-    put(
-        &mut engine,
-        ends[0],
-        &tcp(macs, ips, 0x10, &payload),
-        train(),
-    );
+    put_train(&mut engine, ends, 0x10, &payload);
     engine.run_until(ms(10), u64::MAX);
     let mut whole: Vec<u8> = Vec::new();
     while let Some(packet) = engine.model.take_raw(|_, _, bytes| bytes.to_vec()) {

@@ -7,9 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::world::path::{GRANDMASTER, Path, offsets};
+use crate::world::path::{self, GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
-use timeloom_ptp::Report;
 use timeloom_ptp::security::Failure;
 use timeloom_wire::message::patch_length;
 use timeloom_wire::tlv::{EntryForm, Suite};
@@ -312,15 +311,10 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
 }
 
 fn failures(world: &World) -> Vec<(usize, Failure)> {
-    let all = world
-        .reports
-        .iter()
-        .filter_map(|(_, node, report)| match report {
-            Report::Failure { failure, .. } => Some((*node, *failure)),
-            _ => None,
-        });
+    let mut all = path::failures(world);
     // The rogue does not testify.
-    all.filter(|(node, _)| *node != ROGUE).collect()
+    all.retain(|(node, _)| *node != ROGUE);
+    all
 }
 
 fn check(name: &str, suite: Suite, path: &Path, change: Change) {

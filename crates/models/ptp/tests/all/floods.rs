@@ -5,11 +5,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::world::World;
 use crate::world::keys::identity;
-use crate::world::path::{GRANDMASTER, Path, drops, failures, offsets};
+use crate::world::path::{
+    GRANDMASTER, Path, drops, failures, offsets, renumbered, sync_of, template,
+};
 use timeloom_ptp::security::{Failure, Limits, Reason};
-use timeloom_ptp::{DropReason, Packet, PortState};
+use timeloom_ptp::{DropReason, PortState};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType};
 
@@ -20,40 +21,6 @@ const PER_S: u64 = Limits {
     min_contribution: timeloom_wire::TimeInterval::ZERO,
 }
 .failures_per_s as u64;
-
-/// Runs `path` for a while and returns the last message of `kind` to `node`.
-fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
-    let last = Rc::new(RefCell::new(None));
-    let log = last.clone();
-    world.attack(Box::new(move |flight| {
-        let (header, _) = Header::parse(&flight.packet.bytes).expect("a message");
-        if flight.to == (node, 1) && header.message_type == kind {
-            *log.borrow_mut() = Some(flight.packet.clone());
-        }
-        vec![flight]
-    }));
-    world.run_for(10.0);
-    world.attack(Box::new(|flight| vec![flight]));
-    assert_eq!(failures(world), []);
-    let packet = last.borrow().clone();
-    packet.expect("such a message came by")
-}
-
-fn renumbered(packet: &Packet, sequence: u16) -> Packet {
-    let mut packet = packet.clone();
-    packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
-    packet
-}
-
-fn sync_of(follow_up: &Packet) -> Packet {
-    let mut sync = follow_up.clone();
-    sync.bytes.truncate(44);
-    sync.bytes[0] &= 0xf0;
-    sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
-    sync.bytes[6] |= 2;
-    sync.bytes[8..16].fill(0);
-    sync
-}
 
 fn alarms(noticed: &[(usize, Failure)], node: usize) -> Vec<Failure> {
     let of = noticed

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::world::keys::{identity, ring, security};
-use crate::world::path::{GRANDMASTER, Path, failures, offsets};
+use crate::world::path::{GRANDMASTER, Path, failures, offsets, renumbered, sync_of, template};
 use timeloom_ptp::security::{
     Failure, Limits, Policy, Reason, SyncFacts, VerifyJob, sign_announce,
 };
@@ -128,29 +128,13 @@ fn a_flood_of_bad_signatures_is_bounded_and_good_time_goes_on() {
     let path = signed(23, 2);
     let slave = path.slave();
     let mut world = path.build();
-    let last = std::rc::Rc::new(std::cell::RefCell::new(None));
-    let log = last.clone();
-    world.attack(Box::new(move |flight| {
-        if flight.to.0 == slave && flight.packet.bytes[0] & 0xf == MessageType::FollowUp as u8 {
-            *log.borrow_mut() = Some(flight.packet.clone());
-        }
-        vec![flight]
-    }));
-    world.run_for(10.0);
+    let template = template(&mut world, slave, MessageType::FollowUp);
     let before = offsets(&world, slave).len();
     // 2000 a second for five seconds, each with another number and its own Sync.
-    let template = last.borrow().clone().unwrap();
     for n in 0..10_000u16 {
-        let mut follow_up = template.clone();
-        follow_up.bytes[30..32].copy_from_slice(&n.to_be_bytes());
-        let mut sync = follow_up.clone();
-        sync.bytes.truncate(44);
-        sync.bytes[0] &= 0xf0;
-        sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
-        sync.bytes[6] |= 2;
-        sync.bytes[8..16].fill(0);
+        let follow_up = renumbered(&template, n);
         let at = world.now_ns + i64::from(n) * 500_000;
-        world.inject(at, (slave, 1), sync);
+        world.inject(at, (slave, 1), sync_of(&follow_up));
         world.inject(at + 1_000, (slave, 1), follow_up);
     }
     world.run_for(6.0);

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use crate::world::path::Path;
 use crate::world::{Flight, World};
 use timeloom_ptp::security::Reason;
-use timeloom_ptp::{HopVerdict, Report, SyncRecord};
+use timeloom_ptp::{HopVerdict, Report, SyncReport};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, SyncVerdict, TimeInterval};
 
-fn records(world: &World, node: usize) -> Vec<SyncRecord> {
+fn records(world: &World, node: usize) -> Vec<SyncReport> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
         .filter_map(|(_, _, report)| match report {
-            Report::Sync(record) => Some((**record).clone()),
+            Report::Sync(sync) => Some((**sync).clone()),
             _ => None,
         })
         .collect()
 }
 
-fn assert_told_once(records: &[SyncRecord]) {
+fn assert_told_once(records: &[SyncReport]) {
     let mut numbers = BTreeMap::new();
-    for record in records {
-        *numbers.entry(record.sequence).or_insert(0) += 1;
+    for sync in records {
+        *numbers.entry(sync.record.sequence).or_insert(0) += 1;
     }
     let twice: Vec<_> = numbers.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "{twice:?}");
@@ -53,21 +53,25 @@ fn a_record_is_what_was_measured_and_its_hops_are_its_correction() {
             });
         let told = records
             .iter()
-            .map(|record| (record.offset.unwrap(), record.path_delay.unwrap()));
+            .map(|sync| (sync.record.offset.unwrap(), sync.record.path_delay.unwrap()));
         assert_eq!(told.collect::<Vec<_>>(), offsets.collect::<Vec<_>>());
-        for record in &records {
-            assert_eq!(record.verdict, SyncVerdict::Accepted);
-            assert!(record.failures.is_empty());
-            assert_eq!(record.hops.len(), 3, "{record:?}");
-            let hops = record.hops.iter();
+        for sync in &records {
+            assert_eq!(sync.record.verdict, SyncVerdict::Accepted);
+            assert!(sync.failures.is_empty());
+            assert_eq!(sync.hops.len(), 3, "{sync:?}");
+            let hops = sync.hops.iter();
             let sum: TimeInterval = hops.clone().map(|hop| hop.contribution).sum();
             assert!(hops.clone().all(|hop| hop.verdict == HopVerdict::Holds));
-            let rest = record.correction.unwrap() - sum;
+            let rest = sync.record.correction.unwrap() - sum;
             assert!(rest.0.abs() < 1 << 16, "below a nanosecond: {rest:?}");
             // What was measured follows from what is told, to the last bit.
-            let apart_ns = record.arrival.unwrap().as_ns() - record.origin.unwrap().as_ns();
-            let forward = TimeInterval::from_ns(apart_ns) - record.correction.unwrap();
-            assert_eq!(forward - record.path_delay.unwrap(), record.offset.unwrap());
+            let apart_ns =
+                sync.record.arrival.unwrap().as_ns() - sync.record.origin.unwrap().as_ns();
+            let forward = TimeInterval::from_ns(apart_ns) - sync.record.correction.unwrap();
+            assert_eq!(
+                forward - sync.record.path_delay.unwrap(),
+                sync.record.offset.unwrap()
+            );
         }
     }
 }
@@ -86,10 +90,10 @@ fn a_sync_without_its_follow_up_is_told_as_incomplete() {
     let records = records(&world, path.slave());
     assert!(records.len() >= 8, "{}", records.len());
     assert_told_once(&records);
-    let late = records.iter().filter(|record| record.origin.is_none());
-    for record in late.clone() {
-        assert_eq!(record.verdict, SyncVerdict::Incomplete);
-        assert!(record.arrival.is_some() && record.correction.is_none());
+    let late = records.iter().filter(|sync| sync.record.origin.is_none());
+    for sync in late.clone() {
+        assert_eq!(sync.record.verdict, SyncVerdict::Incomplete);
+        assert!(sync.record.arrival.is_some() && sync.record.correction.is_none());
     }
     assert!(late.count() >= 8);
 }
@@ -113,14 +117,14 @@ fn a_spoilt_sync_is_told_as_rejected_with_the_link_where_it_was_spoilt() {
     assert_told_once(&records);
     let rejected: Vec<_> = records
         .iter()
-        .filter(|record| record.verdict == SyncVerdict::Rejected)
+        .filter(|sync| sync.record.verdict == SyncVerdict::Rejected)
         .collect();
     assert!(rejected.len() >= 8, "{records:?}");
-    for record in rejected {
-        assert_eq!(record.failures.len(), 1, "{record:?}");
-        assert_eq!(record.failures[0].0, Reason::Correction);
-        assert_eq!(record.offset, None);
-        assert_eq!(record.hops.len(), 3);
+    for sync in rejected {
+        assert_eq!(sync.failures.len(), 1, "{sync:?}");
+        assert_eq!(sync.failures[0].0, Reason::Correction);
+        assert_eq!(sync.record.offset, None);
+        assert_eq!(sync.hops.len(), 3);
     }
     let alone = world.reports.iter().filter(|(_, node, report)| {
         *node == path.slave() && matches!(report, Report::Failure { in_record, .. } if !in_record)

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use crate::world::keys::{identity, ring, security};
 use crate::world::node::Machine;
-use crate::world::path::{GRANDMASTER, Path, drops, failures, offsets};
+use crate::world::path::{
+    GRANDMASTER, Path, drops, failures, offsets, renumbered, sync_of, template,
+};
 use crate::world::{Flight, World};
 use timeloom_ptp::security::Reason;
 use timeloom_ptp::{DropReason, OrdinaryClock, OrdinaryConfig, Packet, PortState};
@@ -161,29 +163,13 @@ fn a_forger_cannot_push_the_window_ahead_of_the_grandmaster() {
         let path = Path::new(45, 3).signed(Suite::Ed25519, EntryForm::Full);
         let slave = path.slave();
         let mut world = path.build();
-        let last = Rc::new(RefCell::new(None));
-        let log = last.clone();
-        world.attack(Box::new(move |flight| {
-            if flight.to.0 == node && header(&flight.packet).message_type == MessageType::FollowUp {
-                *log.borrow_mut() = Some(flight.packet.clone());
-            }
-            vec![flight]
-        }));
-        world.run_for(10.0);
+        let template = template(&mut world, node, MessageType::FollowUp);
         let before = offsets(&world, slave).len();
-        let template = last.borrow().clone().expect("a Follow_Up came by");
         for n in 0..20i64 {
-            let mut follow_up = template.clone();
-            follow_up.bytes[30..32].copy_from_slice(&(n as u16).to_be_bytes());
+            let mut follow_up = renumbered(&template, n as u16);
             follow_up.bytes[58..62].copy_from_slice(&[0xff, 0xff, 0xff, n as u8]);
-            let mut sync = follow_up.clone();
-            sync.bytes.truncate(44);
-            sync.bytes[0] &= 0xf0;
-            sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
-            sync.bytes[6] |= 2;
-            sync.bytes[8..16].fill(0);
             let at = world.now_ns + n * 100_000_000;
-            world.inject(at, (node, 1), sync);
+            world.inject(at, (node, 1), sync_of(&follow_up));
             world.inject(at + 1_000, (node, 1), follow_up);
         }
         world.run_for(4.0);

@@ -60,7 +60,7 @@ fn report(agent: Described) -> Report {
     };
     match answer {
         Err(why) => {
-            let gone = Finding::bad(State::Missing, Need::Run, "agent", why).so(
+            let gone = Finding::bad(State::Missing, Need::Run, "agent", why.to_string()).so(
                 "a run that needs this agent does not begin",
                 "start it there: `timeloom agent --serve`, with the key and at the address that \
                  the scenario names",

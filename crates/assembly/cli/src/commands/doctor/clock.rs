@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use timeloom_exit::Failure;
 use timeloom_guest::{ClockOptions, CommandSpec, FreezeKind, Output, Session, SessionOptions};
 use timeloom_sys::trial;
 use timeloom_time::Instant;
@@ -145,7 +146,8 @@ fn session() -> Vec<Finding> {
             PROGRAM,
             format!("`date` saw the virtual time {shown}"),
         ),
-        Err(mut reason) => {
+        Err(error) => {
+            let mut reason = error.to_string();
             for warning in warnings.lock().unwrap_or_else(|e| e.into_inner()).iter() {
                 reason += &format!("\n{warning}");
             }
@@ -182,47 +184,46 @@ fn no_program(reason: String) -> Finding {
     )
 }
 
-fn date(session: &Session) -> Result<String, String> {
-    let (mut ours, theirs) = std::io::pipe().map_err(|error| error.to_string())?;
+fn date(session: &Session) -> Result<String, Failure> {
+    let (mut ours, theirs) = std::io::pipe().map_err(Failure::run)?;
     let mut spec = CommandSpec::new(["date", "+%s"]);
     spec.output = Output::To(theirs.into());
-    let guest = session.spawn(&spec).map_err(|error| error.to_string())?;
+    let guest = session.spawn(&spec).map_err(Failure::run)?;
     drop(spec); // With it our end for writing, or the pipe would never end.
     let status = guest.wait_for(Some(PATIENCE));
     if status.is_none() {
         guest.signal(libc::SIGKILL);
-        return Err(format!(
+        return Err(Failure::run(format!(
             "`date` did not end within {} s",
             PATIENCE.as_secs()
-        ));
+        )));
     }
     let mut shown = String::new();
-    ours.read_to_string(&mut shown)
-        .map_err(|error| error.to_string())?;
+    ours.read_to_string(&mut shown).map_err(Failure::run)?;
     let shown = shown.trim();
     match shown.parse::<i64>() {
         Ok(seconds) if (SHOWN_S..SHOWN_S + 60).contains(&seconds) => Ok(format!("{shown} s")),
-        _ => Err(format!(
+        _ => Err(Failure::run(format!(
             "`date` should have shown {SHOWN_S}, and showed `{shown}`"
-        )),
+        ))),
     }
 }
 
 fn stop_and_go(session: &Session) -> Finding {
     let name = "pause and resume";
-    let tried = || -> Result<(), String> {
-        let (_ours, theirs) = std::io::pipe().map_err(|error| error.to_string())?;
+    let tried = || -> Result<(), Failure> {
+        let (_ours, theirs) = std::io::pipe().map_err(Failure::run)?;
         let mut spec = CommandSpec::new(["sleep", "60"]);
         spec.output = Output::To(theirs.into());
-        let guest = session.spawn(&spec).map_err(|error| error.to_string())?;
-        let paused = session.pause().map_err(|error| error.to_string());
-        let resumed = session.resume().map_err(|error| error.to_string());
+        let guest = session.spawn(&spec).map_err(Failure::run)?;
+        let paused = session.pause().map_err(Failure::run);
+        let resumed = session.resume().map_err(Failure::run);
         guest.signal(libc::SIGKILL);
         guest.wait_for(Some(PATIENCE));
         paused.and(resumed)
     };
     if let Err(reason) = tried() {
-        return Finding::bad(State::Missing, Need::Exec, name, reason).so(
+        return Finding::bad(State::Missing, Need::Exec, name, reason.to_string()).so(
             "programs would run on while the clock stands",
             "run as root, or free this user's processes from what forbids signals",
         );

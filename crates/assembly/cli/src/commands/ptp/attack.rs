@@ -1,12 +1,13 @@
 //! `timeloom ptp attack`: a laboratory's wire lies for a while.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_ptp_io::lab::{self, Attack};
 use timeloom_time::Duration;
+
+use super::lab::LabFiles;
 
 /// Attack a laboratory that runs, on the wire that it has tapped
 ///
@@ -19,29 +20,19 @@ use timeloom_time::Duration;
 pub(crate) struct AttackCommand {
     /// correction, origin, strip, remove-hop, epoch, replay, duplicate-sync, spoof-sync,
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay
-    #[arg(value_parser = parse)]
+    #[arg(value_parser = Attack::named)]
     attack: Attack,
     /// How long
     #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
     duration: Duration,
-    /// The laboratory's output directory
-    #[arg(
-        short,
-        long,
-        alias = "out",
-        default_value = "runs/ptp-lab",
-        value_name = "DIR"
-    )]
-    output: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    files: LabFiles,
 }
 
 impl AttackCommand {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let done = lab::attack(&self.output, self.attack, self.duration)?;
-        if self.json {
+        let done = lab::attack(&self.files.output, self.attack, self.duration)?;
+        if self.files.json {
             say!("{}", serde_json::json!(done));
             return Ok(ExitCode::SUCCESS);
         }
@@ -59,8 +50,4 @@ impl AttackCommand {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn parse(text: &str) -> Result<Attack, String> {
-    Attack::named(text).map_err(|error| error.to_string())
 }

@@ -61,7 +61,14 @@ pub(crate) struct Lab {
     /// judged so many since the attack began
     #[arg(long, value_name = "NUMBER")]
     syncs: Option<usize>,
-    /// Where the files go
+    #[command(flatten)]
+    files: LabFiles,
+}
+
+/// Where a laboratory is, and how what it came to is said.
+#[derive(Args)]
+pub(super) struct LabFiles {
+    /// The laboratory's directory
     #[arg(
         short,
         long,
@@ -69,10 +76,10 @@ pub(crate) struct Lab {
         default_value = "runs/ptp-lab",
         value_name = "DIR"
     )]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Lab {
@@ -87,7 +94,7 @@ impl Lab {
             })?;
             nodes[at] = NodeKind::Ptp4l;
         }
-        let mut options = LabOptions::new(nodes, self.output.clone());
+        let mut options = LabOptions::new(nodes, self.files.output.clone());
         options.transport = self.transport.into();
         options.profile.delay = DelayMechanism::from(self.delay);
         options.profile.domain = self.domain;
@@ -120,7 +127,7 @@ impl Lab {
         listen_to_signals(&wake)
             .map_err(|error| Failure::machine(format!("signal handlers: {error}")))?;
         let report = run(&options, &wake)?;
-        if self.json {
+        if self.files.json {
             say!("{}", self.object(&report));
         } else {
             self.print(&report);
@@ -203,7 +210,7 @@ impl Lab {
         }
         say!(
             "evidence, keys, logs and capture: {}",
-            self.output.display()
+            self.files.output.display()
         );
     }
 }
@@ -220,13 +227,13 @@ fn place(name: &str, hops: usize) -> Option<usize> {
     }
 }
 
-fn parse_attack(text: &str) -> Result<(Attack, usize), String> {
+fn parse_attack(text: &str) -> Result<(Attack, usize), Failure> {
     let (name, at) = text
         .split_once('@')
-        .ok_or("write it as NAME@HOP, e.g. correction@2")?;
-    let attack = Attack::named(name).map_err(|error| error.to_string())?;
+        .ok_or_else(|| Failure::usage("write it as NAME@HOP, e.g. correction@2"))?;
+    let attack = Attack::named(name)?;
     let at = at
         .parse()
-        .map_err(|_| format!("`{at}` is no number of a node"))?;
+        .map_err(|_| Failure::usage(format!("`{at}` is no number of a node")))?;
     Ok((attack, at))
 }

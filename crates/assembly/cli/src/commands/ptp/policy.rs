@@ -3,8 +3,9 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use timeloom_exit::Failure;
 use timeloom_ptp_io::{Channel, Policy, Suite, TimeInterval};
-use timeloom_time::Duration;
+use timeloom_time::{Duration, ParseTimeError};
 
 /// Who answers for corrections, and how.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,22 +56,25 @@ impl AuthName {
 pub(super) struct PolicyArgument(pub(super) Policy);
 
 impl FromStr for PolicyArgument {
-    type Err = String;
+    type Err = Failure;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Failure> {
         let policy = match text.split_once('=') {
             None if text == "strict" => Policy::Strict,
             None if text == "monitor" => Policy::Monitor,
             Some(("mixed", budget)) => {
-                let budget: Duration = budget.parse().map_err(|error| format!("{error}"))?;
+                let budget: Duration = budget
+                    .parse()
+                    .map_err(|error: ParseTimeError| Failure::usage(error))?;
                 Policy::Mixed {
                     budget: TimeInterval::from_ns(budget.as_ns()),
                 }
             }
-            _ => return Err(
-                "write strict, monitor, or mixed=DURATION (what unsigned clocks may add in all)"
-                    .to_owned(),
-            ),
+            _ => {
+                return Err(Failure::usage(
+                    "write strict, monitor, or mixed=DURATION (what unsigned clocks may add in all)",
+                ));
+            }
         };
         Ok(Self(policy))
     }

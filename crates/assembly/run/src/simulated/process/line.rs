@@ -1,5 +1,6 @@
 //! What leads to the process of an engine: to one as long as it lives, then to the next.
 
+use std::fmt::Display;
 use std::io;
 use std::net::Shutdown;
 use std::net::UdpSocket;
@@ -168,7 +169,7 @@ impl Line {
         ports.iter().map(|port| port.dropped_before()).sum()
     }
 
-    pub(super) fn unwilling(&self, why: &str) -> RunError {
+    pub(super) fn unwilling(&self, why: &dyn Display) -> RunError {
         RunError::Start(format!("the process of engine {}: {why}", self.name))
     }
 }

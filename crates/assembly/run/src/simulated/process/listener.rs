@@ -16,12 +16,25 @@ use super::standing::Standing;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
+/// Why the process of an engine is of no more use.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("it speaks nonsense")]
+    Nonsense,
+    /// In its own words.
+    #[error("{0}")]
+    Said(String),
+    /// It said nothing; how its process ended.
+    #[error("{0}")]
+    Ended(String),
+}
+
 /// The thread that hears it.
 pub(super) struct Listener {
     pub(super) line: Arc<Line>,
     pub(super) seed: Arc<Seed>,
     pub(super) sinks: Sinks,
-    pub(super) ready: mpsc::Sender<Result<(), String>>,
+    pub(super) ready: mpsc::Sender<Result<(), Broken>>,
     pub(super) ended: mpsc::Sender<Ended>,
     /// The last sample, with what earlier lives had counted.
     pub(super) seen: NetworkObservation,
@@ -50,13 +63,13 @@ impl Listener {
                     // A conversation that has broken off has no other end.
                     self.line.hang_up();
                     let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
-                    let what = why.unwrap_or(how);
+                    let what = why.unwrap_or(Broken::Ended(how));
                     // Whoever waits for it hears it first.
                     let _ = self.ready.send(Err(what.clone()));
                     if self.line.is_over() {
                         return;
                     }
-                    self.another(&what).ok_or(what)
+                    self.another(&what).ok_or_else(|| what.to_string())
                 }
             };
             match next {
@@ -70,7 +83,7 @@ impl Listener {
     }
 
     /// Hears one life to its end. An error says why it was no good one, if that is known.
-    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<String>> {
+    fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<Broken>> {
         let mut sample = Vec::new();
         loop {
             if let Some(ended) = self.take(hear.any(), &mut sample)? {
@@ -122,7 +135,7 @@ impl Listener {
     }
 
     /// Another process in the place of one that has died, where there is to be one.
-    fn another(&mut self, what: &str) -> Option<(Receiver<UnixStream>, Child)> {
+    fn another(&mut self, what: &Broken) -> Option<(Receiver<UnixStream>, Child)> {
         let had_joined = self.line.has_joined();
         self.sinks.company.lost(&self.line);
         // What dies before it is joined, or again and again, dies of something that will not pass.
@@ -192,8 +205,8 @@ impl Listener {
         &mut self,
         heard: io::Result<Content>,
         sample: &mut Vec<u64>,
-    ) -> Result<Option<Ended>, Option<String>> {
-        let nonsense = || Some("it speaks nonsense".to_owned());
+    ) -> Result<Option<Ended>, Option<Broken>> {
+        let nonsense = || Some(Broken::Nonsense);
         match heard {
             // It is gone.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(None),
@@ -218,7 +231,7 @@ impl Listener {
                     FromEngine::Ready => self.joined(),
                     FromEngine::Note(note) => self.sinks.scribe.note(&note),
                     FromEngine::Refused { why } | FromEngine::Died { what: why } => {
-                        return Err(Some(why));
+                        return Err(Some(Broken::Said(why)));
                     }
                     FromEngine::Ended(ended) => return Ok(Some(*ended)),
                 }

@@ -12,7 +12,7 @@ use super::line::{Line, lock};
 
 /// Where an engine stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// There is a process, or is to be one, that has not joined all others yet.
     #[default]
     Coming,
@@ -23,6 +23,34 @@ pub(super) enum Standing {
     Away,
     /// It has died, and does not come back.
     Gone,
+}
+
+/// Why an engine does not leave or join.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MembershipError {
+    #[error("there is no engine {name}; there are {}", .names.join(", "))]
+    Unknown { name: String, names: Vec<String> },
+    /// Who joins waits for those that are here.
+    #[error("engine {name} cannot leave yet: engine {other} is on its way in and waits for it")]
+    IsAwaited { name: String, other: String },
+    #[error("engine {name} cannot {change}: {}", hindrance(*.standing))]
+    Standing {
+        name: String,
+        change: &'static str,
+        /// Where it stands; none when the run is over.
+        standing: Option<Standing>,
+    },
+}
+
+fn hindrance(standing: Option<Standing>) -> &'static str {
+    match standing {
+        None => "the run is over",
+        Some(Standing::Here) => "it is here",
+        Some(Standing::Away) => "it has left",
+        Some(Standing::Coming) => "it is on its way in, and not here yet",
+        Some(Standing::Leaving) => "it is leaving, and does not answer",
+        Some(Standing::Gone) => "it has died",
+    }
 }
 
 /// Whether one takes part, for those who wait for a change of it.
@@ -85,7 +113,7 @@ impl Membership {
 
 impl Line {
     /// Lets it leave the others, and waits until it has.
-    fn leave(&self) -> Result<(), String> {
+    fn leave(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Here, Standing::Leaving);
         asked.map_err(|is| self.cannot("leave", is))?;
         // Of one that cannot be told, whoever hears it finds that it has died.
@@ -97,7 +125,7 @@ impl Line {
     }
 
     /// Lets it join the others again, and waits until it has.
-    fn join(&self) -> Result<(), String> {
+    fn join(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Away, Standing::Coming);
         asked.map_err(|is| self.cannot("join", is))?;
         match self.await_change(Standing::Coming) {
@@ -112,16 +140,12 @@ impl Line {
             .await_change(from, Some(super::TO_BEGIN), goes_on)
     }
 
-    fn cannot(&self, what: &str, is: Standing) -> String {
-        let why = match is {
-            _ if self.is_over() => "the run is over",
-            Standing::Here => "it is here",
-            Standing::Away => "it has left",
-            Standing::Coming => "it is on its way in, and not here yet",
-            Standing::Leaving => "it is leaving, and does not answer",
-            Standing::Gone => "it has died",
-        };
-        format!("engine {} cannot {what}: {why}", self.name)
+    fn cannot(&self, change: &'static str, is: Standing) -> MembershipError {
+        MembershipError::Standing {
+            name: self.name.clone(),
+            change,
+            standing: (!self.is_over()).then_some(is),
+        }
     }
 }
 
@@ -137,8 +161,8 @@ impl Company {
     /// Lets an engine leave the others, and waits until it has.
     ///
     /// # Errors
-    /// In words: there is none of this name, or it is not here.
-    pub(crate) fn leave(&self, engine: &str) -> Result<(), String> {
+    /// When there is none of this name, or it is not here.
+    pub(crate) fn leave(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         let line = self.named(engine)?;
         let lines = self.lines();
@@ -146,10 +170,10 @@ impl Company {
             .iter()
             .find(|other| other.membership.is() == Standing::Coming);
         if let Some(other) = comes.filter(|other| !Arc::ptr_eq(other, &line)) {
-            return Err(format!(
-                "engine {engine} cannot leave yet: engine {} is on its way in and waits for it",
-                other.name
-            ));
+            return Err(MembershipError::IsAwaited {
+                name: engine.to_owned(),
+                other: other.name.clone(),
+            });
         }
         line.leave()
     }
@@ -157,8 +181,8 @@ impl Company {
     /// Lets an engine that has left join the others again, and waits until it has.
     ///
     /// # Errors
-    /// In words: there is none of this name, it has not left, or it died on its way in.
-    pub(crate) fn join(&self, engine: &str) -> Result<(), String> {
+    /// When there is none of this name, it has not left, or it died on its way in.
+    pub(crate) fn join(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         self.named(engine)?.join()
     }
@@ -190,15 +214,12 @@ impl Company {
         lock(&self.lines).iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn named(&self, engine: &str) -> Result<Arc<Line>, String> {
+    fn named(&self, engine: &str) -> Result<Arc<Line>, MembershipError> {
         let lines = self.lines();
         let line = lines.iter().find(|line| line.name == engine);
-        line.cloned().ok_or_else(|| {
-            let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-            format!(
-                "there is no engine {engine}; there are {}",
-                names.join(", ")
-            )
+        line.cloned().ok_or_else(|| MembershipError::Unknown {
+            name: engine.to_owned(),
+            names: lines.iter().map(|line| line.name.clone()).collect(),
         })
     }
 }

@@ -4,6 +4,7 @@ use timeloom_accord::{Halt, Why};
 use timeloom_time::Duration;
 
 use super::{Shared, State};
+use crate::wire::Halted;
 
 /// Why what came from a host was refused, where that can be said.
 #[derive(Clone, Copy)]
@@ -16,7 +17,14 @@ pub(super) enum Refusal {
 }
 
 impl Shared {
-    pub(super) fn words(&self, state: &State, halt: Halt) -> String {
+    pub(super) fn halted(&self, state: &State) -> Option<Halted> {
+        state.halted.map(|halt| Halted::Agreement {
+            why: halt.why,
+            words: self.words(state, halt),
+        })
+    }
+
+    fn words(&self, state: &State, halt: Halt) -> String {
         let by = self.name(halt.by);
         match halt.why {
             Why::Silent(silent) => {

@@ -14,7 +14,7 @@ use super::matching::KEEP;
 use super::steering::Sample;
 use crate::outbox::Outbox;
 use crate::security::Failure;
-use crate::{HopRecord, Local, Report, Stamp, SyncRecord};
+use crate::{HopRecord, Local, Report, Stamp, SyncReport};
 
 #[derive(Debug, Default)]
 pub(super) struct Records(VecDeque<Open>);
@@ -22,7 +22,7 @@ pub(super) struct Records(VecDeque<Open>);
 #[derive(Debug)]
 struct Open {
     since: Instant<Local>,
-    record: SyncRecord,
+    sync: SyncReport,
     /// Of what has come so far.
     correction: TimeInterval,
     /// Whether it was measured, or will certainly not be.
@@ -46,14 +46,14 @@ impl Records {
             Body::Sync(body) => {
                 let one_step = !header.flags.has(Flags::TWO_STEP);
                 let open = self.begin(now, header.source, header.sequence_id, out);
-                if open.record.arrival.is_none() {
-                    open.record.arrival = Some(stamp);
+                if open.sync.record.arrival.is_none() {
+                    open.sync.record.arrival = Some(stamp);
                     open.add(header.correction, one_step.then_some(body.origin));
                 }
             }
             Body::FollowUp(body) => {
                 let open = self.begin(now, header.source, header.sequence_id, out);
-                if open.record.origin.is_none() {
+                if open.sync.record.origin.is_none() {
                     open.add(header.correction, Some(body.precise_origin));
                 }
             }
@@ -75,7 +75,7 @@ impl Records {
             }
             self.0.push_back(Open {
                 since: now,
-                record: SyncRecord::new(source, sequence),
+                sync: SyncReport::new(source, sequence),
                 correction: TimeInterval::ZERO,
                 decided: false,
             });
@@ -92,14 +92,14 @@ impl Records {
     /// What a chain's hops answer for is known.
     pub(super) fn judged(&mut self, source: PortIdentity, sequence: u16, hops: &[HopRecord]) {
         if let Some(open) = self.find(source, sequence) {
-            open.record.hops = hops.to_vec();
+            open.sync.hops = hops.to_vec();
         }
     }
 
     /// Something is wrong with a Sync. `false` when no record of it is open.
     pub(super) fn violated(&mut self, failure: &Failure) -> bool {
         let open = self.find(failure.source, failure.sequence);
-        let failures = open.map(|open| &mut open.record.failures);
+        let failures = open.map(|open| &mut open.sync.failures);
         failures.is_some_and(|failures| {
             failures.push((failure.reason, failure.suspect));
             true
@@ -119,7 +119,7 @@ impl Records {
             return;
         };
         open.decided = true;
-        let record = &mut open.record;
+        let record = &mut open.sync.record;
         record.arrival = Some(sample.arrived);
         record.origin = Some(sample.origin);
         record.correction = Some(sample.correction);
@@ -143,18 +143,18 @@ impl Records {
         out: &mut Outbox,
     ) {
         let is_done = |open: &Open| {
-            let record = &open.record;
+            let record = &open.sync.record;
             let is_whole = record.arrival.is_some() && record.origin.is_some();
-            match parent == Some(record.source) {
+            match parent == Some(open.sync.source) {
                 _ if open.decided => true,
                 true => !waits(record.sequence),
                 false => is_whole || now - open.since > KEEP,
             }
         };
         while let Some(at) = self.0.iter().position(is_done) {
-            let record = &mut self.0[at].record;
-            if record.hops.is_empty() {
-                record.hops = hops_of(record.source, record.sequence);
+            let sync = &mut self.0[at].sync;
+            if sync.hops.is_empty() {
+                sync.hops = hops_of(sync.source, sync.record.sequence);
             }
             self.close(at, out);
         }
@@ -169,29 +169,28 @@ impl Records {
 
     fn close(&mut self, at: usize, out: &mut Outbox) {
         let Some(Open {
-            mut record,
-            decided,
-            ..
+            mut sync, decided, ..
         }) = self.0.remove(at)
         else {
             return;
         };
-        if !decided && !record.failures.is_empty() {
-            record.verdict = SyncVerdict::Rejected;
+        if !decided && !sync.failures.is_empty() {
+            sync.record.verdict = SyncVerdict::Rejected;
         }
-        out.report(Report::Sync(Box::new(record)));
+        out.report(Report::Sync(Box::new(sync)));
     }
 }
 
 impl Open {
     fn is_of(&self, source: PortIdentity, sequence: u16) -> bool {
-        self.record.source == source && self.record.sequence == sequence
+        self.sync.source == source && self.sync.record.sequence == sequence
     }
 
     /// The correction is known with the origin: both are of the last message.
     fn add(&mut self, correction: TimeInterval, origin: Option<Timestamp>) {
         self.correction += correction;
-        self.record.origin = self.record.origin.or(origin);
-        self.record.correction = self.record.origin.map(|_| self.correction);
+        let record = &mut self.sync.record;
+        record.origin = record.origin.or(origin);
+        record.correction = record.origin.map(|_| self.correction);
     }
 }

@@ -1,12 +1,15 @@
 //! Grandmaster, transparent clocks in a row, slave.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use timeloom_ptp::security::Failure;
 use timeloom_ptp::{
-    DelayMechanism, DropReason, OrdinaryConfig, Profile, Random, Report, TransparentConfig,
+    DelayMechanism, DropReason, OrdinaryConfig, Packet, Profile, Random, Report, TransparentConfig,
 };
 use timeloom_wire::tlv::{EntryForm, Suite};
+use timeloom_wire::{Header, MessageType};
 
 use super::World;
 use super::clock::HardwareClock;
@@ -146,6 +149,43 @@ pub fn failures(world: &World) -> Vec<(usize, Failure)> {
             _ => None,
         });
     all.collect()
+}
+
+/// Runs it for a while, in which nothing must be noticed. Gives back the last message of `kind`
+/// to `node`.
+pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
+    let last = Rc::new(RefCell::new(None));
+    let log = last.clone();
+    world.attack(Box::new(move |flight| {
+        let (header, _) = Header::parse(&flight.packet.bytes).expect("a message");
+        if flight.to == (node, 1) && header.message_type == kind {
+            *log.borrow_mut() = Some(flight.packet.clone());
+        }
+        vec![flight]
+    }));
+    world.run_for(10.0);
+    world.attack(Box::new(|flight| vec![flight]));
+    assert_eq!(failures(world), []);
+    let packet = last.borrow().clone();
+    packet.expect("such a message came by")
+}
+
+/// It, with another number.
+pub fn renumbered(packet: &Packet, sequence: u16) -> Packet {
+    let mut packet = packet.clone();
+    packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
+    packet
+}
+
+/// The Sync that a Follow_Up belongs to.
+pub fn sync_of(follow_up: &Packet) -> Packet {
+    let mut sync = follow_up.clone();
+    sync.bytes.truncate(44);
+    sync.bytes[0] &= 0xf0;
+    sync.bytes[2..4].copy_from_slice(&44u16.to_be_bytes());
+    sync.bytes[6] |= 2;
+    sync.bytes[8..16].fill(0);
+    sync
 }
 
 /// How many packets `node` dropped for `reason`.

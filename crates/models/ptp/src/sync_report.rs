@@ -1,37 +1,23 @@
 //! What a slave knows of one Sync when its fate is known.
 //!
-//! Exact integers throughout: instants in nanoseconds of the clock that stamps,
-//! lengths in the 2^-16 ns of a correction. Whoever writes logs or feeds formats
-//! this record and adds nothing of its own to it: what became of a Sync is
-//! decided here and nowhere else.
+//! The [`SyncRecord`] with the Sync's source, its hops and its failures. Whoever
+//! writes logs or feeds formats this and adds nothing of its own to it: what
+//! became of a Sync is decided here and nowhere else.
 
 use timeloom_wire::tlv::Signer;
-use timeloom_wire::{ClockIdentity, PortIdentity, SyncVerdict, TimeInterval, Timestamp};
+use timeloom_wire::{ClockIdentity, PortIdentity, SyncRecord, TimeInterval};
 
-use crate::Stamp;
 use crate::security::{Reason, Suspect};
 
-/// One Sync from its arrival to its verdict. What is `None` never became known.
+/// One Sync and what there is to say of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncRecord {
+pub struct SyncReport {
     /// Whose Sync it claims to be.
     pub source: PortIdentity,
-    /// Its `sequenceId`.
-    pub sequence: u16,
-    /// When it arrived, by the clock that stamps.
-    pub arrival: Option<Stamp>,
-    /// When it left the grandmaster, by the grandmaster.
-    pub origin: Option<Timestamp>,
-    /// Corrections of Sync and Follow_Up.
-    pub correction: Option<TimeInterval>,
+    /// What was measured of it, and what became of it.
+    pub record: SyncRecord,
     /// What each hop added and answers for, from the grandmaster on.
     pub hops: Vec<HopRecord>,
-    /// Slave − master.
-    pub offset: Option<TimeInterval>,
-    /// Delay of the ingress link (peer to peer) or of the path (end to end).
-    pub path_delay: Option<TimeInterval>,
-    /// What became of it.
-    pub verdict: SyncVerdict,
     /// What is wrong with it, and between whom.
     pub failures: Vec<(Reason, Suspect)>,
 }
@@ -75,18 +61,12 @@ impl HopVerdict {
     }
 }
 
-impl SyncRecord {
+impl SyncReport {
     pub(crate) const fn new(source: PortIdentity, sequence: u16) -> Self {
         Self {
             source,
-            sequence,
-            arrival: None,
-            origin: None,
-            correction: None,
+            record: SyncRecord::new(sequence),
             hops: Vec::new(),
-            offset: None,
-            path_delay: None,
-            verdict: SyncVerdict::Incomplete,
             failures: Vec::new(),
         }
     }
