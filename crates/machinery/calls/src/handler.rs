@@ -101,7 +101,7 @@ listed! {
         RtSigaction,
         /// `rt_sigsuspend`.
         RtSigsuspend,
-        /// `rt_sigpending`, where the time-stamp counter is emulated.
+        /// `rt_sigpending`.
         RtSigpending,
         /// `prctl` about the time-stamp counter, where that is emulated.
         Prctl,
@@ -148,7 +148,7 @@ impl Handler {
     pub const fn stack_bytes(self) -> usize {
         match self {
             Self::Writev | Self::Sendmmsg => 1520,
-            Self::Select | Self::Pselect6 | Self::Sendmsg => 1376,
+            Self::Select | Self::Pselect6 | Self::Sendmsg => 1408,
             Self::Read | Self::Readv | Self::Write => 992,
             Self::ClockGettime
             | Self::Gettimeofday

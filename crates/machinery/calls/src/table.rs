@@ -84,8 +84,7 @@ pub const CALLS: &[Call] = &[
     trap("rt_sigaction", at(13, 134), KeptAction, Image::RtSigaction, OWN_SIGNALS)
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
-    pass("rt_sigpending", at(127, 136), Image::RtSigpending)
-        .emulating(Always).on_demand(&[Signals]),
+    trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
     pass("prctl", at(157, 167), Image::Prctl).emulating(TscControl),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 

@@ -140,20 +140,20 @@ impl Session {
     fn start_threads(&mut self) -> Result<(), GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         self.threads
-            .push(thread(move || supervisor.timers.serve())?);
+            .push(thread("timers", move || supervisor.timers.serve())?);
         let supervisor = Arc::clone(&self.supervisor);
-        self.threads.push(thread(move || {
+        self.threads.push(thread("owners", move || {
             if let Err(error) = supervisor.timers.serve_ends() {
                 (supervisor.warn)(format!("timers of ended processes are kept: {error}"));
             }
         })?);
         let (supervisor, ended) = (Arc::clone(&self.supervisor), Arc::clone(&self.ended));
         self.threads
-            .push(thread(move || serve_hosts(&supervisor, &ended))?);
+            .push(thread("hosts", move || serve_hosts(&supervisor, &ended))?);
         let clock = Arc::downgrade(&self.clock);
         let supervisor = Arc::downgrade(&self.supervisor);
         // Ends by itself when the session is gone; nobody waits for it.
-        thread(move || {
+        thread("calibration", move || {
             for turn in 0u32.. {
                 // Soon at first: the start's calibration was a short one.
                 std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
@@ -436,8 +436,9 @@ impl Session {
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A thread of the session.
-fn thread(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, GuestError> {
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, GuestError> {
     std::thread::Builder::new()
+        .name(name.into())
         .spawn(work)
         .map_err(GuestError::system("starting a thread of the session"))
 }

@@ -14,6 +14,11 @@
 //! expiration is still pending, expirations are counted as overruns. Such a timer is its
 //! process's: it is never found by a number alone, and goes when the process ends
 //! (`owners.rs`).
+//!
+//! The kernel sends such a signal at its instant. We do as soon as we wake. So each host's
+//! page says when the next one is due: where a guest finds that instant passed, its waits
+//! do not end, and it is not told what is pending, before the signal is sent (the image's
+//! `wait.rs`). Who asks us about such a timer lets all expire first that are due.
 
 mod cancel;
 mod eventfd;
@@ -30,7 +35,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use rustix::event::{EventfdFlags, eventfd};
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant};
 
 use crate::clock::{Clock, Host, HostDeadline};
 use crate::error::GuestError;
@@ -93,6 +98,8 @@ struct Table {
     /// Raised with every change, so that the waiting thread looks again.
     version: u64,
     next_posix: i32,
+    /// The hosts whose pages say that a signal is due.
+    told: Vec<Arc<Host>>,
 }
 
 impl Timers {
@@ -201,7 +208,15 @@ impl Timers {
 
     /// Expirations that the last signal stood for, beyond the first.
     pub(crate) fn overrun(&self, key: Key) -> i32 {
-        self.lock().timers.get_mut(&key).map_or(0, Timer::overrun)
+        let mut table = self.lock();
+        let overrun = table.timers.get_mut(&key).map_or(0, Timer::overrun);
+        table.tell_of_signals();
+        overrun
+    }
+
+    /// Lets all expire that are due, however late the thread is that does so.
+    pub(crate) fn catch_up(&self) {
+        self.lock().expire();
     }
 
     /// What is left until the next expiry, and the interval.
@@ -237,6 +252,8 @@ impl Timers {
             after => Some(timer.shown(timer.host.now() + Duration::from_ns(after))),
         };
         let result = timer.prepare_cancel(flags);
+        // Before it is known to be set, so that no wait ends without its signal.
+        table.tell_of_signals();
         drop(table);
         self.look_again();
         result
@@ -275,7 +292,10 @@ impl Timers {
     /// Ends [`Self::serve`] and [`Self::serve_ends`].
     pub(crate) fn close(&self) {
         self.owners.close();
-        self.lock().closed = true;
+        let mut table = self.lock();
+        table.closed = true;
+        table.tell_of_signals();
+        drop(table);
         self.changed.notify_all();
         self.clock.wake();
     }
@@ -283,10 +303,12 @@ impl Timers {
     /// Lets timers expire until [`Self::close`]. To be run in a thread.
     pub(crate) fn serve(&self) {
         loop {
-            let table = self.lock();
+            let mut table = self.lock();
             if table.closed {
                 return;
             }
+            // What is told is what is waited for: so no guest waits for a signal in vain.
+            table.tell_of_signals();
             let version = table.version;
             let timers = table.timers.values();
             let dues: Vec<HostDeadline> = timers.filter_map(|timer| timer.due).collect();
@@ -333,12 +355,39 @@ impl Timers {
 }
 
 impl Table {
-    /// Lets all expire that are due.
+    /// Lets all expire that are due. Signals first: who reads of a timerfd's expiration
+    /// finds those sent that were due by then.
     fn expire(&mut self) {
         let last: Vec<_> = self.timers.values().map(Timer::look).collect();
-        for (timer, last) in self.timers.values_mut().zip(last) {
-            if let Some(last) = last {
-                timer.expire(last);
+        for signals in [true, false] {
+            for (timer, last) in self.timers.values_mut().zip(&last) {
+                if let Some(last) = last
+                    && timer.sends_signals() == signals
+                {
+                    timer.expire(*last);
+                }
+            }
+        }
+        self.tell_of_signals();
+    }
+
+    /// Says on the pages of the hosts when the next signal is due.
+    fn tell_of_signals(&mut self) {
+        let never = |host: Arc<Host>| (host.index(), (host, Instant::FAR_FUTURE));
+        let mut next: BTreeMap<_, _> = self.told.drain(..).map(never).collect();
+        // Of nothing, where nobody will send it.
+        let all = self.timers.values().filter(|_| !self.closed);
+        for timer in all.filter(|timer| timer.sends_signals()) {
+            let Some(due) = timer.due else { continue };
+            let (_, at) = next
+                .entry(timer.host.index())
+                .or_insert_with(|| (Arc::clone(&timer.host), Instant::FAR_FUTURE));
+            *at = due.shown(&timer.host).min(*at);
+        }
+        for (host, at) in next.into_values() {
+            host.page().page().set_next_signal(at);
+            if at != Instant::FAR_FUTURE {
+                self.told.push(host);
             }
         }
     }

@@ -32,7 +32,7 @@ pub const CLOCK_WAS_SET: u64 = 0x0ca9_ce11;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
 /// Raised whenever the layout changes; image and supervisor must agree.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// Where in the page [`ClockPage::host`] lies.
 pub const HOST_OFFSET: usize = 152;
@@ -84,6 +84,9 @@ pub struct ClockPage<S: Scale> {
     /// Where computing takes no time, the nanoseconds that passed all the same while
     /// programs computed, plus one. 0 where computing takes time.
     pub computed: AtomicU64,
+    /// What the page shows when a timer's signal is due next that was not sent yet;
+    /// `i64::MAX`: none. Perhaps an instant at which none is due any more, never one later.
+    pub next_signal_ns: AtomicI64,
     /// What the page showed until now, line by line.
     pub past: Past<S>,
     /// Whose time it shows; no byte of the page.

@@ -63,6 +63,13 @@ impl<S: Scale> ClockPage<S> {
         Some(i64::try_from(steps_ns).unwrap_or(i64::MAX))
     }
 
+    /// When a timer's signal is due next that was not sent yet, as far as its reader can
+    /// know: what is due before this has been sent.
+    #[inline(always)]
+    pub fn next_signal(&self) -> Instant<S> {
+        Instant::from_ns(self.next_signal_ns.load(Acquire))
+    }
+
     #[inline(always)]
     fn look_patiently<T>(
         &self,

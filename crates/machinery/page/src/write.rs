@@ -60,6 +60,7 @@ impl<S: Scale> ClockPage<S> {
     /// Makes a zeroed page a clock page that shows `first`.
     pub fn initialise(&self, kind: CounterKind, first: &PageMap<S>) {
         self.store(0, first);
+        self.set_next_signal(Instant::FAR_FUTURE);
         self.active.store(0, Relaxed);
         self.counter.store(kind as u32, Relaxed);
         self.version.store(ABI_VERSION, Relaxed);
@@ -79,6 +80,12 @@ impl<S: Scale> ClockPage<S> {
     pub fn show_computed(&self, steps: Duration) {
         let ns = u64::try_from(steps.as_ns()).unwrap_or(0);
         self.computed.store(ns + 1, Relaxed);
+    }
+
+    /// Says when a timer's signal is due next; [`Instant::FAR_FUTURE`] for never. All that
+    /// were due before have been sent.
+    pub fn set_next_signal(&self, at: Instant<S>) {
+        self.next_signal_ns.store(at.as_ns(), Release);
     }
 
     /// Makes a zeroed page one that takes the place of `former` in a program that

@@ -92,6 +92,7 @@ fn new_page() -> ClockPage<Shown> {
         released_offset_ns: Default::default(),
         session: AtomicU64::new(0),
         computed: AtomicU64::new(0),
+        next_signal_ns: Default::default(),
         copies: [copy(), copy()],
         past: Past::default(),
         scale: std::marker::PhantomData,

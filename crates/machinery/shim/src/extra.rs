@@ -2,9 +2,9 @@
 //!
 //! Few programs give a socket a timeout, ask for the times of packets, have a
 //! timerfd that tells when the clock is set, or care for their SIGSYS. Those that do need
-//! `recv`, `read`, `rt_sigpending` and others to trap; all others should not pay for it. So the first call of that kind
-//! adds a second seccomp filter to the process, for all its threads and whatever it
-//! starts.
+//! `recv`, `read`, `rt_sigaction` and others to trap; all others should not pay for it. So
+//! the first call of that kind adds a second seccomp filter to the process, for all its
+//! threads and whatever it starts.
 //!
 //! A filter cannot be asked for in the ordinary way, and the image keeps no
 //! state. But a filter can answer: it refuses a `close` of one impossible

@@ -260,6 +260,7 @@ pub(crate) fn restart_as(program: &Action) {
 
 /// `rt_sigpending(set, size)`: signals wait under others' names.
 pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
+    wait::for_due_signals();
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGPENDING, args) };
     if result == 0 && args[1] == 8 {

@@ -102,11 +102,17 @@ impl Turn {
 /// A turn's timeout assumes that the clock runs on as it does now. If it was
 /// paused or slowed meanwhile, the deadline is still ahead and another turn
 /// follows; if it was made faster, or was set, the supervisor kicks.
+///
+/// Natively a timer's signal is sent at its instant, and a wait that lasts beyond it is
+/// interrupted, or finds it pending at the end. Here the supervisor sends it, and may be
+/// late. So a wait does not end before the signals are sent that were due when its deadline
+/// was found to have passed: it goes on in short turns, which a signal interrupts.
 pub(crate) fn until(
     deadline: Deadline,
     timed_out: isize,
     mut turn: impl FnMut(&Turn) -> isize,
 ) -> isize {
+    let mut passed = Instant::FAR_FUTURE;
     loop {
         let epoch = page().epoch.load(Acquire);
         let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
@@ -114,7 +120,13 @@ pub(crate) fn until(
             None => (None, i64::MAX, Instant::FAR_FUTURE),
             Some(at) => {
                 let whole_ns = to_wall_ns(at - now, wall_per_shown);
-                let wall_ns = one_turn_ns(whole_ns);
+                let mut wall_ns = one_turn_ns(whole_ns);
+                if wall_ns == 0 {
+                    passed = passed.min(now);
+                    if is_signal_due(passed) {
+                        wall_ns = to_wall_ns(SHORT, wall_per_shown);
+                    }
+                }
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
             }
         };
@@ -146,6 +158,40 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
         }
     }
 }
+
+/// Waits until the signals of timers are sent that are due by now: for calls that ask
+/// after signals, or let them in, and do not wait.
+pub(crate) fn for_due_signals() {
+    if page().next_signal() == Instant::FAR_FUTURE {
+        return;
+    }
+    let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
+    let wall_ns = to_wall_ns(SHORT, wall_per_shown);
+    let wall = Timespec::from_ns(wall_ns);
+    let word = 0u32;
+    let (word, timeout) = (&raw const word as usize, &raw const wall as usize);
+    while is_signal_due(now) {
+        let turn = Turn {
+            wall: Some(wall),
+            wall_ns,
+            deadline: now,
+            epoch: page().epoch.load(Acquire),
+        };
+        // A `futex` that nobody wakes, since a program that has locked itself in by a filter
+        // of its own still may.
+        // SAFETY: the kernel only reads both, which are ours.
+        unsafe { turn.block(nr::FUTEX, [word, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0]) };
+    }
+}
+
+/// Whether a timer's signal was due by `now` and is not sent yet.
+fn is_signal_due(now: Instant<Shown>) -> bool {
+    page().next_signal() <= now
+}
+
+/// How long a turn lasts that waits for a signal to be sent, as the page counts it.
+const SHORT: Duration = Duration::from_us(50);
+const FUTEX_WAIT_PRIVATE: usize = 128;
 
 /// How much of a wait is done in one turn: all of it, unless a daemon may change
 /// the clock's rate meanwhile, for which nobody is kicked. Then most of it, so

@@ -94,6 +94,14 @@ impl Host {
         ClockMap::ahead_by(Duration::from_ns(offset_ns)).at(now)
     }
 
+    /// How far its clock `B` is ahead of what its page shows, in nanoseconds.
+    pub(super) fn ahead_ns<B: Base>(&self) -> i64 {
+        self.page
+            .page()
+            .read(|| self.counter.ticks(), B::offset_ns)
+            .1
+    }
+
     /// What CLOCK_MONOTONIC_RAW shows its guests now.
     pub(crate) fn raw(&self) -> Instant<Core> {
         self.page.page().read_raw(|| self.counter.ticks())

@@ -71,6 +71,11 @@ impl<B: Base> HostInstant<B> {
         self.at - host.now_on::<B>()
     }
 
+    /// What the host's page shows then, as its clocks go now.
+    fn shown(self, host: &Host) -> Instant<Shown> {
+        Instant::from_ns(self.at.as_ns().saturating_sub(host.ahead_ns::<B>()))
+    }
+
     fn later(self, by: Duration) -> Self {
         Self {
             at: self.at + by,
@@ -103,6 +108,15 @@ impl HostDeadline {
             Self::Shown(at) => at.left(host),
             Self::Realtime(at) => at.left(host),
             Self::Tai(at) => at.left(host),
+        }
+    }
+
+    /// What the host's page shows then, as its clocks go now.
+    pub(crate) fn shown(self, host: &Host) -> Instant<Shown> {
+        match self {
+            Self::Shown(at) => at.shown(host),
+            Self::Realtime(at) => at.shown(host),
+            Self::Tai(at) => at.shown(host),
         }
     }
 

@@ -29,6 +29,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
         "posix_timers",
         &[PAUSED, "×1/5", "×2", CHANGED, STORM, HOST],
     ),
+    ("late_timers", &["timers served late"]),
     ("orphan_timer", &["number used again"]),
     (
         "sockets",

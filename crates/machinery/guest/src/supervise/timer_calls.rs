@@ -231,6 +231,7 @@ fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> Outcome {
 /// The setting of the asker's interval timer.
 fn interval_of(supervisor: &Supervisor, asker: &Asker<'_>) -> Result<Setting, i32> {
     let timers = &supervisor.timers;
+    timers.catch_up();
     let owner = asker.known_owner(timers)?;
     Ok(owner.map_or_else(Setting::default, |owner| timers.get(owner.interval())))
 }

@@ -39,11 +39,14 @@ pub(super) struct Cancel {
 impl Timers {
     /// CLOCK_REALTIME of a host was set, or TAI, or nothing much.
     pub(crate) fn clock_was_set(&self, host: &Host) {
-        for timer in self.lock().timers.values_mut() {
+        let mut table = self.lock();
+        for timer in table.timers.values_mut() {
             if timer.host.index() == host.index() {
                 timer.clock_was_set();
             }
         }
+        table.tell_of_signals();
+        drop(table);
         self.look_again();
     }
 

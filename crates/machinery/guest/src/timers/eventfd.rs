@@ -14,7 +14,11 @@ pub(super) fn drain(mut file: &File) {
 
 /// The identity of an eventfd, by a descriptor of it in a process.
 pub(super) fn eventfd_id(process: &str, fd: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
+    identity_in(&fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?)
+}
+
+/// The same, of what /proc/PID/fdinfo/FD says.
+pub(super) fn identity_in(text: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
 }

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 
-use super::eventfd::eventfd_id;
+use super::eventfd::identity_in;
 use super::{Key, Timers};
 use crate::linux::processes;
 
@@ -28,42 +29,91 @@ impl Timers {
 }
 
 /// The identities of the eventfds that somebody has, but for the one descriptor of each
-/// that is our own. `None` when descriptors are on their way through a socket: of what
-/// they are nobody can tell.
+/// that is our own. `None` when nobody can tell.
 fn held() -> Option<BTreeSet<u64>> {
     let own = std::process::id() as i32;
+    let mut ours = BTreeSet::new();
     let mut held = BTreeSet::new();
-    let mut ours = Vec::new();
-    for pid in processes::all() {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+    each_process(
+        own,
+        || processes::try_all().ok(),
+        |pid| {
+            for id in eventfds_of(pid)? {
+                // A second one of ours is about to be given to a guest.
+                if pid != own || !ours.insert(id) {
+                    held.insert(id);
+                }
+            }
+            Some(())
+        },
+    )?;
+    Some(held)
+}
+
+/// Looks at each process, ours first: what is no longer ours to give was given by then, and
+/// is found at whom it was given to. Who is listed only afterwards may have been forked by
+/// one that has let go of its descriptors before it was looked at. `None` when one cannot be
+/// looked at, or there are new ones again and again.
+fn each_process(
+    own: i32,
+    list: impl Fn() -> Option<Vec<i32>>,
+    mut look: impl FnMut(i32) -> Option<()>,
+) -> Option<()> {
+    look(own)?;
+    let mut seen = BTreeSet::from([own]);
+    for _ in 0..ROUNDS {
+        let mut new = list()?;
+        new.retain(|pid| !seen.contains(pid));
+        if new.is_empty() {
+            return Some(());
+        }
+        for pid in new {
+            look(pid)?;
+            seen.insert(pid);
+        }
+    }
+    None
+}
+
+/// Each is over sooner than the one before. Who is kept now is forgotten another time.
+const ROUNDS: usize = 100;
+
+/// The identities of a process's eventfds, of each descriptor. `None` when that cannot be
+/// told: descriptors are on their way through a socket of its, or we may open no more.
+fn eventfds_of(pid: i32) -> Option<Vec<u64>> {
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(entries) => entries,
+        // Has ended; or another user's, and no guest of a session that may not look.
+        Err(error) if !is_full(&error) => return Some(found),
+        Err(_) => return None,
+    };
+    for entry in entries.flatten() {
+        let Ok(to) = fs::read_link(entry.path()) else {
             continue;
         };
-        for entry in entries.flatten() {
-            let Ok(to) = fs::read_link(entry.path()) else {
-                continue;
-            };
-            let Some(fd) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else {
-                continue;
-            };
-            let to = to.as_os_str().as_encoded_bytes();
-            if to.starts_with(b"socket:") && carries_descriptors(pid, fd) {
-                return None;
-            }
-            if to != b"anon_inode:[eventfd]" {
-                continue;
-            }
-            let Some(id) = eventfd_id(&pid.to_string(), fd) else {
-                continue;
-            };
-            // A second one of ours is about to be given to a guest.
-            if pid == own && !ours.contains(&id) {
-                ours.push(id);
-            } else {
-                held.insert(id);
+        let Some(fd) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        let to = to.as_os_str().as_encoded_bytes();
+        if to.starts_with(b"socket:") && carries_descriptors(pid, fd) {
+            return None;
+        }
+        if to == b"anon_inode:[eventfd]" {
+            match fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")) {
+                Ok(text) => found.extend(identity_in(&text)),
+                Err(error) if is_full(&error) => return None,
+                // Closed meanwhile.
+                Err(_) => {}
             }
         }
     }
-    Some(held)
+    Some(found)
+}
+
+/// Whether this process, or the machine, may open no more files.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Whether descriptors that were sent wait in a socket to be received.
@@ -71,4 +121,37 @@ fn carries_descriptors(pid: i32, fd: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("scm_fds:"));
     count.is_some_and(|count| count.trim() != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// One is forked while the first are looked at, and another while that is.
+    #[test]
+    fn who_comes_meanwhile_is_looked_at_and_we_ourselves_come_first() {
+        let seen = RefCell::new(Vec::new());
+        let list = || match seen.borrow().len() {
+            1 => Some(vec![3, 7, 9]),
+            3 => Some(vec![3, 5, 9]),
+            _ => Some(vec![4, 5, 9]),
+        };
+        let all = each_process(7, list, |pid| {
+            seen.borrow_mut().push(pid);
+            Some(())
+        });
+        assert_eq!(all, Some(()));
+        assert_eq!(*seen.borrow(), [7, 3, 9, 5, 4]);
+    }
+
+    #[test]
+    fn where_one_cannot_be_looked_at_nobody_can_tell() {
+        let all = || Some(vec![3, 7, 9]);
+        assert_eq!(each_process(7, all, |pid| (pid != 9).then_some(())), None);
+        assert_eq!(each_process(7, || None, |_| Some(())), None);
+        let next = RefCell::new(100);
+        let ever_more = || Some(vec![next.replace_with(|next| *next + 1)]);
+        assert_eq!(each_process(7, ever_more, |_| Some(())), None);
+    }
 }

@@ -69,6 +69,10 @@ impl Timer {
         )
     }
 
+    pub(super) fn sends_signals(&self) -> bool {
+        matches!(self.action, Action::Send(_))
+    }
+
     /// When its clock shows `ns`.
     pub(super) fn absolute(&self, ns: i64) -> HostDeadline {
         let host = self.host.index();
@@ -160,6 +164,12 @@ impl Timer {
     /// What `timer_getoverrun` says: with the expirations until its signal was taken, if
     /// that has happened since the last look.
     pub(super) fn overrun(&mut self) -> i32 {
+        // With a signal that is out, expirations may belong to that.
+        if self.sent.is_none()
+            && let Some(last) = self.look()
+        {
+            self.expire(last);
+        }
         if let (Some(sent), Action::Send(notice)) = (self.sent, &self.action)
             && !notice.state().is_pending
         {

@@ -19,6 +19,7 @@ mod hardware_clocks;
 mod host_clocks;
 mod host_control;
 mod languages;
+mod late_timers;
 mod let_go;
 mod live_changes;
 mod orphan_timers;

@@ -132,6 +132,10 @@ pub(super) fn answer(
 
 fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) -> Outcome {
     let timers = &supervisor.timers;
+    // Overruns have a reckoning of their own.
+    if !matches!(call, PosixCall::Overrun) {
+        timers.catch_up();
+    }
     let owner = asker.known_owner(timers)?;
     let key = owner.map(|owner| owner.posix(id));
     let key = key.filter(|&key| timers.exists(key)).ok_or(libc::EINVAL);

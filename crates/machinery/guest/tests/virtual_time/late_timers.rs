@@ -1,0 +1,105 @@
+//! The supervisor sends the signals of timers, and may be late: whoever finds by the clock
+//! that one has expired must not notice.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::command_line::eventually;
+use crate::support::{Differential, PATIENCE, World, alone, c_program, c_program_static, pipe};
+
+const WAIT_MS: u32 = 200;
+
+#[test]
+fn a_timers_signal_is_there_when_its_instant_has_passed() {
+    // The thread that serves the timers is found among those of this process.
+    if alone("late_timers::a_timers_signal_is_there_when_its_instant_has_passed") {
+        return;
+    }
+    let world = World::new("late-timers", 1.0);
+    let programs = [c_program("late_timers"), c_program_static("late_timers")];
+    let runs = Differential {
+        // How late they end is ours to say.
+        fault: PATIENCE,
+        ..Differential::of(programs, WAIT_MS)
+    };
+    let stopped = Stopped::new("timers");
+    runs.run(&world, |world| {
+        // By then all have looked that do not wait for it.
+        world.run_for(Duration::from_millis(u64::from(5 * WAIT_MS)));
+        stopped.release();
+    });
+}
+
+/// A thread of this process that stands in the handler of a signal.
+struct Stopped {
+    _reader: std::os::fd::OwnedFd,
+    writer: std::cell::Cell<Option<std::os::fd::OwnedFd>>,
+}
+
+static GATE: AtomicI32 = AtomicI32::new(-1);
+static STANDS: AtomicBool = AtomicBool::new(false);
+
+/// Stands until the writing end is closed.
+extern "C" fn stand(_: libc::c_int) {
+    STANDS.store(true, SeqCst);
+    let mut byte = 0u8;
+    // SAFETY: one byte into `byte`; a call for handlers.
+    while unsafe { libc::read(GATE.load(SeqCst), (&raw mut byte).cast(), 1) } < 0 {}
+}
+
+impl Stopped {
+    fn new(name: &str) -> Self {
+        let thread = thread_of_this_process(name);
+        let (reader, writer) = pipe();
+        GATE.store(reader.as_raw_fd(), SeqCst);
+        // SAFETY: an action without flags; its handler does what handlers may.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = stand as extern "C" fn(libc::c_int) as usize;
+            assert_eq!(
+                libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()),
+                0
+            );
+        }
+        // Nothing is armed: it sleeps, and holds no lock.
+        eventually("the thread to sleep", || {
+            fs::read_to_string(format!("/proc/self/task/{thread}/syscall"))
+                .is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_futex)))
+        });
+        // SAFETY: a thread of ours, which lives as long as the session.
+        let sent =
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
+        assert_eq!(sent, 0);
+        eventually("the thread to stand", || STANDS.load(SeqCst));
+        Self {
+            _reader: reader,
+            writer: std::cell::Cell::new(Some(writer)),
+        }
+    }
+
+    fn release(&self) {
+        drop(self.writer.take());
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn thread_of_this_process(name: &str) -> i32 {
+    let tasks = fs::read_dir("/proc/self/task").expect("our own threads");
+    let mut found = tasks.flatten().filter(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    });
+    let task = found.next().expect("a thread of that name");
+    assert!(found.next().is_none(), "only one");
+    let number = task.file_name();
+    number
+        .to_str()
+        .and_then(|it| it.parse().ok())
+        .expect("its number")
+}
