@@ -181,7 +181,8 @@ packages-aarch64: packages-build
 packages-phc: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static phc2sys:linuxptp cpio:cpio
 packages-vm: packages-build
-	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun ip:iproute2 ping:iputils-ping
+	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun ip:iproute2 ping:iputils-ping \
+		ptp4l:linuxptp mkfs.ext4:e2fsprogs grub-mkimage:grub-common @files:grub-pc-bin
 # The kernel's modules are built by the kernel's own makefiles.
 packages-gpio: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio gcc-12:gcc-12 make:make xz:xz-utils

@@ -33,6 +33,14 @@ fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
             help,
         );
     }
+    if !machine.append.is_empty() && machine.kernel.is_none() && rules.part_was_read(path, "append")
+    {
+        rules.broken(
+            &at(path, ["append"]),
+            "more arguments are for a `kernel`",
+            "write them where the disk's boot loader has its own",
+        );
+    }
     if !(1..=16).contains(&machine.processors) && rules.part_was_read(path, "processors") {
         let message = format!("{} processors are out of range", machine.processors);
         rules.broken(&at(path, ["processors"]), message, "give 1 to 16");

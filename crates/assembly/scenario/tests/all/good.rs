@@ -76,6 +76,15 @@ fn everything_is_understood() {
     ] {
         assert!(words.contains(part), "{part} in {words}");
     }
+    let mut from_disk = machine.clone();
+    (from_disk.kernel, from_disk.initramfs) = (None, None);
+    from_disk.disk = Some("a,b.img".to_owned());
+    let words = from_disk.program("attacker").run.join(" ");
+    let drive = "-drive file=a,,b.img,if=virtio,snapshot=on";
+    assert!(
+        words.contains(drive) && !words.contains("-append"),
+        "{words}"
+    );
     let registers = &plan.system.devices["generator"].registers;
     assert_eq!(
         (registers[0].kind, registers[0].width()),

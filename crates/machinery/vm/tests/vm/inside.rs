@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use timeloom_clock::quality::Requirement;
 use timeloom_time::Duration;
+use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline_client::Timeline;
 use timeloom_timeline_protocol::Directory;
 use timeloom_vm::{Agent, Link, devices};
@@ -47,13 +49,60 @@ fn a_reader() {
         around.len()
     );
     let mut next_processor = around.into_iter().cycle();
+    answer(&listener, |name| {
+        pin(&[next_processor.next().unwrap()]);
+        let said = timelines.get(name).map(reading);
+        said.unwrap_or_else(|| "- - no such timeline\n".to_owned())
+    });
+}
+
+/// The whole stack in a machine: a daemon of its own, by a `ptp4l` that hears a master over the
+/// machine's card. `scripts/vm/ptp` asks for that timeline as `scripts/vm/timelines` does.
+#[test]
+#[ignore = "runs in a virtual machine that `make test-vm` starts"]
+fn a_ptp_slave() {
+    let directory = Directory::new(TIMELINES);
+    directory.make().unwrap();
+    let timeline = format!(
+        r#"
+        directory = "{TIMELINES}"
+        [[timeline]]
+        name = "ptp"
+        scale = "local"
+        poll = {{ shortest = "50 ms", longest = "250 ms" }}
+        [[timeline.source]]
+        type = "ptp4l"
+        monitor = "{TIMELINES}/monitor"
+        socket = "{TIMELINES}/ptp4l"
+        "#
+    );
+    let config: DaemonConfig = timeline.parse().unwrap();
+    let _daemon = timeloom_timeline::serve(&config).unwrap();
+    // It steers nothing: the machine's clock stays as wrong as it was at its start.
+    let settings = format!(
+        "[global]\ntime_stamping software\nnetwork_transport L2\nfree_running 1\n\
+         slaveOnly 1\nlogMinDelayReqInterval -3\ntx_timestamp_timeout 200\n\
+         uds_address {TIMELINES}/ptp4l\nslave_event_monitor {TIMELINES}/monitor\n"
+    );
+    std::fs::write("/tmp/ptp4l.conf", settings).unwrap();
+    let mut slave = Command::new("ptp4l");
+    slave.args(["-m", "-i", "eth0", "-f", "/tmp/ptp4l.conf"]);
+    let _slave = slave.spawn().unwrap();
+    let timeline = opened("ptp");
+    let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
+    println!("the guest answers");
+    answer(&listener, |name| match name {
+        "ptp" => reading(&timeline),
+        _ => "- - no such timeline\n".to_owned(),
+    });
+}
+
+/// Answers whoever asks, a line to a line.
+fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
     for stream in listener.incoming().flatten() {
         let mut answers = stream.try_clone().unwrap();
-        for name in BufReader::new(stream).lines().map_while(Result::ok) {
-            pin(&[next_processor.next().unwrap()]);
-            let answer = timelines.get(&name).map(reading);
-            let answer = answer.unwrap_or_else(|| "- - no such timeline\n".to_owned());
-            if answers.write_all(answer.as_bytes()).is_err() {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if answers.write_all(to(&line).as_bytes()).is_err() {
                 break;
             }
         }
@@ -139,21 +188,13 @@ fn a_hostile_guest() {
 fn a_clock() {
     let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
     println!("the guest answers");
-    for stream in listener.incoming().flatten() {
-        let mut answers = stream.try_clone().unwrap();
-        for _line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let said: Vec<String> = clocks()
-                .iter()
-                .map(|(processor, ns)| format!("{processor} {ns}"))
-                .collect();
-            if answers
-                .write_all(format!("{}\n", said.join(" ")).as_bytes())
-                .is_err()
-            {
-                break;
-            }
-        }
-    }
+    answer(&listener, |_| {
+        let said: Vec<String> = clocks()
+            .iter()
+            .map(|(processor, ns)| format!("{processor} {ns}"))
+            .collect();
+        format!("{}\n", said.join(" "))
+    });
 }
 
 /// Each processor and its clock, some times around: a thread goes from one to the next, so

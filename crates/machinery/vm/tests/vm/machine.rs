@@ -1,22 +1,23 @@
-//! Real virtual machines: QEMU's emulation with Debian's kernel.
+//! A real virtual machine: QEMU's emulation with Debian's kernel.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use timeloom_publish::Region;
 use timeloom_vm::{Relay, VSOCK_PORT, monitor, qemu};
 
 use crate::common::{Host, tai_ns, wait_for};
 
 /// A running machine; it is killed when this is dropped.
-struct Machine {
+pub(crate) struct Machine {
     emulator: Child,
     /// What carries its vsock, if it has one.
     vsock: Option<Vsock>,
-    relay: Option<Relay>,
+    relay: Arc<Mutex<Relay>>,
     asked: BufReader<UnixStream>,
     monitor: UnixStream,
 }
@@ -30,7 +31,7 @@ impl Drop for Machine {
 
 /// A vsock device in user space (rust-vmm's vhost-device-vsock), for QEMU where the host's
 /// kernel has none. It brings what comes for a port of the host to a socket called after it.
-struct Vsock {
+pub(crate) struct Vsock {
     device: Child,
     listener: UnixListener,
     place: tempfile::TempDir,
@@ -44,7 +45,7 @@ impl Drop for Vsock {
 }
 
 impl Vsock {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name).display().to_string();
         let listener = UnixListener::bind(path(&format!("vsock_{VSOCK_PORT}"))).unwrap();
@@ -86,11 +87,11 @@ fn file(name: &str) -> String {
 
 impl Machine {
     /// Starts one that runs the test of this name inside.
-    fn start(host: &Host, inside: &str) -> Self {
+    pub(crate) fn start(host: &Host, inside: &str) -> Self {
         Self::start_with(host, inside, None)
     }
 
-    fn start_with(host: &Host, inside: &str, vsock: Option<Vsock>) -> Self {
+    pub(crate) fn start_with(host: &Host, inside: &str, vsock: Option<Vsock>) -> Self {
         let (relay, port) = host.relay();
         let pair = || UnixStream::pair().unwrap();
         let ((asked, answers), (monitor, told)) = (pair(), pair());
@@ -134,17 +135,27 @@ impl Machine {
         Self {
             emulator,
             vsock,
-            relay: Some(relay),
+            relay: Arc::new(Mutex::new(relay)),
             asked: BufReader::new(asked),
             monitor,
         }
     }
 
-    fn relay(&self) -> &Relay {
-        self.relay.as_ref().unwrap()
+    pub(crate) fn relay(&self) -> MutexGuard<'_, Relay> {
+        self.relay.lock().unwrap()
     }
 
-    fn line(&mut self) -> String {
+    /// The way by which it comes over vsock, once it does; taken by the relay, and a second
+    /// hold of it.
+    pub(crate) fn way(&self) -> UnixStream {
+        let vsock = self.vsock.as_ref().expect("it was started with one");
+        let (way, _) = vsock.listener.accept().unwrap();
+        let hold = way.try_clone().unwrap();
+        self.relay().connect(way.into()).unwrap();
+        hold
+    }
+
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.asked.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -152,7 +163,7 @@ impl Machine {
 
     /// Has the guest read once. What it says must contain a moment between the question
     /// and the answer, or say nothing; how wide it was.
-    fn read(&mut self) -> Result<i64, String> {
+    pub(crate) fn read(&mut self) -> Result<i64, String> {
         let before_ns = tai_ns();
         self.asked.get_mut().write_all(b"r").unwrap();
         let said = self.line();
@@ -170,7 +181,7 @@ impl Machine {
     }
 
     /// Reads what the emulator says until there is `text` in a line, which is returned.
-    fn monitor_says(&mut self, text: &str) -> String {
+    pub(crate) fn monitor_says(&mut self, text: &str) -> String {
         let patience = Some(Duration::from_secs(300));
         self.monitor.set_read_timeout(patience).unwrap();
         let mut line = Vec::new();
@@ -189,105 +200,30 @@ impl Machine {
         }
     }
 
-    fn tell_monitor(&mut self, words: &str) {
-        self.monitor.write_all(words.as_bytes()).unwrap();
+    pub(crate) fn tell_monitor(&mut self, command: &str) {
+        let line = format!("{{\"execute\":{command}}}\n");
+        self.monitor.write_all(line.as_bytes()).unwrap();
     }
-}
 
-#[test]
-#[ignore = "takes a kernel and minutes: `make test-vm`"]
-fn a_guest_reaches_its_host_by_vsock() {
-    let host = Host::new();
-    let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
-    for round in 0..2 {
-        let vsock = guest.vsock.as_ref().unwrap();
-        let (way, _) = vsock.listener.accept().unwrap();
-        let broken = way.try_clone().unwrap();
-        // Until then it is what comes by the other port that counts: nothing does.
-        guest.relay.as_mut().unwrap().connect(way.into()).unwrap();
-        if round == 0 {
-            assert_eq!(guest.line(), "ready");
-            assert_eq!(host.bindings(), 1, "the guest's own");
-        }
-        wait_for("an interval", || guest.read().ok());
-        (0..200).for_each(|_| drop(guest.read()));
-        // It comes again by a way of its own accord.
-        broken.shutdown(std::net::Shutdown::Both).unwrap();
-        wait_for("the end of its bindings", || {
-            (host.bindings() == 0).then_some(())
+    /// Before its first command.
+    pub(crate) fn open_monitor(&mut self) {
+        self.tell_monitor("\"qmp_capabilities\"");
+        self.monitor_says("\"return\"");
+    }
+
+    /// From now on the relay hears of what moves the machine's counter, and so does who has
+    /// what is returned. The emulator was told nothing before.
+    pub(crate) fn watched(&mut self) -> Receiver<()> {
+        // Before the thread does: its own is then answered with an error, which is no event.
+        self.open_monitor();
+        let (relay, stream) = (self.relay.clone(), self.monitor.try_clone().unwrap());
+        let (seen, events) = channel();
+        std::thread::spawn(move || {
+            let _ = monitor::watch(stream, || {
+                relay.lock().unwrap().displace();
+                let _ = seen.send(());
+            });
         });
+        events
     }
-}
-
-const MIGRATE: &str =
-    "{\"execute\":\"migrate\",\"arguments\":{\"uri\":\"exec:cat > /dev/null\"}}\n";
-
-#[test]
-#[ignore = "takes a kernel and minutes: `make test-vm`"]
-fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
-    let host = Host::new();
-    let mut good = Machine::start(&host, "a_guest");
-    assert_eq!(good.line(), "ready");
-    assert_eq!(host.bindings(), 1);
-    let mut widths: Vec<i64> = (0..500).filter_map(|_| good.read().ok()).collect();
-    widths.sort_unstable();
-    assert!(
-        widths.len() > 400,
-        "{} of 500 readings had an interval",
-        widths.len()
-    );
-    println!(
-        "the guest's intervals in ns: least {}, median {}, most {}",
-        widths[0],
-        widths[widths.len() / 2],
-        widths[widths.len() - 1]
-    );
-
-    // It is stopped for a while, by which its counter lags: never a wrong time.
-    let relay = good.relay.take().unwrap();
-    let relay = std::sync::Arc::new(std::sync::Mutex::new(relay));
-    // Before the thread does: its own is then answered with an error, which is no event.
-    good.tell_monitor("{\"execute\":\"qmp_capabilities\"}\n");
-    // With a region it is neither saved nor migrated: what the host says belongs to the host,
-    // and QEMU has no way to leave it out of what it restores.
-    good.monitor_says("\"return\"");
-    good.tell_monitor(MIGRATE);
-    let refused = good.monitor_says("\"error\"");
-    assert!(refused.contains("ivshmem"), "{refused}");
-    let (watching, stream) = (relay.clone(), good.monitor.try_clone().unwrap());
-    let (seen, events) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = monitor::watch(stream, || {
-            watching.lock().unwrap().displace();
-            let _ = seen.send(());
-        });
-    });
-    for _ in 0..3 {
-        good.tell_monitor("{\"execute\":\"stop\"}\n");
-        events.recv_timeout(Duration::from_secs(120)).unwrap();
-        std::thread::sleep(Duration::from_millis(700));
-        good.tell_monitor("{\"execute\":\"cont\"}\n");
-        events.recv_timeout(Duration::from_secs(120)).unwrap();
-        // All of these contain the truth, or claim nothing, until it has measured again.
-        wait_for("an interval again", || good.read().ok());
-        (0..100).for_each(|_| drop(good.read()));
-    }
-
-    // Beside it one that writes to the memory, and 100,000 times nonsense to the port.
-    let mut hostile = Machine::start(&host, "a_hostile_guest");
-    assert_eq!(hostile.line(), "ready");
-    wait_for("all of it to be looked at", || {
-        (hostile.relay().stats().malformed >= 100_000).then_some(())
-    });
-    Region::open(hostile.relay().region()).expect("what it wrote there is dropped");
-    assert_eq!(host.bindings(), 1, "the good one's");
-    assert_eq!(relay.lock().unwrap().stats().malformed, 0);
-    (0..200).for_each(|_| drop(good.read()));
-    wait_for("an interval beside it", || good.read().ok());
-    drop(hostile);
-    // Killed, the other one has nothing any more.
-    drop(good);
-    wait_for("the end of its bindings", || {
-        (host.bindings() == 0).then_some(())
-    });
 }

@@ -25,6 +25,13 @@ pub(super) const CASES: &[Case] = &[
         "disk = \"disk.img\"",
         "initramfs = \"initrd\"",
         "an initial file system is for a `kernel`",
+    )
+    .counting(2),
+    case(
+        "kernel = \"vmlinuz\"\ninitramfs = \"initrd\"",
+        "disk = \"disk.img\"",
+        "append = \"quiet\"",
+        "more arguments are for a `kernel`",
     ),
     here(
         "processors = 2",

@@ -1,0 +1,163 @@
+//! Guests of real virtual machines: what they read is true, whatever is done to them.
+
+use std::net::Shutdown;
+use std::time::Duration;
+
+use timeloom_publish::Region;
+
+use crate::common::{Host, wait_for};
+use crate::machine::{Machine, Vsock};
+
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn a_guest_reaches_its_host_by_vsock() {
+    let host = Host::new();
+    let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
+    for round in 0..2 {
+        // Until then it is what comes by the other port that counts: nothing does.
+        let way = guest.way();
+        if round == 0 {
+            assert_eq!(guest.line(), "ready");
+            assert_eq!(host.bindings(), 1, "the guest's own");
+        }
+        wait_for("an interval", || guest.read().ok());
+        (0..200).for_each(|_| drop(guest.read()));
+        // It comes again by a way of its own accord.
+        way.shutdown(Shutdown::Both).unwrap();
+        wait_for("the end of its bindings", || {
+            (host.bindings() == 0).then_some(())
+        });
+    }
+}
+
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
+    let host = Host::new();
+    let mut good = Machine::start(&host, "a_guest");
+    assert_eq!(good.line(), "ready");
+    assert_eq!(host.bindings(), 1);
+    let mut widths: Vec<i64> = (0..500).filter_map(|_| good.read().ok()).collect();
+    widths.sort_unstable();
+    assert!(
+        widths.len() > 400,
+        "{} of 500 readings had an interval",
+        widths.len()
+    );
+    println!(
+        "the guest's intervals in ns: least {}, median {}, most {}",
+        widths[0],
+        widths[widths.len() / 2],
+        widths[widths.len() - 1]
+    );
+
+    // It is stopped for a while, by which its counter lags: never a wrong time.
+    let events = good.watched();
+    for _ in 0..3 {
+        good.tell_monitor("\"stop\"");
+        events.recv_timeout(PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        good.tell_monitor("\"cont\"");
+        events.recv_timeout(PATIENCE).unwrap();
+        // All of these contain the truth, or claim nothing, until it has measured again.
+        wait_for("an interval again", || good.read().ok());
+        (0..100).for_each(|_| drop(good.read()));
+    }
+
+    // Beside it one that writes to the memory, and 100,000 times nonsense to the port.
+    let mut hostile = Machine::start(&host, "a_hostile_guest");
+    assert_eq!(hostile.line(), "ready");
+    wait_for("all of it to be looked at", || {
+        (hostile.relay().stats().malformed >= 100_000).then_some(())
+    });
+    Region::open(hostile.relay().region()).expect("what it wrote there is dropped");
+    assert_eq!(host.bindings(), 1, "the good one's");
+    assert_eq!(good.relay().stats().malformed, 0);
+    (0..200).for_each(|_| drop(good.read()));
+    wait_for("an interval beside it", || good.read().ok());
+    drop(hostile);
+    // Killed, the other one has nothing any more.
+    drop(good);
+    wait_for("the end of its bindings", || {
+        (host.bindings() == 0).then_some(())
+    });
+}
+
+/// Nobody can measure while the way to the host is cut, so that what a stop does is seen alone.
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn a_stopped_guest_is_disrupted_until_it_has_measured_again() {
+    let host = Host::new();
+    let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
+    let mut way = guest.way();
+    assert_eq!(guest.line(), "ready");
+    let events = guest.watched();
+    for is_stopped in [false, true] {
+        wait_for("an interval", || guest.read().ok());
+        way.shutdown(Shutdown::Both).unwrap();
+        wait_for("the end of its bindings", || {
+            (host.bindings() == 0).then_some(())
+        });
+        if is_stopped {
+            for command in ["\"stop\"", "\"cont\""] {
+                guest.tell_monitor(command);
+                events.recv_timeout(PATIENCE).unwrap();
+            }
+        }
+        let readings: Vec<_> = (0..100).map(|_| guest.read()).collect();
+        let is_disrupted =
+            |said: &Result<_, String>| said.as_ref().is_err_and(|said| said.contains("disrupted"));
+        // A daemon that a busy machine keeps from its work is something else.
+        if is_stopped {
+            assert!(readings.iter().all(Result::is_err), "{readings:?}");
+            assert!(readings.iter().any(is_disrupted), "{readings:?}");
+        } else {
+            assert!(!readings.iter().any(is_disrupted), "{readings:?}");
+        }
+        way = guest.way();
+    }
+    wait_for("an interval again", || guest.read().ok());
+}
+
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn a_guest_that_is_reset_begins_anew() {
+    let host = Host::new();
+    let mut guest = Machine::start(&host, "a_guest");
+    assert_eq!(guest.line(), "ready");
+    wait_for("an interval", || guest.read().ok());
+    let events = guest.watched();
+    let reset = "\"set-action\",\"arguments\":{\"reboot\":\"reset\"}";
+    for command in [reset, "\"system_reset\""] {
+        guest.tell_monitor(command);
+    }
+    events.recv_timeout(PATIENCE).unwrap();
+    // What it had is gone with it, and what it has now is its own.
+    assert_eq!(guest.line(), "ready");
+    assert_eq!(host.bindings(), 1);
+    wait_for("an interval again", || guest.read().ok());
+    (0..100).for_each(|_| drop(guest.read()));
+}
+
+/// What a region says belongs to the host, and QEMU has no way to leave it out of what it
+/// restores. So it refuses, by the name of the device.
+#[test]
+#[ignore = "takes a kernel and minutes: `make test-vm`"]
+fn a_guest_with_a_region_is_neither_saved_nor_migrated() {
+    let host = Host::new();
+    let mut guest = Machine::start(&host, "a_guest");
+    let migrate = "\"migrate\",\"arguments\":{\"uri\":\"exec:cat > /dev/null\"},\"id\":1";
+    let savevm =
+        "\"human-monitor-command\",\"arguments\":{\"command-line\":\"savevm one\"},\"id\":1";
+    guest.open_monitor();
+    for command in [migrate, savevm] {
+        guest.tell_monitor(command);
+        let refused = guest.monitor_says("\"id\": 1");
+        assert!(refused.contains("ivshmem"), "{command}: {refused}");
+    }
+    // It goes on.
+    assert_eq!(guest.line(), "ready");
+    wait_for("an interval", || guest.read().ok());
+}
+
+const PATIENCE: Duration = Duration::from_secs(120);
