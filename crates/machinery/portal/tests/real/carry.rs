@@ -254,7 +254,7 @@ fn a_packet_socket_is_a_portal_too() {
         let gigabit = LinkConfig::new(1_000_000_000, Duration::from_us(100));
         for (host, last) in [(a, 1), (b, 2)] {
             let (port, _) = network.connect(host, switch, gigabit.clone());
-            network.set_address(port, [10, 0, 0, last].into(), 24);
+            network.set_address(port, std::net::IpAddr::from([10, 0, 0, last]), 24);
         }
         let mut world = network.build().unwrap();
         let mut portals = Portals::new();
