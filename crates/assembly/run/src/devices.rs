@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
@@ -12,7 +12,7 @@ use timeloom_plant::modbus::{
     DeviceSpec, Encoding, ModbusDevice, Point, RegisterMap, Table, Trouble, Written,
 };
 use timeloom_results::DeviceWrite;
-use timeloom_scenario::{Device, Plan, Register, RegisterTable, RegisterType};
+use timeloom_scenario::{Addresses, Device, Plan, Register, RegisterTable, RegisterType};
 
 use crate::error::RunError;
 use crate::record::Scribe;
@@ -53,7 +53,7 @@ fn start_one(
     let station = fabric
         .station(name)
         .expect("every device of a checked plan is a station");
-    let address = SocketAddr::from((device.address.address, device.port));
+    let address = SocketAddr::from((listening(device.address), device.port));
     let listener = station.tcp_listener(address).map_err(|error| {
         RunError::Start(format!(
             "device `{name}` cannot listen at {address}: {error}"
@@ -76,7 +76,8 @@ fn start_one(
     let on_write = {
         let (scribe, plant) = (scribe.clone(), plant.to_owned());
         move |device: &str, written: &Written| {
-            let client = writers.get(&written.client.ip());
+            let address = written.client.ip().to_canonical();
+            let client = writers.get(&address);
             let (host, who) = client.cloned().unwrap_or_else(|| {
                 let stranger = "an unknown address".to_owned();
                 (stranger.clone(), stranger)
@@ -87,7 +88,7 @@ fn start_one(
                 new: written.new,
                 register: format!("{} {}", written.table.name(), written.at),
                 who,
-                from: written.client.ip().to_string(),
+                from: address.to_string(),
             };
             scribe.event(&host, device, DeviceWrite::KIND, &told.to_string());
         }
@@ -97,12 +98,22 @@ fn start_one(
         .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
 }
 
+/// Where a device listens: at its address or, with one of each kind, at all that it has. Who comes
+/// by IPv4 has an address of IPv6 then, too, made of its own.
+fn listening(own: Addresses) -> IpAddr {
+    match (own.v4, own.v6) {
+        (Some(own), None) => own.address.into(),
+        (None, Some(own)) => own.address.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// A host, and who it is in words, by address.
 pub(crate) type Writers = BTreeMap<IpAddr, (String, String)>;
 
 /// Who has which address: the host, and the host with its program where that is the only one.
 pub(crate) fn writers(plan: &Plan) -> Writers {
-    let writer = |(name, host): (&String, &timeloom_scenario::Host)| {
+    let of_host = |(name, host): (&String, &timeloom_scenario::Host)| {
         let programs: Vec<&str> = (plan.programs())
             .filter(|(other, _)| other == name)
             .map(|(_, program)| program.name.as_str())
@@ -111,9 +122,11 @@ pub(crate) fn writers(plan: &Plan) -> Writers {
             [program] if program != name => format!("{name}/{program}"),
             _ => name.clone(),
         };
-        (IpAddr::V4(host.address.address), (name.clone(), who))
+        let name = name.clone();
+        let all = host.address.each();
+        all.map(move |address| (address, (name.clone(), who.clone())))
     };
-    plan.system.hosts.iter().map(writer).collect()
+    plan.system.hosts.iter().flat_map(of_host).collect()
 }
 
 /// Why a device has no plant of its own.

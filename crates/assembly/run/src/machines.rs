@@ -5,6 +5,7 @@ use std::path::Path;
 use timeloom_fabric::{Fabric, FabricError, StationSpec};
 use timeloom_scenario::{MachineProfile, Mode, Plan, Program};
 
+use crate::network::interfaces;
 use crate::timelines::TimelineDaemon;
 
 /// Gives each machine that has an address of its own a card at its host's cable.
@@ -14,8 +15,7 @@ pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
         if let (Some(_), Some(namespace)) = (own, fabric.station(name)) {
             namespace.attach_machine(&StationSpec {
                 name: name.clone(),
-                address: host.address.address,
-                prefix_len: host.address.prefix,
+                addresses: interfaces(host.address),
                 mac: None,
             })?;
         }

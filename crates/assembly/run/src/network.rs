@@ -1,10 +1,10 @@
 //! The plan's network as the fabric wants it.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use timeloom_fabric::{LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec};
-use timeloom_scenario::{Ipv4Interface, Medium, Plan, TunnelEnd};
+use timeloom_scenario::{Addresses, Medium, Plan, TunnelEnd};
 
 /// Hosts and field devices become stations alike. Links to other agents end in stations
 /// of their own.
@@ -94,8 +94,7 @@ fn in_between(name: String, link: usize) -> StationSpec {
     StationSpec {
         name,
         // Nobody asks for it: a station has to have one.
-        address: Ipv4Addr::from(LINK_LOCAL + link as u32),
-        prefix_len: 32,
+        addresses: vec![(Ipv4Addr::from(LINK_LOCAL + link as u32).into(), 32)],
         mac: None,
     }
 }
@@ -120,11 +119,17 @@ const ALONE: &str = "alone.0";
 /// 169.254.1.0
 const LINK_LOCAL: u32 = 0xa9fe_0100;
 
-fn station((name, interface): (&String, &Ipv4Interface)) -> StationSpec {
+fn station((name, own): (&String, &Addresses)) -> StationSpec {
     StationSpec {
         name: name.clone(),
-        address: interface.address,
-        prefix_len: interface.prefix,
+        addresses: interfaces(*own),
         mac: None,
     }
+}
+
+/// The addresses as the fabric wants them.
+pub(crate) fn interfaces(own: Addresses) -> Vec<(IpAddr, u8)> {
+    let v4 = own.v4.map(|own| (own.address.into(), own.prefix));
+    let v6 = own.v6.map(|own| (own.address.into(), own.prefix));
+    v4.into_iter().chain(v6).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -237,17 +237,18 @@ impl Written {
 /// How much of a program's output is kept in memory.
 const TAIL_BYTES: usize = 64 * 1024;
 
-/// Who has which address and interface, in a network of kernel parts.
+/// Who has which addresses and interface, in a network of kernel parts.
 fn stations<'a>(
     plan: &'a Plan,
     macs: &'a BTreeMap<String, MacAddress>,
-) -> impl Iterator<Item = (&'a str, Ipv4Addr, [u8; 6])> {
+) -> impl Iterator<Item = (&'a str, IpAddr, [u8; 6])> {
     let hosts = plan.system.hosts.iter();
-    let hosts = hosts.map(|(name, host)| (name, host.address.address));
+    let hosts = hosts.map(|(name, host)| (name, host.address));
     let devices = plan.system.devices.iter();
-    let devices = devices.map(|(name, device)| (name, device.address.address));
+    let devices = devices.map(|(name, device)| (name, device.address));
     let all = hosts.chain(devices);
-    all.filter_map(|(name, address)| Some((name.as_str(), address, macs.get(name)?.0)))
+    let all = all.filter_map(|(name, own)| Some((name.as_str(), own, macs.get(name)?.0)));
+    all.flat_map(|(name, own, mac)| own.each().map(move |address| (name, address, mac)))
 }
 
 /// Begins to record the links of `plan`, which is `whole` or a share of it. Each recording

@@ -432,14 +432,7 @@ fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, Ru
 }
 
 fn address(simulated: &Simulated, name: &str) -> Option<Address> {
-    let (world, node) = (&simulated.world, simulated.nodes[name]);
-    let port = world.port_of(node)?;
-    Some(Address {
-        address: world.address(port),
-        prefix: world.prefix(port),
-        mac: world.mac(port),
-        gateway: world.gateway(node),
-    })
+    Address::of(&simulated.world, simulated.nodes[name])
 }
 
 fn counted(topology: &Topology) -> String {

@@ -1,11 +1,11 @@
 //! Frames that lie about who sends them, noticed on links that are captured.
 //!
-//! Two lies are known: an ARP message that gives an address of the experiment to another
-//! interface than its own, and, where no router lies between, an IPv4 packet with the
-//! address of one station in a frame of another. Who only listens is not noticed.
+//! Two lies are known: a message of ARP or of neighbour discovery that gives an address of the
+//! experiment to another interface than its own, and, where no router lies between, an IP packet
+//! with the address of one station in a frame of another. Who only listens is not noticed.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -15,10 +15,10 @@ type Mac = [u8; 6];
 #[derive(Debug)]
 pub(crate) struct SpoofWatch {
     stations: HashMap<Mac, String>,
-    owners: HashMap<Ipv4Addr, Mac>,
+    owners: HashMap<IpAddr, Mac>,
     /// Whether a station's packets come in its own frames everywhere.
     is_flat: bool,
-    told: HashMap<(Lie, Ipv4Addr, Mac), Repetition>,
+    told: HashMap<(Lie, IpAddr, Mac), Repetition>,
 }
 
 /// What was noticed.
@@ -33,6 +33,7 @@ pub(crate) struct Spoofed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Lie {
     Arp,
+    Neighbour,
     Source,
 }
 
@@ -48,7 +49,7 @@ impl SpoofWatch {
     /// `stations`: name, address and interface of each; `is_flat` where they share one
     /// network and no router lies between.
     pub(crate) fn new<'a>(
-        stations: impl Iterator<Item = (&'a str, Ipv4Addr, Mac)>,
+        stations: impl Iterator<Item = (&'a str, IpAddr, Mac)>,
         is_flat: bool,
     ) -> Self {
         let mut watch = Self {
@@ -82,6 +83,9 @@ impl SpoofWatch {
         let owner = self.owners.get(&claimed).and_then(name).unwrap_or_default();
         let mut text = match lie {
             Lie::Arp => format!("{by} says by ARP that it has {claimed}, which is {owner}'s"),
+            Lie::Neighbour => {
+                format!("{by} says to its neighbours that it has {claimed}, which is {owner}'s")
+            }
             Lie::Source => format!("{by} sent a packet as {claimed}, which is {owner}'s"),
         };
         if before > 0 {
@@ -90,7 +94,7 @@ impl SpoofWatch {
         Some(Spoofed { by, text })
     }
 
-    fn lie(&self, frame: &[u8]) -> Option<(Lie, Ipv4Addr, Mac)> {
+    fn lie(&self, frame: &[u8]) -> Option<(Lie, IpAddr, Mac)> {
         let sender: Mac = frame.get(6..12)?.try_into().ok()?;
         let (kind, body) = match frame.get(12..14)? {
             [0x81, 0x00] => (frame.get(16..18)?, frame.get(18..)?),
@@ -98,7 +102,11 @@ impl SpoofWatch {
         };
         let address = |from: usize| {
             let bytes: [u8; 4] = body.get(from..from + 4)?.try_into().ok()?;
-            Some(Ipv4Addr::from(bytes))
+            Some(IpAddr::from(bytes))
+        };
+        let long_address = |from: usize| {
+            let bytes: [u8; 16] = body.get(from..from + 16)?.try_into().ok()?;
+            Some(IpAddr::from(bytes))
         };
         let (lie, claimed, mac) = match kind {
             // Ethernet and IPv4, or it is another protocol's.
@@ -107,10 +115,35 @@ impl SpoofWatch {
                 (Lie::Arp, address(14)?, hardware)
             }
             [0x08, 0x00] if self.is_flat => (Lie::Source, address(12)?, sender),
+            [0x86, 0xdd] => match told_of_neighbour(body) {
+                Some((from, hardware)) => (Lie::Neighbour, long_address(from)?, hardware),
+                None if self.is_flat => (Lie::Source, long_address(8)?, sender),
+                None => return None,
+            },
             _ => return None,
         };
         let owner = self.owners.get(&claimed)?;
         (*owner != mac).then_some((lie, claimed, mac))
+    }
+}
+
+/// Where a message of neighbour discovery (RFC 4861, sections 4.3 and 4.4) has the address whose
+/// interface it tells, and that interface.
+fn told_of_neighbour(packet: &[u8]) -> Option<(usize, Mac)> {
+    const ICMPV6: u8 = 58;
+    let is_icmp = packet.get(6) == Some(&ICMPV6);
+    let (address, wanted) = match packet.get(40).filter(|_| is_icmp)? {
+        135 => (8, 1),  // who asks, and the option with the source's
+        136 => (48, 2), // who answers, and the option with the target's
+        _ => return None,
+    };
+    let mut options = packet.get(64..)?;
+    loop {
+        let (kind, words) = (*options.first()?, usize::from(*options.get(1)?));
+        if kind == wanted {
+            return Some((address, options.get(2..8)?.try_into().ok()?));
+        }
+        options = options.get(words.max(1) * 8..)?;
     }
 }
 
@@ -131,8 +164,10 @@ mod tests {
 
     fn watch(is_flat: bool) -> SpoofWatch {
         let stations = [
-            ("plc", Ipv4Addr::new(10, 0, 0, 1), A),
-            ("bad", Ipv4Addr::new(10, 0, 0, 66), B),
+            ("plc", IpAddr::from([10, 0, 0, 1]), A),
+            ("bad", IpAddr::from([10, 0, 0, 66]), B),
+            ("plc", "fd00::1".parse().expect("an address"), A),
+            ("bad", "fd00::66".parse().expect("an address"), B),
         ];
         SpoofWatch::new(stations.into_iter(), is_flat)
     }
@@ -174,6 +209,40 @@ mod tests {
         assert!(spoofed.text.contains("sent a packet as"), "{spoofed:?}");
     }
 
+    /// An advertisement that `last` of fd00::/64 is at `mac`.
+    fn advertisement(mac: Mac, last: u8) -> Vec<u8> {
+        let own = |last| [&[0xfd][..], &[0; 14], &[last]].concat();
+        let mut frame = [&[0xff; 6][..], &mac, &[0x86, 0xdd]].concat();
+        frame.extend([0x60, 0, 0, 0, 0, 32, 58, 255]);
+        frame.extend([own(last), own(9)].concat());
+        frame.extend([136, 0, 0, 0, 0x60, 0, 0, 0]);
+        frame.extend(own(last));
+        frame.extend([2, 1]);
+        frame.extend(mac);
+        frame
+    }
+
+    #[test]
+    fn so_is_who_claims_one_of_ipv6() {
+        let mut watch = watch(true);
+        let at = Instant::ZERO;
+        assert_eq!(watch.look(at, &advertisement(A, 1)), None);
+        assert_eq!(watch.look(at, &advertisement(B, 8)), None, "nobody's here");
+        let spoofed = watch.look(at, &advertisement(B, 1)).expect("a lie");
+        assert_eq!(spoofed.by, "bad");
+        assert!(
+            spoofed.text.contains("fd00::1, which is plc's"),
+            "{spoofed:?}"
+        );
+        let mut datagram = advertisement(B, 1);
+        datagram[20] = 17;
+        let spoofed = watch.look(at, &datagram).expect("a lie");
+        assert!(
+            spoofed.text.contains("sent a packet as fd00::1"),
+            "{spoofed:?}"
+        );
+    }
+
     #[test]
     fn a_lie_that_goes_on_is_counted_and_told_once_a_second() {
         let mut watch = watch(true);
@@ -188,13 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_router_only_arp_lies_and_no_bytes_panic() {
+    fn behind_a_router_only_neighbours_lie_and_no_bytes_panic() {
         let mut watch = watch(false);
         let at = Instant::ZERO;
         assert_eq!(watch.look(at, &ip(B, [10, 0, 0, 1])), None);
-        let frame = arp(B, [10, 0, 0, 1]);
-        for length in 0..frame.len() {
-            let _ = watch.look(at, &frame[..length]);
+        for frame in [arp(B, [10, 0, 0, 1]), advertisement(B, 1)] {
+            for length in 0..frame.len() {
+                let _ = watch.look(at, &frame[..length]);
+            }
         }
     }
 }

@@ -69,8 +69,8 @@ pub use simulated::{
     Simulated,
 };
 pub use words::{
-    BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
-    SignalName, Size, User,
+    Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Interface, Ipv4Interface,
+    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User,
 };
 
 use timeloom_sys::plain;

@@ -17,6 +17,7 @@ use timeloom_time::Duration;
 use crate::background::{self, Background};
 use crate::plan::{Discipline, Generate, Medium, Network, Plan, PtpRole, Shape, Wire};
 use crate::suggest;
+use crate::words::Addresses;
 pub use fault::Fault;
 use fault::{is_station, table_of};
 pub use naming::{CUT_SIGNALS, FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
@@ -118,8 +119,7 @@ impl<'a> Maker<'a> {
             let node = self.nodes[name];
             // Who has no link is refused below.
             if let Some(port) = self.builder.port(node, 0) {
-                self.builder
-                    .set_address(port, address.address, address.prefix);
+                self.give(port, address);
             }
         }
         for (name, clock) in &self.network.clocks {
@@ -135,8 +135,7 @@ impl<'a> Maker<'a> {
             if let Some(address) = host.address
                 && let Some(port) = self.builder.port(self.nodes[name], 0)
             {
-                self.builder
-                    .set_address(port, address.address, address.prefix);
+                self.give(port, address);
             }
         }
         let built = std::mem::take(&mut self.builder).build();
@@ -158,6 +157,15 @@ impl<'a> Maker<'a> {
             hosts,
             traffic,
         })
+    }
+
+    fn give(&mut self, port: PortId, Addresses { v4, v6 }: Addresses) {
+        if let Some(own) = v4 {
+            self.builder.set_address(port, own.address, own.prefix);
+        }
+        if let Some(own) = v6 {
+            self.builder.set_address(port, own.address, own.prefix);
+        }
     }
 
     /// Hosts that are there for the sake of their clocks alone.
@@ -469,7 +477,7 @@ type Links = Vec<Option<(PortId, PortId)>>;
 type Uplinks = Vec<(usize, Node)>;
 
 /// Modelled hosts and devices with their addresses.
-fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, crate::Ipv4Interface)> {
+fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, Addresses)> {
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (name.as_str(), host.address));
     let devices = plan.system.devices.iter();

@@ -1,6 +1,7 @@
 //! Simulated networks: frames of real programs, files with graphs, datagrams of other
 //! engines.
 
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use timeloom_engine::Engine;
@@ -42,7 +43,9 @@ pub(crate) fn frame(input: &[u8]) {
     );
     network.connect(silent, switch, link.clone());
     network.connect(switch, router, link.clone());
-    network.connect(router, far, link.with_queue(codel));
+    // Where anybody has an address of IPv6, all of the model have one.
+    let (beyond, _) = network.connect(router, far, link.with_queue(codel));
+    network.set_address(beyond, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), 64);
     let mut world = network.build().expect("a sound network");
     world.open_frames(a);
     world.open_frames(b);

@@ -13,7 +13,7 @@ use timeloom_sys::interface::highest_index;
 use crate::link::{self, CableEnd};
 use crate::netlink::RouteSocket;
 use crate::station::Site;
-use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec};
+use crate::{FabricError, KernelError, MacAddress, Namespace};
 
 /// One end of a cable.
 #[derive(Debug, Clone, Copy)]
@@ -92,14 +92,9 @@ fn settle(plug: &Plug<'_>, index: u32) -> Result<(), KernelError> {
         .change(link::up(index), 0)
         .map_err(|refusal| refusal.during(format!("bring up {}", place())))?;
     if let Some(address) = plug.address {
-        let station = StationSpec {
-            name: plug.interface.to_owned(),
-            address,
-            prefix_len: 24,
-            mac: None,
-        };
+        let request = link::address(index, address.into(), 24);
         route
-            .change(link::address(index, &station), NLM_F_CREATE | NLM_F_EXCL)
+            .change(request, NLM_F_CREATE | NLM_F_EXCL)
             .map_err(|refusal| refusal.during(format!("give {} the address {address}", place())))?;
     }
     // The first end stays without carrier until the second is up; only then

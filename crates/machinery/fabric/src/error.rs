@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rustix::io::Errno;
 
@@ -62,17 +62,20 @@ pub enum SpecError {
     },
     /// Two stations share an address.
     #[error("two stations have the address {0}")]
-    DuplicateAddress(Ipv4Addr),
+    DuplicateAddress(IpAddr),
+    /// A station without an address.
+    #[error("station `{0}` has no address")]
+    NoAddress(String),
     /// The address or prefix length cannot belong to a station.
     #[error(
-        "station `{station}` cannot have the address {address}/{prefix_len}: a unicast IPv4 \
-         address with a prefix of 1 to 32 bits is needed"
+        "station `{station}` cannot have the address {address}/{prefix_len}: a unicast \
+         address with a prefix of 1 to 32 bits is needed, of IPv6 to 128 and none of its link"
     )]
     BadAddress {
         /// The station.
         station: String,
         /// The address as given.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The prefix length as given.
         prefix_len: u8,
     },

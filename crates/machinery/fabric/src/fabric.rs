@@ -10,13 +10,17 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::io::Errno;
 
+use crate::ipv6;
 use crate::link::{self, CableEnd};
 use crate::names::InterfaceNames;
 use crate::netlink::Refusal;
 use crate::openflow::{Bridge, OpenVSwitch};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
-use crate::{FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec, OpenFlowSpec};
+use crate::{
+    FabricError, KernelError, LinkSpec, MacAddress, Namespace, NetworkSpec, OpenFlowSpec,
+    StationSpec,
+};
 
 /// A network that exists. Dropping it lets go of the namespaces; they vanish
 /// when the last program inside has ended.
@@ -58,6 +62,11 @@ impl Fabric {
             }
         }
         builder.wait_until_up()?;
+        let plugged = |station: &&StationSpec| !spec.unplugged.contains(&station.name);
+        let of_ipv6 = (spec.stations.iter().filter(plugged))
+            .filter(|station| !station.of_ipv6().is_empty())
+            .map(|station| &builder.sites[&station.name].namespace);
+        ipv6::wait_until_quiet(&of_ipv6.collect::<Vec<_>>())?;
         let names: Vec<String> = (spec.openflow.switches.iter())
             .map(|switch| builder.names.pick(switch))
             .collect();

@@ -20,8 +20,9 @@
 //!
 //! **A link carries the frames a wire would carry.** Stations have checksum and
 //! segmentation offloads switched off, so no frame exceeds the MTU and every
-//! checksum in a capture is right. IPv6 is off, spanning tree is off, multicast
-//! is flooded: the network says nothing that no program said.
+//! checksum in a capture is right. Spanning tree is off, multicast is flooded, and
+//! IPv6 is off at stations that have no address of it (`ipv6.rs` says how it is kept
+//! quiet at the others): the network says nothing that no program said.
 //!
 //! What this crate is not: it delays nothing (the kernels we meet have no
 //! netem), routes nothing, and knows no virtual time; a rate is in bits per
@@ -45,6 +46,7 @@ mod capture;
 mod error;
 mod ethtool;
 mod fabric;
+mod ipv6;
 mod link;
 mod machine_port;
 mod metrics;
@@ -64,6 +66,7 @@ pub use cable::{Plug, connect};
 pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};
+pub use ipv6::give_ipv6;
 pub use machine_port::MACHINE_INTERFACE;
 pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;

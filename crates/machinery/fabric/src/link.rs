@@ -1,16 +1,18 @@
 //! The netlink messages that make bridges and cables, as plain values.
 
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{
     BridgePortState, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
     InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 
-use crate::{MacAddress, StationSpec};
+use crate::MacAddress;
+use crate::spec::broadcast;
 
 /// One end of a cable that is to be made.
 #[derive(Debug)]
@@ -93,19 +95,29 @@ pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Gives an interface the station's address.
-pub(crate) fn address(index: u32, station: &StationSpec) -> RouteNetlinkMessage {
+/// Gives an interface an address. One of IPv6 counts at once: nobody is asked whether it is taken.
+pub(crate) fn address(index: u32, address: IpAddr, prefix_len: u8) -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.prefix_len = station.prefix_len;
+    message.header.prefix_len = prefix_len;
     message.header.index = index;
     message.attributes = vec![
-        AddressAttribute::Address(station.address.into()),
-        AddressAttribute::Local(station.address.into()),
+        AddressAttribute::Address(address),
+        AddressAttribute::Local(address),
     ];
-    message
-        .attributes
-        .extend(station.broadcast().map(AddressAttribute::Broadcast));
+    message.header.family = match address {
+        IpAddr::V4(address) => {
+            let broadcast = broadcast(address, prefix_len);
+            message
+                .attributes
+                .extend(broadcast.map(AddressAttribute::Broadcast));
+            AddressFamily::Inet
+        }
+        IpAddr::V6(_) => {
+            let flags = AddressAttribute::Flags(AddressFlags::Nodad);
+            message.attributes.push(flags);
+            AddressFamily::Inet6
+        }
+    };
     RouteNetlinkMessage::NewAddress(message)
 }
 

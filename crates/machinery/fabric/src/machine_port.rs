@@ -1,12 +1,13 @@
 //! A second party at a station's cable: a virtual machine with addresses of its own.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use timeloom_sys::interface::{Interface, highest_index};
 use timeloom_sys::tap;
 
+use crate::ipv6::give_ipv6;
 use crate::netlink::RouteSocket;
 use crate::station::{STATION_INTERFACE, write_setting};
 use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec, link};
@@ -37,6 +38,7 @@ impl Namespace {
             let mac = MacAddress(mac.unwrap_or_default());
             // It goes with the address.
             let gateway = gateway().map_err(failed("look at the routes"))?;
+            let gateway_of_ipv6 = ipv6_gateway();
             let mut route = RouteSocket::open_here()?;
             let mut change = |step: &str, request, flags| {
                 let changed = route.change(request, flags);
@@ -65,12 +67,21 @@ impl Namespace {
             }
             // As for a station's card: news about a neighbour count at once.
             write_setting("ipv4/neigh/eth0/locktime", "0", false)?;
-            let given = link::address(switch, station);
-            change("give back the address", given, NLM_F_CREATE | NLM_F_EXCL)?;
+            let own = station.addresses.iter();
+            for (address, prefix_len) in own.filter(|(address, _)| address.is_ipv4()) {
+                let given = link::address(switch, *address, *prefix_len);
+                change("give back the address", given, NLM_F_CREATE | NLM_F_EXCL)?;
+            }
             if let Some(gateway) = gateway {
                 let card = Interface::named(STATION_INTERFACE);
                 card.and_then(|card| card.set_default_route(gateway))
                     .map_err(failed("give back the route"))?;
+            }
+            let of_ipv6 = station.of_ipv6();
+            if !of_ipv6.is_empty() {
+                // The cable's would go on answering for them.
+                write_setting(&format!("ipv6/conf/{CABLE}/disable_ipv6"), "1", false)?;
+                give_ipv6(STATION_INTERFACE, &of_ipv6, gateway_of_ipv6)?;
             }
             Ok::<_, KernelError>(())
         })??;
@@ -92,6 +103,25 @@ fn default_of(line: &str) -> Option<Ipv4Addr> {
     (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
 }
 
+/// As [`gateway`], of IPv6, which may be off.
+fn ipv6_gateway() -> Option<Ipv6Addr> {
+    let table = fs::read_to_string("/proc/thread-self/net/ipv6_route").ok()?;
+    table.lines().find_map(default_of_ipv6)
+}
+
+/// Destination, prefix, source, its prefix, gateway, … in digits without colons.
+fn default_of_ipv6(line: &str) -> Option<Ipv6Addr> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
+    let [destination, "00", _, _, gateway] = words[..] else {
+        return None;
+    };
+    let bits = |word| u128::from_str_radix(word, 16).ok();
+    let (0, gateway) = (bits(destination)?, bits(gateway)?) else {
+        return None;
+    };
+    (gateway != 0).then(|| Ipv6Addr::from_bits(gateway))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +133,20 @@ mod tests {
         let near = "eth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0";
         assert_eq!(default_of(near), None);
         assert_eq!(default_of(""), None);
+    }
+
+    #[test]
+    fn that_of_ipv6_is_found_too() {
+        let zeros = "0".repeat(32);
+        let gateway = "fd000000000000010000000000000001";
+        let line = format!("{zeros} 00 {zeros} 00 {gateway} 00000400 1 0 00000003 eth0");
+        assert_eq!(default_of_ipv6(&line), "fd00:0:0:1::1".parse().ok());
+        for other in [
+            format!("{zeros} 00 {zeros} 00 {zeros} ffffffff 1 0 00200200 lo"),
+            format!("{gateway} 40 {zeros} 00 {zeros} 00000100 1 0 00000001 eth0"),
+            String::new(),
+        ] {
+            assert_eq!(default_of_ipv6(&other), None, "{other}");
+        }
     }
 }

@@ -16,9 +16,12 @@ pub(crate) const RTAX_RTO_MIN: u16 = 13;
 /// `station`.
 pub(crate) fn set_metrics(station: &Namespace, metrics: &[RouteMetric]) -> Result<(), KernelError> {
     let mut socket = RouteSocket::open_here()?;
-    let all = socket.list(RouteNetlinkMessage::GetRoute(of_ipv4()));
     let failed = |step: &str| format!("{step} the routes of `{}`", station.name());
-    let all = all.map_err(|refusal| refusal.during(failed("list")))?;
+    let mut all = Vec::new();
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let some = socket.list(RouteNetlinkMessage::GetRoute(of(family)));
+        all.extend(some.map_err(|refusal| refusal.during(failed("list")))?);
+    }
     for route in all.into_iter().filter_map(|it| with_metrics(it, metrics)) {
         socket
             .change(
@@ -30,9 +33,9 @@ pub(crate) fn set_metrics(station: &Namespace, metrics: &[RouteMetric]) -> Resul
     Ok(())
 }
 
-fn of_ipv4() -> RouteMessage {
+fn of(family: AddressFamily) -> RouteMessage {
     let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
+    message.header.address_family = family;
     message
 }
 
@@ -45,8 +48,14 @@ fn with_metrics(route: RouteNetlinkMessage, metrics: &[RouteMetric]) -> Option<R
     if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
         return None;
     }
-    let is_metrics = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::Metrics(_));
-    route.attributes.retain(|attribute| !is_metrics(attribute));
+    // The kernel says how old one of IPv6 is, and takes no such thing back.
+    let is_given = |attribute: &RouteAttribute| {
+        !matches!(
+            attribute,
+            RouteAttribute::Metrics(_) | RouteAttribute::CacheInfo(_)
+        )
+    };
+    route.attributes.retain(is_given);
     let metrics = RouteAttribute::Metrics(metrics.to_vec());
     route.attributes.push(metrics);
     Some(route)

@@ -29,9 +29,17 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
         }
         // A neighbour once known is not asked for again: nobody knows at which instant of
         // virtual time that would be.
+        let ipv6 = Settings::of_ipv6()?;
+        if let Some(ipv6) = &ipv6 {
+            // A connection's label is drawn anew in each run.
+            ipv6.write_if_there("auto_flowlabels", "0")?;
+        }
         for (key, value) in NEIGHBOURS {
             let key = format!("neigh/{STATION_INTERFACE}/{key}");
             settings.write(&key, value)?;
+            if let Some(ipv6) = &ipv6 {
+                ipv6.write_if_there(&key, value)?;
+            }
         }
         // TCP acknowledges at once, and takes nothing for lost before a good while has
         // passed: that one counts only where it is locked.

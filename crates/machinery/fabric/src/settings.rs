@@ -1,4 +1,4 @@
-//! The settings of a namespace's IPv4, below /proc/sys/net/ipv4.
+//! The settings of a namespace's IP, below /proc/sys/net/ipv4 and /proc/sys/net/ipv6.
 //!
 //! Every namespace has a directory of that name, and the kernel's cache keeps all of them in one
 //! chain, in which each look for one takes another look at those of the others. Among a thousand
@@ -14,18 +14,33 @@ use rustix::io::Errno;
 use crate::KernelError;
 
 /// Those of one namespace, to be used inside of it.
-pub(crate) struct Settings(OwnedFd);
+pub(crate) struct Settings {
+    directory: OwnedFd,
+    name: &'static str,
+}
 
 impl Settings {
-    /// Those of the calling thread's namespace.
+    /// Those of the calling thread's namespace: of IPv4, and of TCP over both.
     pub(crate) fn here() -> Result<Self, KernelError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open(DIRECTORY, flags, Mode::empty());
-        let directory = directory.map_err(|error| {
-            KernelError::new(format!("open {DIRECTORY}"), error.into())
+        Self::below(IPV4).map_err(|error| {
+            KernelError::new(format!("open {IPV4}"), error.into())
                 .missing_if(&[Errno::NOENT], "/proc to be mounted")
-        })?;
-        Ok(Self(directory))
+        })
+    }
+
+    /// Those of IPv6; `None` where the kernel has none.
+    pub(crate) fn of_ipv6() -> Result<Option<Self>, KernelError> {
+        match Self::below(IPV6) {
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(KernelError::new(format!("open {IPV6}"), error.into())),
+            Ok(settings) => Ok(Some(settings)),
+        }
+    }
+
+    fn below(name: &'static str) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(name, flags, Mode::empty())?;
+        Ok(Self { directory, name })
     }
 
     /// `None` where this kernel has no such setting, or it is no number.
@@ -37,29 +52,30 @@ impl Settings {
     }
 
     pub(crate) fn write(&self, key: &str, value: &str) -> Result<(), KernelError> {
-        put(self.open(key, OFlags::WRONLY), key, value)
+        self.put(self.open(key, OFlags::WRONLY), key, value)
     }
 
     /// As [`Self::write`]; what is gone, with its interface, needs no value.
     pub(crate) fn write_if_there(&self, key: &str, value: &str) -> Result<(), KernelError> {
         match self.open(key, OFlags::WRONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            file => put(file, key, value),
+            file => self.put(file, key, value),
         }
     }
 
     fn open(&self, key: &str, flags: OFlags) -> io::Result<File> {
-        let opened = openat(&self.0, key, flags | OFlags::CLOEXEC, Mode::empty());
+        let opened = openat(&self.directory, key, flags | OFlags::CLOEXEC, Mode::empty());
         Ok(opened.map(File::from)?)
+    }
+
+    fn put(&self, file: io::Result<File>, key: &str, value: &str) -> Result<(), KernelError> {
+        let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
+        written.map_err(|error| {
+            KernelError::new(format!("write {value} to {}/{key}", self.name), error)
+                .missing_if(&[Errno::ROFS], "/proc/sys to be writable")
+        })
     }
 }
 
-fn put(file: io::Result<File>, key: &str, value: &str) -> Result<(), KernelError> {
-    let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
-    written.map_err(|error| {
-        KernelError::new(format!("write {value} to {DIRECTORY}/{key}"), error)
-            .missing_if(&[Errno::ROFS], "/proc/sys to be writable")
-    })
-}
-
-const DIRECTORY: &str = "/proc/sys/net/ipv4";
+const IPV4: &str = "/proc/sys/net/ipv4";
+const IPV6: &str = "/proc/sys/net/ipv6";

@@ -1,7 +1,7 @@
 //! What is to be built, and whether it can be.
 
 use std::collections::{HashMap, HashSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::names::is_node_name;
 use crate::{MacAddress, OpenFlowSpec, SpecError};
@@ -28,10 +28,9 @@ pub struct NetworkSpec {
 pub struct StationSpec {
     /// Its name, unique among stations and switches.
     pub name: String,
-    /// Its IPv4 address.
-    pub address: Ipv4Addr,
-    /// How many leading bits of the address name the subnet, 1 to 32.
-    pub prefix_len: u8,
+    /// Its addresses, at least one, each with how many of its leading bits name the subnet: 1 to
+    /// 32, of IPv6 to 128.
+    pub addresses: Vec<(IpAddr, u8)>,
     /// Its MAC address; derived from the name when absent.
     pub mac: Option<MacAddress>,
 }
@@ -148,27 +147,21 @@ impl NetworkSpec {
         let mut addresses = HashSet::new();
         let mut macs = HashSet::new();
         for station in &self.stations {
-            let StationSpec {
-                address,
-                prefix_len,
-                ..
-            } = *station;
-            let unusable = address.is_unspecified()
-                || address.is_loopback()
-                || address.is_multicast()
-                || address.is_broadcast()
-                || !(1..=32).contains(&prefix_len)
-                || station.names_its_subnet();
-            if unusable {
-                let station = station.name.clone();
-                return Err(SpecError::BadAddress {
-                    station,
-                    address,
-                    prefix_len,
-                });
+            if station.addresses.is_empty() {
+                return Err(SpecError::NoAddress(station.name.clone()));
             }
-            if !addresses.insert(address) {
-                return Err(SpecError::DuplicateAddress(address));
+            for &(address, prefix_len) in &station.addresses {
+                if !is_usable(address, prefix_len) {
+                    let station = station.name.clone();
+                    return Err(SpecError::BadAddress {
+                        station,
+                        address,
+                        prefix_len,
+                    });
+                }
+                if !addresses.insert(address) {
+                    return Err(SpecError::DuplicateAddress(address));
+                }
             }
             if let Some(mac) = station.mac {
                 if !mac.is_unicast() {
@@ -204,22 +197,41 @@ impl NetworkSpec {
 }
 
 impl StationSpec {
-    /// The subnet's broadcast address, where there is one.
-    pub(crate) fn broadcast(&self) -> Option<Ipv4Addr> {
-        (self.prefix_len < 31).then(|| Ipv4Addr::from(self.address.to_bits() | self.host_mask()))
+    /// Its addresses of IPv6.
+    pub(crate) fn of_ipv6(&self) -> Vec<(Ipv6Addr, u8)> {
+        let own = self.addresses.iter();
+        own.filter_map(|(address, prefix_len)| match address {
+            IpAddr::V6(address) => Some((*address, *prefix_len)),
+            IpAddr::V4(_) => None,
+        })
+        .collect()
     }
+}
 
-    /// Whether the address is the subnet's own or its broadcast address.
-    fn names_its_subnet(&self) -> bool {
-        let host = self.address.to_bits() & self.host_mask();
-        self.prefix_len < 31 && (host == 0 || host == self.host_mask())
-    }
+/// The broadcast address of a subnet, where there is one.
+pub(crate) fn broadcast(address: Ipv4Addr, prefix_len: u8) -> Option<Ipv4Addr> {
+    let bits = address.to_bits() | host_mask(prefix_len);
+    (prefix_len < 31).then(|| Ipv4Addr::from(bits))
+}
 
-    fn host_mask(&self) -> u32 {
-        u32::MAX
-            .checked_shr(u32::from(self.prefix_len))
-            .unwrap_or(0)
+/// Whether the address can be a station's.
+fn is_usable(address: IpAddr, prefix_len: u8) -> bool {
+    if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+        return false;
     }
+    match address {
+        IpAddr::V4(address) => {
+            let host = address.to_bits() & host_mask(prefix_len);
+            // Neither the subnet's own nor its broadcast address.
+            let names_all = prefix_len < 31 && (host == 0 || host == host_mask(prefix_len));
+            (1..=32).contains(&prefix_len) && !address.is_broadcast() && !names_all
+        }
+        IpAddr::V6(address) => (1..=128).contains(&prefix_len) && !address.is_unicast_link_local(),
+    }
+}
+
+fn host_mask(prefix_len: u8) -> u32 {
+    u32::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0)
 }
 
 #[cfg(test)]

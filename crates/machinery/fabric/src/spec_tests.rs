@@ -3,8 +3,7 @@ use super::*;
 fn station(name: &str, last: u8) -> StationSpec {
     StationSpec {
         name: name.to_owned(),
-        address: Ipv4Addr::new(10, 0, 0, last),
-        prefix_len: 24,
+        addresses: vec![(Ipv4Addr::new(10, 0, 0, last).into(), 24)],
         mac: None,
     }
 }
@@ -15,6 +14,10 @@ fn link(a: &str, b: &str) -> LinkSpec {
         b: b.to_owned(),
         rate_bits_per_s: None,
     }
+}
+
+fn v6(address: &str, prefix_len: u8) -> (IpAddr, u8) {
+    (address.parse().expect("an address"), prefix_len)
 }
 
 /// h1 - s1 - s2 - h2.
@@ -37,6 +40,10 @@ fn refusal(change: impl FnOnce(&mut NetworkSpec)) -> String {
 fn a_sound_description_passes() {
     assert_eq!(line().validate(), Ok(()));
     assert_eq!(NetworkSpec::default().validate(), Ok(()));
+    let mut of_both = line();
+    of_both.stations[0].addresses.push(v6("fd00::1", 64));
+    of_both.stations[1].addresses = vec![v6("fd00::2", 64)];
+    assert_eq!(of_both.validate(), Ok(()));
 }
 
 #[test]
@@ -80,23 +87,43 @@ fn every_contradiction_is_named() {
         ("`h2` has no link", refusal(|spec| drop(spec.links.pop()))),
         (
             "have the address 10.0.0.1",
-            refusal(|spec| spec.stations[1].address = [10, 0, 0, 1].into()),
+            refusal(|spec| spec.stations[1].addresses[0].0 = [10, 0, 0, 1].into()),
         ),
         (
             "10.0.0.1/33",
-            refusal(|spec| spec.stations[0].prefix_len = 33),
+            refusal(|spec| spec.stations[0].addresses[0].1 = 33),
         ),
         (
             "10.0.0.1/0",
-            refusal(|spec| spec.stations[0].prefix_len = 0),
+            refusal(|spec| spec.stations[0].addresses[0].1 = 0),
         ),
         (
             "10.0.0.255/24",
-            refusal(|spec| spec.stations[0].address = [10, 0, 0, 255].into()),
+            refusal(|spec| spec.stations[0].addresses[0].0 = [10, 0, 0, 255].into()),
         ),
         (
             "127.0.0.1/24",
-            refusal(|spec| spec.stations[0].address = [127, 0, 0, 1].into()),
+            refusal(|spec| spec.stations[0].addresses[0].0 = [127, 0, 0, 1].into()),
+        ),
+        (
+            "fe80::1/64",
+            refusal(|spec| spec.stations[0].addresses.push(v6("fe80::1", 64))),
+        ),
+        (
+            "fd00::1/129",
+            refusal(|spec| spec.stations[0].addresses.push(v6("fd00::1", 129))),
+        ),
+        (
+            "have the address fd00::1",
+            refusal(|spec| {
+                for station in &mut spec.stations {
+                    station.addresses.push(v6("fd00::1", 64));
+                }
+            }),
+        ),
+        (
+            "`h1` has no address",
+            refusal(|spec| spec.stations[0].addresses.clear()),
         ),
         (
             "no unicast MAC",
@@ -136,13 +163,7 @@ fn a_derived_mac_gives_way_to_a_given_one() {
 
 #[test]
 fn broadcast_addresses() {
-    let with_prefix = |prefix_len| {
-        StationSpec {
-            prefix_len,
-            ..station("h", 5)
-        }
-        .broadcast()
-    };
+    let with_prefix = |prefix_len| broadcast([10, 0, 0, 5].into(), prefix_len);
     assert_eq!(with_prefix(24), Some([10, 0, 0, 255].into()));
     assert_eq!(with_prefix(30), Some([10, 0, 0, 7].into()));
     assert_eq!(with_prefix(31), None);

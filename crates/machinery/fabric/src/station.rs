@@ -7,6 +7,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use rustix::io::Errno;
 use timeloom_sys::interface::Interface;
 
+use crate::ipv6::give_ipv6;
 use crate::netlink::RouteSocket;
 use crate::{KernelError, Namespace, StationSpec, ethtool, link};
 
@@ -50,20 +51,22 @@ impl Site {
         // that second.
         self.namespace
             .run(|| write_setting("ipv4/neigh/eth0/locktime", "0", false))??;
-        self.route
-            .change(
-                link::address(STATION_INDEX, station),
-                NLM_F_CREATE | NLM_F_EXCL,
-            )
-            .map_err(|refusal| {
-                let StationSpec {
-                    name,
-                    address,
-                    prefix_len,
-                    ..
-                } = station;
-                refusal.during(format!("give `{name}` the address {address}/{prefix_len}"))
-            })
+        let own = station.addresses.iter();
+        for (address, prefix_len) in own.filter(|(address, _)| address.is_ipv4()) {
+            let request = link::address(STATION_INDEX, *address, *prefix_len);
+            self.route
+                .change(request, NLM_F_CREATE | NLM_F_EXCL)
+                .map_err(|refusal| {
+                    let name = &station.name;
+                    refusal.during(format!("give `{name}` the address {address}/{prefix_len}"))
+                })?;
+        }
+        let of_ipv6 = station.of_ipv6();
+        if !of_ipv6.is_empty() {
+            let give = || give_ipv6(STATION_INTERFACE, &of_ipv6, None);
+            self.namespace.run(give)??;
+        }
+        Ok(())
     }
 
     pub(crate) fn offloads_off(&self) -> Result<(), KernelError> {
@@ -94,7 +97,8 @@ const LOOPBACK: u32 = 1;
 
 /// Setting, value, and whether a kernel without it needs no change.
 const SETTINGS: [(&str, &str, bool); 6] = [
-    // No router solicitations, duplicate address detection or multicast reports.
+    // No router solicitations, duplicate address detection or multicast reports. Who has an
+    // address of IPv6 has it switched on at its interface.
     ("ipv6/conf/all/disable_ipv6", "1", true),
     ("ipv6/conf/default/disable_ipv6", "1", true),
     // New namespaces inherit this from the machine, which may be a router.

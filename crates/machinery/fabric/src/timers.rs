@@ -75,15 +75,21 @@ impl StationDilation<'_> {
     fn change(self) -> Result<(), KernelError> {
         let station = &self.timers.station;
         station.enter()?;
-        let settings = Settings::here()?;
+        let (ipv4, ipv6) = (Settings::here()?, Settings::of_ipv6()?);
+        let settings = |timer: &Timer| match timer.scope {
+            Scope::Station | Scope::Neighbours => Some(&ipv4),
+            Scope::StationOfIpv6 | Scope::NeighboursOfIpv6 => ipv6.as_ref(),
+        };
         let found = self.timers.found.get_or_insert_with(|| {
-            let read = |timer: &Timer| Some((*timer, settings.number(&timer.key())?));
+            let read = |timer: &Timer| Some((*timer, settings(timer)?.number(&timer.key())?));
             TIMERS.iter().filter_map(read).collect()
         });
         let dilated = |kind: Kind, found| kind.dilated(found, self.dilation, self.first);
         for (timer, found) in found {
             let value = dilated(timer.kind, *found).to_string();
-            settings.write_if_there(&timer.key(), &value)?;
+            if let Some(settings) = settings(timer) {
+                settings.write_if_there(&timer.key(), &value)?;
+            }
         }
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
@@ -96,7 +102,7 @@ impl StationDilation<'_> {
     }
 }
 
-/// A setting under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
+/// A setting under /proc/sys/net/ipv4 or ipv6; Linux, Documentation/networking/ip-sysctl.rst.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     scope: Scope,
@@ -110,6 +116,8 @@ enum Scope {
     Station,
     /// Its interface's, about neighbours.
     Neighbours,
+    StationOfIpv6,
+    NeighboursOfIpv6,
 }
 
 /// What a setting counts.
@@ -128,8 +136,10 @@ impl Timer {
 
     fn key(&self) -> String {
         match self.scope {
-            Scope::Station => self.name.to_owned(),
-            Scope::Neighbours => format!("neigh/{STATION_INTERFACE}/{}", self.name),
+            Scope::Station | Scope::StationOfIpv6 => self.name.to_owned(),
+            Scope::Neighbours | Scope::NeighboursOfIpv6 => {
+                format!("neigh/{STATION_INTERFACE}/{}", self.name)
+            }
         }
     }
 }
@@ -167,7 +177,7 @@ const LONGEST_TIMEOUT_S: u64 = 120;
 /// MAX_TCP_SYNCNT of Linux.
 const MOST_RETRIES: u64 = 127;
 
-const TIMERS: [Timer; 12] = [
+const TIMERS: [Timer; 18] = [
     Timer::new(Scope::Neighbours, "retrans_time_ms", Kind::Ms),
     Timer::new(Scope::Neighbours, "base_reachable_time_ms", Kind::Ms),
     Timer::new(Scope::Neighbours, "delay_first_probe_time", Kind::Seconds),
@@ -180,6 +190,16 @@ const TIMERS: [Timer; 12] = [
     Timer::new(Scope::Station, "tcp_invalid_ratelimit", Kind::Ms),
     Timer::new(Scope::Station, "icmp_ratelimit", Kind::Ms),
     Timer::new(Scope::Station, "ipfrag_time", Kind::Seconds),
+    Timer::new(Scope::NeighboursOfIpv6, "retrans_time_ms", Kind::Ms),
+    Timer::new(Scope::NeighboursOfIpv6, "base_reachable_time_ms", Kind::Ms),
+    Timer::new(
+        Scope::NeighboursOfIpv6,
+        "delay_first_probe_time",
+        Kind::Seconds,
+    ),
+    Timer::new(Scope::NeighboursOfIpv6, "gc_stale_time", Kind::Seconds),
+    Timer::new(Scope::StationOfIpv6, "icmp/ratelimit", Kind::Ms),
+    Timer::new(Scope::StationOfIpv6, "ip6frag_time", Kind::Seconds),
 ];
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! Which frames may pass a portal.
 
+use crate::segment::V6_HEADER;
+
 /// One rule; what it does not say is anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Whether frames that fit pass.
     pub pass: bool,
-    /// The Ethernet type, 0x0800 for IPv4.
+    /// The Ethernet type, 0x0800 for IPv4 and 0x86dd for IPv6.
     pub ethertype: Option<u16>,
-    /// The IPv4 protocol: 1, 6, 17 for ICMP, TCP, UDP.
+    /// The protocol that IPv4, or IPv6 without extension headers, carries: 1, 6, 17, 58 for ICMP,
+    /// TCP, UDP, ICMPv6.
     pub protocol: Option<u8>,
     /// The port of either end, of TCP or UDP.
     pub port: Option<u16>,
@@ -47,25 +50,45 @@ impl Rule {
         if self.protocol.is_none() && self.port.is_none() {
             return true;
         }
-        let (Some(IPV4), Some(first)) = (ethertype, frame.get(14)) else {
-            return false;
+        let (protocol, at) = match ethertype {
+            Some(IPV4) => {
+                let Some(first) = frame.get(14) else {
+                    return false;
+                };
+                (frame.get(23).copied(), 14 + usize::from(first & 15) * 4)
+            }
+            Some(IPV6) if frame.len() > 14 => (frame.get(20).copied(), 14 + V6_HEADER),
+            _ => return false,
         };
-        let protocol = frame.get(23).copied();
         if self.protocol.is_some() && self.protocol != protocol {
             return false;
         }
         let Some(port) = self.port else { return true };
         // Only a packet's first fragment has ports.
-        let is_later = word(20).is_none_or(|fragment| fragment & 0x1fff != 0);
+        let is_later =
+            ethertype == Some(IPV4) && word(20).is_none_or(|fragment| fragment & 0x1fff != 0);
         if is_later || !matches!(protocol, Some(6 | 17)) {
             return false;
         }
-        let at = 14 + usize::from(first & 15) * 4;
         word(at) == Some(port) || word(at + 2) == Some(port)
     }
 }
 
+/// Whether a frame says which groups its sender wants to hear (MLD, RFC 3810): options for each
+/// hop, and then the report.
+pub(crate) fn reports_groups(frame: &[u8]) -> bool {
+    let hop_by_hop = 14 + V6_HEADER;
+    let report = frame.get(hop_by_hop..).and_then(|options| {
+        let length = (usize::from(*options.get(1)?) + 1) * 8;
+        Some((options[0], *options.get(length)?))
+    });
+    frame.get(12..14) == Some(&IPV6.to_be_bytes())
+        && frame.get(20) == Some(&0)
+        && matches!(report, Some((58, 131 | 132 | 143)))
+}
+
 const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
 
 #[cfg(test)]
 mod tests {
@@ -104,6 +127,40 @@ mod tests {
         let mut later_fragment = udp(53, 53);
         later_fragment[21] = 1;
         assert!(!filter.passes(&later_fragment), "its ports are payload");
+    }
+
+    #[test]
+    fn ipv6_is_told_by_protocol_and_port_too() {
+        let mut frame = vec![0; 62];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        (frame[14], frame[20]) = (0x60, 17);
+        frame[56..58].copy_from_slice(&53u16.to_be_bytes());
+        let fits = |protocol, port| {
+            let rule = Rule {
+                protocol,
+                port,
+                ..Rule::default()
+            };
+            rule.fits(&frame)
+        };
+        assert!(fits(Some(17), Some(53)) && fits(None, Some(53)) && fits(Some(17), None));
+        assert!(!fits(Some(6), None) && !fits(None, Some(54)));
+    }
+
+    #[test]
+    fn reports_of_groups_are_known() {
+        let mut frame = vec![0; 90];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        (frame[54], frame[62]) = (58, 143);
+        assert!(reports_groups(&frame));
+        for length in 0..62 {
+            assert!(!reports_groups(&frame[..length]));
+        }
+        for (at, value) in [(20, 58), (54, 6), (62, 135), (13, 0)] {
+            let mut other = frame.clone();
+            other[at] = value;
+            assert!(!reports_groups(&other), "byte {at}");
+        }
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //! thread's namespace.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+use timeloom_fabric::give_ipv6;
+use timeloom_net::{Node, World};
 use timeloom_sys::interface::Interface;
 
 use crate::PortalError;
@@ -11,14 +13,44 @@ use crate::PortalError;
 /// What an interface is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its IPv4 address.
-    pub address: Ipv4Addr,
-    /// The length of its network's prefix.
-    pub prefix: u8,
     /// Its MAC address.
     pub mac: [u8; 6],
+    /// Its address of IPv4.
+    pub v4: Option<Inet<Ipv4Addr>>,
+    /// Its address of IPv6.
+    pub v6: Option<Inet<Ipv6Addr>>,
+}
+
+/// An address of an interface, and its way to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inet<A> {
+    /// The address.
+    pub address: A,
+    /// The length of its network's prefix.
+    pub prefix: u8,
     /// Where everything beyond its network goes.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<A>,
+}
+
+impl Address {
+    /// What the model has for its host `node`; `None` where that has no link.
+    pub fn of(world: &World, node: Node) -> Option<Self> {
+        let port = world.port_of(node)?;
+        let v4 = Some(world.address(port)).filter(|address| !address.is_unspecified());
+        Some(Self {
+            mac: world.mac(port),
+            v4: v4.map(|address| Inet {
+                address,
+                prefix: world.prefix(port),
+                gateway: world.gateway(node),
+            }),
+            v6: world.address_v6(port).map(|(address, prefix)| Inet {
+                address,
+                prefix,
+                gateway: world.gateway_v6(node),
+            }),
+        })
+    }
 }
 
 /// Gives `name` its addresses and brings it up.
@@ -30,7 +62,8 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     let interface =
         Interface::named(name).map_err(|error| PortalError::kernel("open a socket", error))?;
     // No router solicitations or multicast reports: the network says nothing
-    // that no program said. Kernels without IPv6 have no such file.
+    // that no program said. Kernels without IPv6 have no such file. Who has an
+    // address of it gets it below.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     // As for the stations of a fabric: news about neighbours count at once.
     fs::write(format!("/proc/sys/net/ipv4/neigh/{name}/locktime"), "0")
@@ -38,17 +71,22 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     interface
         .set_mac(what.mac)
         .map_err(failed("set the MAC address"))?;
-    interface
-        .set_address(what.address)
-        .map_err(failed("set the address"))?;
-    interface
-        .set_prefix(what.prefix)
-        .map_err(failed("set the netmask"))?;
+    if let Some(own) = what.v4 {
+        interface
+            .set_address(own.address)
+            .map_err(failed("set the address"))?;
+        interface
+            .set_prefix(own.prefix)
+            .map_err(failed("set the netmask"))?;
+    }
     interface.bring_up().map_err(failed("bring up the link"))?;
-    if let Some(gateway) = what.gateway {
+    if let Some(gateway) = what.v4.and_then(|own| own.gateway) {
         interface
             .set_default_route(gateway)
             .map_err(failed("set the default route"))?;
+    }
+    if let Some(own) = what.v6 {
+        give_ipv6(name, &[(own.address, own.prefix)], own.gateway)?;
     }
     Ok(())
 }

@@ -10,7 +10,10 @@
 use timeloom_net::{Checksum, Frame, Offload, Train, TrainProtocol};
 use timeloom_time::{Instant, Virtual};
 
-use crate::segment::{ETHERNET, add, fold, put};
+use crate::segment::{
+    ETHERNET, V6_HEADER, add, addresses, fold, header_of, is_v6, protocol_of, put, put_sum,
+    set_length,
+};
 
 /// What is held back for the end of the turn.
 #[derive(Debug, Default)]
@@ -127,7 +130,7 @@ impl<'a> Parts<'a> {
     fn of(frame: &Frame<'a>) -> Option<Self> {
         let (network, after) = network_of(frame)?;
         let ip = &network[ETHERNET..];
-        let (protocol, length, place) = match ip[9] {
+        let (protocol, length, place) = match protocol_of(ip) {
             6 => (
                 TrainProtocol::Tcp,
                 usize::from(*after.get(12)? >> 4) * 4,
@@ -136,7 +139,7 @@ impl<'a> Parts<'a> {
             17 => (TrainProtocol::Udp, 8, 6),
             _ => return None,
         };
-        if ip[6] & 0x3f != 0 || ip[7] != 0 {
+        if is_fragment(network) {
             return None;
         }
         let usual = Checksum {
@@ -185,36 +188,46 @@ impl<'a> Parts<'a> {
 
 /// Addresses, protocol, ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Flow([u8; 13]);
+struct Flow([u8; 37]);
 
 impl Flow {
     fn new(ip: &[u8], transport: &[u8]) -> Self {
-        let mut key = [0; 13];
-        key[..8].copy_from_slice(&ip[12..20]);
-        key[8] = ip[9];
-        key[9..].copy_from_slice(&transport[..4]);
+        let mut key = [0; 37];
+        let ends = addresses(ip);
+        key[..4].copy_from_slice(&transport[..4]);
+        key[4] = protocol_of(ip);
+        key[5..5 + ends.len()].copy_from_slice(ends);
         Self(key)
     }
 }
 
-/// The headers of Ethernet and IPv4, and what follows: in the head, or else the rest.
+/// The headers of Ethernet and IP, and what follows: in the head, or else the rest.
 fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let ip = frame.head.get(ETHERNET..)?;
-    if ip.len() < 20 || ip[0] & 15 < 5 || frame.head[12..14] != [8, 0] {
+    let is_whole = match is_v6(frame.head) {
+        true => ip.len() >= V6_HEADER && ip[0] >> 4 == 6,
+        false => ip.len() >= 20 && ip[0] >> 4 == 4 && ip[0] & 15 >= 5,
+    };
+    if !is_whole || !is_v6(frame.head) && frame.head[12..14] != [8, 0] {
         return None;
     }
-    let (network, after) = frame
-        .head
-        .split_at_checked(ETHERNET + usize::from(ip[0] & 15) * 4)?;
+    let (network, after) = frame.head.split_at_checked(ETHERNET + header_of(ip))?;
     Some((network, if after.is_empty() { frame.rest } else { after }))
+}
+
+/// Whether it is a part of a packet. Those of IPv6 have another header between, and so no
+/// protocol that is joined.
+fn is_fragment(network: &[u8]) -> bool {
+    let ip = &network[ETHERNET..];
+    !is_v6(network) && (ip[6] & 0x3f != 0 || ip[7] != 0)
 }
 
 /// The flow of a frame that goes alone; `None` where it cannot be told, as of fragments.
 fn flow_of(frame: &Frame<'_>) -> Option<Flow> {
     let (network, after) = network_of(frame)?;
     let ip = &network[ETHERNET..];
-    let whole = ip[6] & 0x3f == 0 && ip[7] == 0;
-    (whole && matches!(ip[9], 6 | 17) && after.len() >= 4).then(|| Flow::new(ip, after))
+    let whole = !is_fragment(network) && matches!(protocol_of(ip), 6 | 17);
+    (whole && after.len() >= 4).then(|| Flow::new(ip, after))
 }
 
 impl Aggregate {
@@ -232,7 +245,7 @@ impl Aggregate {
     }
 
     fn network(&self) -> usize {
-        ETHERNET + usize::from(self.head[ETHERNET] & 15) * 4
+        ETHERNET + header_of(&self.head[ETHERNET..])
     }
 
     fn flow(&self) -> Flow {
@@ -265,20 +278,26 @@ impl Aggregate {
         let next_ip = &next.network[ETHERNET..];
         let segments = self.payload.len().div_ceil(self.each);
         let total = self.head.len() - ETHERNET + self.payload.len() + next.payload.len();
-        // Where fragments are forbidden, the number says nothing (RFC 6864).
-        let numbered =
-            ip[6] & 0x40 != 0 || word(next_ip, 4) == word(ip, 4).wrapping_add(segments as u16);
-        let same_network = self.head[..ETHERNET] == next.network[..ETHERNET]
-            && ip.len() == next_ip.len()
-            && ip[..2] == next_ip[..2]
-            && ip[6..10] == next_ip[6..10]
-            && ip[12..] == next_ip[12..];
+        let same_ip = match is_v6(&self.head) {
+            // All but the length.
+            true => ip[..4] == next_ip[..4] && ip[6..] == next_ip[6..],
+            false => {
+                // Where fragments are forbidden, the number says nothing (RFC 6864).
+                let numbered = ip[6] & 0x40 != 0
+                    || word(next_ip, 4) == word(ip, 4).wrapping_add(segments as u16);
+                numbered
+                    && ip.len() == next_ip.len()
+                    && ip[..2] == next_ip[..2]
+                    && ip[6..10] == next_ip[6..10]
+                    && ip[12..] == next_ip[12..]
+            }
+        };
+        let same_network = same_ip && self.head[..ETHERNET] == next.network[..ETHERNET];
         let full = self.payload.len().is_multiple_of(self.each);
         // A train has segments of one length; what comes last may be shorter.
         let fits =
             next.each == self.each || (next.each < self.each && next.payload.len() == next.each);
         same_network
-            && numbered
             && full
             && fits
             && total <= LONGEST
@@ -306,16 +325,17 @@ impl Aggregate {
         let network = self.network();
         let total = (self.head.len() - ETHERNET + self.payload.len()) as u16;
         let (ip, transport) = self.head[ETHERNET..].split_at_mut(network - ETHERNET);
-        put(ip, 2, total);
-        put(ip, 10, 0);
-        let sum = fold(add(0, ip));
-        put(ip, 10, !sum);
+        set_length(ip, total);
+        if ip[0] >> 4 == 4 {
+            put_sum(ip);
+        }
         let inner = total - ip.len() as u16;
-        let pseudo = add(u64::from(inner) + u64::from(ip[9]), &ip[12..20]);
-        if ip[9] == 17 {
+        let protocol = protocol_of(ip);
+        let pseudo = add(u64::from(inner) + u64::from(protocol), addresses(ip));
+        if protocol == 17 {
             put(transport, 4, inner);
         }
-        let place = if ip[9] == 17 { 6 } else { 16 };
+        let place = if protocol == 17 { 6 } else { 16 };
         put(transport, place, fold(pseudo));
     }
 }

@@ -45,7 +45,7 @@ mod vnet;
 pub use emulation::{Arrive, Capture, Died, Emulation, Options, Report, Sample};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
-pub use interface::Address;
+pub use interface::{Address, Inet};
 pub use packet::{PacketOptions, PacketPort};
 pub use port::{Port, Received, TxStatus};
 pub use portals::{PortReport, Portals};

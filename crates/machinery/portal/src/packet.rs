@@ -135,7 +135,7 @@ impl Port for PacketPort {
 
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         if self.header > 0 {
-            let header = vnet::write(frame.offload, frame.head.len());
+            let header = vnet::write(frame.offload, frame.head);
             return self.write(&[&header, frame.head, frame.rest].map(IoSlice::new));
         }
         if frame.offload == Offload::default() {

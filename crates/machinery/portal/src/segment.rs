@@ -28,18 +28,16 @@ pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&
 /// Makes the headers those of one segment.
 fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: usize, last: bool) {
     let ip = &mut frame[ETHERNET..];
-    let header = usize::from(ip[0] & 15) * 4;
-    let length = ip.len() as u16;
-    put(ip, 2, length);
-    let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
-    put(ip, 4, identification);
-    put(ip, 10, 0);
-    let sum = fold(add(0, &ip[..header]));
-    put(ip, 10, !sum);
+    let header = header_of(ip);
+    set_length(ip, ip.len() as u16);
+    if !is_v6_header(ip) {
+        let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
+        put(ip, 4, identification);
+        put_sum(&mut ip[..header]);
+    }
     let (ip, transport) = ip.split_at_mut(header);
     let inner = transport.len() as u16;
-    let mut pseudo = add(0, &ip[12..20]);
-    pseudo += u64::from(inner);
+    let pseudo = add(0, addresses(ip)) + u64::from(inner);
     match protocol {
         TrainProtocol::Tcp => {
             let sequence =
@@ -76,6 +74,54 @@ fn complete(frame: &mut [u8], offload: Offload) {
     put(frame, place, if sum == 0 { 0xffff } else { sum });
 }
 
+/// Whether these headers are those of a frame with an IPv6 packet.
+pub(crate) fn is_v6(head: &[u8]) -> bool {
+    head.get(12..14) == Some(&[0x86, 0xdd])
+}
+
+fn is_v6_header(ip: &[u8]) -> bool {
+    ip[0] >> 4 == 6
+}
+
+/// Bytes of the IP header that `ip` begins with. Trains of IPv6 have no extension headers.
+pub(crate) fn header_of(ip: &[u8]) -> usize {
+    if is_v6_header(ip) {
+        V6_HEADER
+    } else {
+        usize::from(ip[0] & 15) * 4
+    }
+}
+
+/// Both addresses of an IP header.
+pub(crate) fn addresses(ip: &[u8]) -> &[u8] {
+    if is_v6_header(ip) {
+        &ip[8..V6_HEADER]
+    } else {
+        &ip[12..20]
+    }
+}
+
+/// What follows an IP header.
+pub(crate) fn protocol_of(ip: &[u8]) -> u8 {
+    ip[if is_v6_header(ip) { 6 } else { 9 }]
+}
+
+/// Says of how many bytes a packet is.
+pub(crate) fn set_length(ip: &mut [u8], total: u16) {
+    if is_v6_header(ip) {
+        put(ip, 4, total - V6_HEADER as u16);
+    } else {
+        put(ip, 2, total);
+    }
+}
+
+/// Sums the header of IPv4.
+pub(crate) fn put_sum(ip: &mut [u8]) {
+    put(ip, 10, 0);
+    let sum = fold(add(0, ip));
+    put(ip, 10, !sum);
+}
+
 pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let words = bytes.chunks(2);
     sum + words
@@ -95,3 +141,5 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 pub(crate) const ETHERNET: usize = 14;
+/// Bytes of a header of IPv6.
+pub(crate) const V6_HEADER: usize = 40;

@@ -152,7 +152,7 @@ impl Port for Tap {
         if self.header == 0 && frame.offload != Offload::default() {
             return self.send_cut(frame);
         }
-        let header = vnet::write(frame.offload, frame.head.len());
+        let header = vnet::write(frame.offload, frame.head);
         let parts = [&header[..self.header], frame.head, frame.rest].map(IoSlice::new);
         match writev(&self.file, &parts) {
             Ok(_) => Ok(TxStatus::Done),

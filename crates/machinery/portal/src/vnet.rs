@@ -8,6 +8,7 @@ use rustix::io::{Errno, readv};
 use timeloom_net::{Checksum, LARGE, Offload, Train, TrainProtocol};
 
 use crate::Received;
+use crate::segment::is_v6;
 
 /// Bytes of the header, without the count of merged buffers.
 pub(crate) const LENGTH: usize = 10;
@@ -15,6 +16,7 @@ pub(crate) const LENGTH: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const NONE: u8 = 0;
 const TCP4: u8 = 1;
+const TCP6: u8 = 4;
 const UDP_L4: u8 = 5;
 
 /// What the header says; `None` for a form of segmentation that was not asked
@@ -32,7 +34,7 @@ pub(crate) fn read(header: &[u8; LENGTH]) -> Option<Offload> {
                 checksum,
             });
         }
-        TCP4 => TrainProtocol::Tcp,
+        TCP4 | TCP6 => TrainProtocol::Tcp,
         UDP_L4 => TrainProtocol::Udp,
         _ => return None,
     };
@@ -69,8 +71,8 @@ pub(crate) fn receive(
     }
 }
 
-/// The header for a frame whose headers take `head` bytes.
-pub(crate) fn write(offload: Offload, head: usize) -> [u8; LENGTH] {
+/// The header for a frame whose headers are `head`.
+pub(crate) fn write(offload: Offload, head: &[u8]) -> [u8; LENGTH] {
     let mut header = [0; LENGTH];
     let mut put = |at: usize, value: u16| {
         header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
@@ -80,7 +82,7 @@ pub(crate) fn write(offload: Offload, head: usize) -> [u8; LENGTH] {
         put(8, offset);
     }
     if let Some(train) = offload.train {
-        put(2, head as u16);
+        put(2, head.len() as u16);
         put(4, train.payload_bytes);
     }
     if offload.checksum.is_some() {
@@ -88,6 +90,7 @@ pub(crate) fn write(offload: Offload, head: usize) -> [u8; LENGTH] {
     }
     header[1] = match offload.train.map(|train| train.protocol) {
         None => NONE,
+        Some(TrainProtocol::Tcp) if is_v6(head) => TCP6,
         Some(TrainProtocol::Tcp) => TCP4,
         Some(TrainProtocol::Udp) => UDP_L4,
     };
@@ -110,20 +113,31 @@ mod tests {
                 payload_bytes: 1_448,
             });
             let offload = Offload { train, checksum };
-            assert_eq!(read(&write(offload, 66)), Some(offload));
+            for [high, low] in [[0x08, 0], [0x86, 0xdd]] {
+                let mut head = [0; 66];
+                head[12..14].copy_from_slice(&[high, low]);
+                let header = write(offload, &head);
+                assert_eq!(read(&header), Some(offload));
+                let kind = match (protocol, high) {
+                    (TrainProtocol::Udp, _) => UDP_L4,
+                    (_, 0x08) => TCP4,
+                    _ => TCP6,
+                };
+                assert_eq!(header[1], kind);
+            }
         }
         let partial = Offload {
             train: None,
             checksum,
         };
-        assert_eq!(read(&write(partial, 54)), Some(partial));
-        assert_eq!(write(Offload::default(), 54), [0; LENGTH]);
+        assert_eq!(read(&write(partial, &[0; 54])), Some(partial));
+        assert_eq!(write(Offload::default(), &[0; 54]), [0; LENGTH]);
     }
 
     #[test]
     fn forms_that_were_not_asked_for_are_refused() {
         let mut header = [0; LENGTH];
-        for kind in [2, 3, 4, 6, 0x81, 255] {
+        for kind in [2, 3, 6, 7, 0x81, 255] {
             header[1] = kind;
             assert_eq!(read(&header), None, "{kind}");
         }

@@ -25,8 +25,7 @@ struct Bed {
 fn bed() -> Bed {
     let station = StationSpec {
         name: "a".into(),
-        address: [10, 0, 0, 1].into(),
-        prefix_len: 30,
+        addresses: vec![([10, 0, 0, 1].into(), 30)],
         mac: None,
     };
     let fabric = Fabric::build(&NetworkSpec {
@@ -52,13 +51,7 @@ fn bed() -> Bed {
         seed: 5,
     };
     assert!(Server::attach(&mut world, server, &options));
-    let port = world.port_of(a).unwrap();
-    let tap = Address {
-        address: world.address(port),
-        prefix: world.prefix(port),
-        mac: world.mac(port),
-        gateway: world.gateway(a),
-    };
+    let tap = Address::of(&world, a).unwrap();
     let tap = Tap::create(fabric.station("a").unwrap(), "eth0", &tap).unwrap();
     let mut portals = Portals::new();
     portals

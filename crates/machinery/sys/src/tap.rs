@@ -33,7 +33,8 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     }
     // The first set that the kernel takes.
     let sets = [
-        TUN_F_CSUM | TUN_F_TSO4 | TUN_F_USO4 | TUN_F_USO6,
+        TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_USO4 | TUN_F_USO6,
+        TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6,
         TUN_F_CSUM | TUN_F_TSO4,
         TUN_F_CSUM,
         0,
@@ -65,5 +66,6 @@ const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
 const TUN_F_CSUM: libc::c_ulong = 0x01;
 const TUN_F_TSO4: libc::c_ulong = 0x02;
+const TUN_F_TSO6: libc::c_ulong = 0x04;
 const TUN_F_USO4: libc::c_ulong = 0x20;
 const TUN_F_USO6: libc::c_ulong = 0x40;

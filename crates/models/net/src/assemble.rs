@@ -1,7 +1,6 @@
 //! The last step of building: segments, addresses, routes, state.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use crate::build::{NodeKind, Plan};
@@ -11,11 +10,12 @@ use crate::ids::NodeRole;
 use crate::packet::{NIL, PortId};
 use crate::route::{Edge, Hop, Routes};
 use crate::segment::Segments;
+use crate::tables::address::{Book, Family};
 use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
 use crate::tables::links::Links;
 use crate::tables::outside::Outside;
-use crate::tables::ports::{Address, Port, Ports};
+use crate::tables::ports::{Port, Ports};
 use crate::tables::residents::Residents;
 use crate::tables::router::Router;
 use crate::tables::slab::Slab;
@@ -27,9 +27,10 @@ use crate::world::World;
 impl World {
     pub(crate) fn from_plan(plan: Plan) -> Result<Self, BuildError> {
         let segments = Segments::find(&plan)?;
-        let addresses = assign(&plan, &segments)?;
-        let addresses = addresses.into_iter();
-        let addresses = addresses.map(|(bits, prefix)| Address { bits, prefix });
+        let v4 = assign(&plan, &segments, Family::V4)?.into_iter();
+        let v4 = v4.map(|(bits, prefix)| (bits as u32, prefix)).collect();
+        let v6 = assign(&plan, &segments, Family::V6)?;
+        let addresses = (Book::new(Family::V4, v4), Book::new(Family::V6, v6));
         let (roles, router_count, switches) = roles(&plan);
         let edges = edges(&plan, &segments, &roles, router_count);
         let mut routers: Vec<Router> = (0..router_count).map(Router::new).collect();
@@ -57,13 +58,13 @@ impl World {
             let hop = neighbour(&plan, &segments, route.at.0, route.through.0)?;
             let (network, length) = route.prefix;
             if let NodeRole::Router(router) = roles[route.at.0 as usize] {
-                routers[router as usize].add_static(network, mask(length), hop);
+                routers[router as usize].add_static(network, length, hop);
             }
         }
         let gateways = gateways(&plan, &segments, &roles);
         Ok(Self {
             seed: plan.seed,
-            ports: Ports::new(ports, addresses.collect(), first_ports(&plan), gateways),
+            ports: Ports::new(ports, addresses, first_ports(&plan), gateways),
             roles: roles.into(),
             outside: Outside::new(plan.nodes.len()),
             links: Links::new(plan.seed, plan.kinds, plan.kind_of),
@@ -83,10 +84,6 @@ impl World {
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }
-}
-
-fn mask(length: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
 }
 
 fn first_ports(plan: &Plan) -> Vec<PortId> {
@@ -114,45 +111,50 @@ fn roles(plan: &Plan) -> (Vec<NodeRole>, u32, Vec<Switch>) {
 }
 
 /// Gives every interface an address: the one it was given, else the next free
-/// one of its segment's own prefix out of 10.0.0.0/8.
-fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError> {
+/// one of its segment's own prefix out of those for all. Of IPv6 nobody has one where
+/// nobody was given one. The answer is by port, 0 for those without.
+fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128, u8)>, BuildError> {
+    let given = &plan.addresses[family as usize];
+    if family == Family::V6 && given.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut addresses = vec![(0, 0); plan.ports()];
-    let mut owners: HashMap<u32, PortId> = HashMap::new();
-    let mut given: Vec<_> = plan.addresses.iter().collect();
+    let mut owners: HashMap<u128, PortId> = HashMap::new();
+    let mut given: Vec<_> = given.iter().collect();
     given.sort_by_key(|(port, _)| **port);
     for (port, (address, prefix)) in given {
-        let address = u32::from(*address);
-        if let Some(other) = owners.insert(address, *port) {
+        if let Some(other) = owners.insert(*address, *port) {
             let (a, b) = (plan.name(other), plan.name(*port));
-            return Err(BuildError::AddressConflict(Ipv4Addr::from(address), a, b));
+            return Err(BuildError::AddressConflict(family.address(*address), a, b));
         }
-        addresses[port.index()] = (address, *prefix);
+        addresses[port.index()] = (*address, *prefix);
     }
-    let taken = given_networks(plan, segments, &addresses)?;
-    let mut next: u64 = 10 << 24;
+    let network_of = |(address, length): (u128, u8)| address & !family.host_mask(length);
+    let taken = given_networks(plan, segments, family, &addresses)?;
+    let Pool { mut next, end } = Pool::of(family);
     for members in &segments.members {
         let mut fixed = members.iter().filter(|port| addresses[port.index()].1 != 0);
         let first = fixed.next().copied();
         let (network, length) = match first.map(|port| addresses[port.index()]) {
-            Some((address, length)) => (address & mask(length), length),
+            Some(own) => (network_of(own), own.1),
             None => {
-                // Network and broadcast address are not for interfaces.
-                let size = (members.len() as u64 + 2).next_power_of_two();
+                let size = Pool::network(family, members.len());
                 let mut network = next.next_multiple_of(size);
                 while let Some(end) = reaches_into(&taken, network, size) {
                     network = (end + 1).next_multiple_of(size);
                 }
                 next = network + size;
-                if next > 11 << 24 {
+                if next > end {
                     return Err(BuildError::TooLarge);
                 }
-                (network as u32, 32 - size.trailing_zeros() as u8)
+                (network, family.width() - size.trailing_zeros() as u8)
             }
         };
-        if let (Some(first), Some(other)) = (
-            first,
-            fixed.find(|port| addresses[port.index()].0 & mask(length) != network),
-        ) {
+        let is_elsewhere = |port: &&PortId| {
+            let (address, _) = addresses[port.index()];
+            network_of((address, length)) != network
+        };
+        if let (Some(first), Some(other)) = (first, fixed.find(is_elsewhere)) {
             return Err(BuildError::MixedPrefixes(
                 plan.name(first),
                 plan.name(*other),
@@ -160,12 +162,12 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
         }
         let mut host = network;
         for port in members {
-            if addresses[port.index()].1 == 0 {
+            if addresses[port.index()].1 == 0 && !goes_without(plan, *port, family) {
                 host += 1;
                 while owners.contains_key(&host) {
                     host += 1;
                 }
-                if host & mask(length) != network {
+                if network_of((host, length)) != network {
                     return Err(BuildError::TooLarge);
                 }
                 owners.insert(host, *port);
@@ -176,20 +178,58 @@ fn assign(plan: &Plan, segments: &Segments) -> Result<Vec<(u32, u8)>, BuildError
     Ok(addresses)
 }
 
+/// A host that was given an address of the other family and none of this one.
+fn goes_without(plan: &Plan, port: PortId, family: Family) -> bool {
+    let has = |family: Family| plan.addresses[family as usize].contains_key(&port);
+    let [v4, v6] = Family::BOTH.map(has);
+    let has_other = match family {
+        Family::V4 => v6 && !v4,
+        Family::V6 => v4 && !v6,
+    };
+    has_other && plan.node(port).kind == NodeKind::Host
+}
+
+/// Where addresses come from that nobody gave: 10.0.0.0/8, and fd54:4c00::/32 out of those that
+/// are for use within a site (RFC 4193).
+struct Pool {
+    next: u128,
+    end: u128,
+}
+
+impl Pool {
+    fn of(family: Family) -> Self {
+        let (next, end) = match family {
+            Family::V4 => (10 << 24, 11 << 24),
+            Family::V6 => (0xfd54_4c00 << 96, 0xfd54_4c01 << 96),
+        };
+        Self { next, end }
+    }
+
+    /// How many addresses a network of so many stations has.
+    fn network(family: Family, stations: usize) -> u128 {
+        match family {
+            // Network and broadcast address are not for interfaces.
+            Family::V4 => (stations as u128 + 2).next_power_of_two(),
+            Family::V6 => 1 << 64,
+        }
+    }
+}
+
 /// The networks that addresses were given of, as ranges in order. Stations take
 /// those of their network for neighbours, so that one network cannot be in two
 /// places.
 fn given_networks(
     plan: &Plan,
     segments: &Segments,
-    addresses: &[(u32, u8)],
-) -> Result<Vec<(u64, u64)>, BuildError> {
+    family: Family,
+    addresses: &[(u128, u8)],
+) -> Result<Vec<(u128, u128)>, BuildError> {
     let given = segments.members.iter().filter_map(|members| {
         let mut members = members.iter();
         let port = *members.find(|port| addresses[port.index()].1 != 0)?;
         let (address, length) = addresses[port.index()];
-        let network = address & mask(length);
-        Some((u64::from(network), u64::from(network | !mask(length)), port))
+        let hosts = family.host_mask(length);
+        Some((address & !hosts, address | hosts, port))
     });
     let mut given: Vec<_> = given.collect();
     given.sort_unstable();
@@ -203,7 +243,7 @@ fn given_networks(
 }
 
 /// The end of a range that overlaps the `size` addresses from `network` on.
-fn reaches_into(taken: &[(u64, u64)], network: u64, size: u64) -> Option<u64> {
+fn reaches_into(taken: &[(u128, u128)], network: u128, size: u128) -> Option<u128> {
     let place = taken.partition_point(|(_, end)| *end < network);
     let (begin, end) = taken.get(place)?;
     (*begin < network + size).then_some(*end)

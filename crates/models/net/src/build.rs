@@ -1,7 +1,7 @@
 //! From nodes and cables to a checked world.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use timeloom_time::Duration;
 
@@ -9,6 +9,7 @@ use crate::config::{LinkConfig, QueueConfig};
 use crate::error::BuildError;
 use crate::ids::Node;
 use crate::packet::PortId;
+use crate::tables::address::{Family, bits};
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
@@ -30,7 +31,7 @@ pub(crate) struct NodePlan {
 #[derive(Debug)]
 pub(crate) struct StaticPlan {
     pub(crate) at: Node,
-    pub(crate) prefix: (u32, u8),
+    pub(crate) prefix: (IpAddr, u8),
     pub(crate) through: Node,
 }
 
@@ -44,7 +45,8 @@ pub(crate) struct Plan {
     pub(crate) kind_of: Vec<u32>,
     pub(crate) owners: Vec<Node>,
     modes: Vec<PortMode>,
-    pub(crate) addresses: HashMap<PortId, (Ipv4Addr, u8)>,
+    /// What interfaces were given, by family: the bits, and the length of the prefix.
+    pub(crate) addresses: [HashMap<PortId, (u128, u8)>; 2],
     pub(crate) statics: Vec<StaticPlan>,
 }
 
@@ -158,19 +160,23 @@ impl NetworkBuilder {
         self.plan.modes[port.index()] = mode;
     }
 
-    /// Gives an interface an address and the length of its network's prefix.
-    /// Interfaces without one get theirs out of 10.0.0.0/8.
-    pub fn set_address(&mut self, port: PortId, address: Ipv4Addr, prefix: u8) {
-        self.plan.addresses.insert(port, (address, prefix.min(32)));
+    /// Gives an interface an address, or one of each kind, and the length of its network's prefix.
+    ///
+    /// Interfaces without any get theirs out of 10.0.0.0/8 and, where one of IPv6 was given to
+    /// anybody, out of fd54:4c00::/32. A host that was given one of one kind has none of the other.
+    pub fn set_address(&mut self, port: PortId, address: impl Into<IpAddr>, prefix: u8) {
+        let address = address.into();
+        let family = Family::of(address);
+        let given = (bits(address), prefix.min(family.width()));
+        self.plan.addresses[family as usize].insert(port, given);
     }
 
     /// At router `at`, sends what is for `prefix` to the neighbour `through`,
     /// whatever the shortest path is. The longest prefix decides.
-    pub fn route(&mut self, at: Node, prefix: (Ipv4Addr, u8), through: Node) {
-        let (address, length) = (u32::from(prefix.0), prefix.1.min(32));
+    pub fn route(&mut self, at: Node, prefix: (impl Into<IpAddr>, u8), through: Node) {
         self.plan.statics.push(StaticPlan {
             at,
-            prefix: (address, length),
+            prefix: (prefix.0.into(), prefix.1),
             through,
         });
     }
@@ -202,6 +208,8 @@ const LOOKED_AT: usize = 8;
 
 /// RFC 791, section 3.2.
 const LEAST_MTU: u16 = 68;
+/// RFC 8200, section 5.
+const LEAST_MTU_OF_V6: u16 = 1_280;
 
 fn check(plan: &Plan) -> Result<(), BuildError> {
     if plan.ports() >= 1 << 28 {
@@ -242,6 +250,9 @@ fn check(plan: &Plan) -> Result<(), BuildError> {
         }
         if link.mtu < LEAST_MTU {
             return Err(BuildError::BadMtu(a, b));
+        }
+        if link.mtu < LEAST_MTU_OF_V6 && !plan.addresses[Family::V6 as usize].is_empty() {
+            return Err(BuildError::BadMtuOfV6(a, b));
         }
         if matches!(link.queue, QueueConfig::Red(_)) && wire.disturbs() {
             return Err(BuildError::RedWithJitter(a, b));

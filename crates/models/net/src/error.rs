@@ -1,6 +1,6 @@
 //! What is refused before the start, with the place.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Why a network cannot be built, or a flow not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,10 @@ pub enum BuildError {
     /// these two.
     #[error("the link `{0}` – `{1}` takes fewer than the 68 bytes that IPv4 needs")]
     BadMtu(String, String),
+    /// An MTU below the 1280 bytes that every IPv6 link takes (RFC 8200), in a network with
+    /// addresses of IPv6, between these two.
+    #[error("the link `{0}` – `{1}` takes fewer than the 1280 bytes that IPv6 needs")]
+    BadMtuOfV6(String, String),
     /// Random early detection on a link with jitter or reordering, between
     /// these two: its average needs a transmitter whose times are known.
     #[error("the link `{0}` – `{1}` has RED and jitter or reordering; put them on two links")]
@@ -43,7 +47,7 @@ pub enum BuildError {
     FluidQueue(String, String),
     /// Two interfaces, on these nodes, have the same address.
     #[error("`{1}` and `{2}` both have {0}")]
-    AddressConflict(Ipv4Addr, String, String),
+    AddressConflict(IpAddr, String, String),
     /// Interfaces on one Ethernet segment in different networks.
     #[error("`{0}` and `{1}` are on one segment but their addresses are in different networks")]
     MixedPrefixes(String, String),
@@ -58,8 +62,8 @@ pub enum BuildError {
     /// not fit together.
     #[error("the port modes at the ends of `{0}` – `{1}` do not fit")]
     VlanMismatch(String, String),
-    /// More than 2^28 ports, or no addresses left in 10.0.0.0/8.
-    #[error("more ports than 2^28, or than addresses in 10.0.0.0/8")]
+    /// More than 2^28 ports, or no addresses left in 10.0.0.0/8 or a given network.
+    #[error("more ports than 2^28, or than addresses in 10.0.0.0/8 or a given network")]
     TooLarge,
     /// There is no way from the first node to the second.
     #[error("there is no route from `{0}` to `{1}`")]
@@ -84,6 +88,7 @@ impl BuildError {
             Self::ZeroRate(a, b)
             | Self::BadImpairment(a, b)
             | Self::BadMtu(a, b)
+            | Self::BadMtuOfV6(a, b)
             | Self::RedWithJitter(a, b)
             | Self::FluidQueue(a, b)
             | Self::AddressConflict(_, a, b)

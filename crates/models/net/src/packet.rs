@@ -2,6 +2,9 @@
 
 use timeloom_time::{Instant, Virtual};
 
+use crate::bytes::{self, IpHeader};
+use crate::tables::address::Family;
+
 /// A port of a node, and with it the direction of its cable that leads away
 /// from that node. The port at the other end is [`PortId::peer`]. A port that
 /// has an address is an interface; its number stands for its MAC address
@@ -43,9 +46,10 @@ pub enum Kind {
     EchoRequest,
     /// ICMP echo reply.
     EchoReply,
-    /// ARP request (RFC 826): who has `dst`?
+    /// ARP request (RFC 826): who has `dst`? With [`Packet::IPV6`] a solicitation of neighbour
+    /// discovery (RFC 4861).
     ArpRequest,
-    /// ARP reply: `src` is at `src_mac`.
+    /// ARP reply: `src` is at `src_mac`. With [`Packet::IPV6`] an advertisement.
     ArpReply,
     /// A packet, frame or train of segments of a real program. `flow` is the
     /// number of its bytes, `seq` its first segment, `sack_from` the number of
@@ -117,8 +121,8 @@ pub struct Packet {
     pub kind: Kind,
     /// Hops left.
     pub ttl: u8,
-    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`], and between
-    /// engines whether the bytes are a frame's.
+    /// [`Packet::LOST`], [`Packet::STAMPED`], [`Packet::ECE`], [`Packet::CWR`],
+    /// [`Packet::IPV6`], and between engines whether the bytes are a frame's.
     pub flags: u8,
     /// IP type of service; the three high bits are the precedence, the two low
     /// ones say what becomes of it in congestion (RFC 3168, section 5).
@@ -138,6 +142,8 @@ impl Packet {
     /// Of a real packet that comes from another engine: its bytes begin with the Ethernet
     /// header.
     pub(crate) const FRAMED: u8 = 16;
+    /// Of a real packet, and of what asks for neighbours: it is of IPv6.
+    pub const IPV6: u8 = 32;
     /// In [`Packet::tos`]: its transport knows marks of congestion, ECT(0).
     pub const ECN_CAPABLE: u8 = 2;
     /// In [`Packet::tos`]: it has met congestion, CE; and the field's bits.
@@ -175,6 +181,27 @@ impl Packet {
             ttl: 64,
             flags: 0,
             tos: 0,
+        }
+    }
+
+    /// Takes from the header of a real packet what the model needs, but for whom it is.
+    pub(crate) fn describe(&mut self, ip: &IpHeader, bytes: &[u8]) {
+        self.ttl = ip.ttl;
+        self.tos = ip.tos;
+        self.sack_to = bytes::flow_hash(ip, bytes);
+        self.flags &= !Self::IPV6;
+        if ip.is_v6() {
+            self.flags |= Self::IPV6;
+        }
+    }
+
+    /// By which of an interface's addresses it is sent.
+    #[inline]
+    pub(crate) fn family(&self) -> Family {
+        if self.flags & Self::IPV6 == 0 {
+            Family::V4
+        } else {
+            Family::V6
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a world can be asked: where things are, and what has happened so far.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -36,9 +36,15 @@ impl World {
         matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
     }
 
-    /// The address of an interface.
+    /// The IPv4 address of an interface, unspecified where it has none.
     pub fn address(&self, port: PortId) -> Ipv4Addr {
-        Ipv4Addr::from(self.ports.address(port).bits)
+        let own = self.ports.v4(port);
+        own.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| address)
+    }
+
+    /// The IPv6 address of an interface that has one, and the length of its network's prefix.
+    pub fn address_v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
+        self.ports.v6(port)
     }
 
     /// The node that has a port.
@@ -52,9 +58,9 @@ impl World {
         (port != PortId::NONE).then_some(port)
     }
 
-    /// The length of the prefix of an interface's network.
+    /// The length of the prefix of an interface's network of IPv4, 0 where it is in none.
     pub fn prefix(&self, port: PortId) -> u8 {
-        self.ports.address(port).prefix
+        self.ports.v4(port).map_or(0, |(_, prefix)| prefix)
     }
 
     /// The MAC address of an interface.
@@ -62,10 +68,16 @@ impl World {
         self.outside.macs.mac(port)
     }
 
-    /// The address of a host's router, if it has one.
-    pub fn gateway(&self, node: Node) -> Option<std::net::Ipv4Addr> {
+    /// The IPv4 address of a host's router, if it has one.
+    pub fn gateway(&self, node: Node) -> Option<Ipv4Addr> {
         let port = self.ports.gateway_of(node.0);
         (port != PortId::NONE).then(|| self.address(port))
+    }
+
+    /// The IPv6 address of a host's router, if it has one.
+    pub fn gateway_v6(&self, node: Node) -> Option<Ipv6Addr> {
+        let port = self.ports.gateway_of(node.0);
+        self.ports.v6(port).map(|(address, _)| address)
     }
 
     /// Bytes of the longest IP packet that the link out of `port` takes.

@@ -8,6 +8,7 @@
 //! instant handed to it is rounded up, so that it never acts early.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
@@ -16,7 +17,8 @@ use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::{Node, World};
+use crate::tables::address::Family;
+use crate::{Node, PortId, World};
 
 /// The stack of one host. Its owner hands arrived packets to
 /// [`Stack::handle_packet`], calls [`Stack::poll`], and comes back at the
@@ -39,12 +41,7 @@ impl Stack {
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut device, stack_time(now));
         if let Some(port) = world.port_of(node) {
-            let address = world.address(port);
-            interface.update_ip_addrs(|list| {
-                // Everything is on the link for the stack: routing is the
-                // model's part.
-                let _ = list.push(IpCidr::new(address.into(), 0));
-            });
+            give_addresses(&mut interface, &addresses(world, port));
         }
         Self {
             node,
@@ -87,6 +84,22 @@ impl Stack {
     }
 }
 
+/// The addresses of an interface, of both kinds.
+pub(crate) fn addresses(world: &World, port: PortId) -> Vec<IpAddr> {
+    let all = Family::BOTH.map(|family| world.ports.address(port, family));
+    all.into_iter().flatten().collect()
+}
+
+/// Everything is on the link for the stack: routing is the model's part.
+pub(crate) fn give_addresses(interface: &mut Interface, addresses: &[IpAddr]) {
+    interface.update_ip_addrs(|list| {
+        for address in addresses {
+            // There is room for two (IFACE_MAX_ADDR_COUNT), and no more come.
+            let _ = list.push(IpCidr::new((*address).into(), 0));
+        }
+    });
+}
+
 /// An instant as smoltcp counts, rounded up.
 pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros(
@@ -104,9 +117,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// That of the host `node`.
+    /// That of the host `node`. Where it speaks IPv6, packets are as long as all links take:
+    /// nobody cuts those, and the stack does not listen to who says that they are too long.
     pub(crate) fn at(world: &World, node: Node) -> Self {
-        let mtu = world.port_of(node).map(|port| usize::from(world.mtu(port)));
+        let mtu = world.port_of(node).map(|port| {
+            let speaks_v6 = world.address_v6(port).is_some();
+            let all = world.cables().map(|cable| world.mtu(cable.port)).min();
+            let least = all.filter(|_| speaks_v6).unwrap_or(u16::MAX);
+            usize::from(world.mtu(port).min(least))
+        });
         Self {
             arrived: VecDeque::new(),
             sent: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! Captures of simulated links: from the engines' threads to files.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -34,11 +34,14 @@ impl Captures {
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
         let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
-        let addresses: Vec<(&str, Ipv4Addr, [u8; 6])> = stations
+        let addresses: Vec<(&str, IpAddr, [u8; 6])> = stations
             .filter(|name| !plan.is_real(name))
-            .filter_map(|name| {
-                let own = address(simulated, name)?;
-                Some((name.as_str(), own.address, own.mac))
+            .filter_map(|name| Some((name.as_str(), address(simulated, name)?)))
+            .flat_map(|(name, own)| {
+                let v4 = own.v4.map(|inet| inet.address.into());
+                let v6 = own.v6.map(|inet| inet.address.into());
+                let all: [Option<IpAddr>; 2] = [v4, v6];
+                all.into_iter().flatten().map(move |ip| (name, ip, own.mac))
             })
             .collect();
         let mut captures = Self::default();

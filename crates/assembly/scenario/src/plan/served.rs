@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::read::{Fields, Read};
-use crate::words::Ipv4Interface;
+use crate::words::Addresses;
 
 /// A simulated host with a real TCP/IP stack. The name may be that of a host of a
 /// generated topology or of the graph; one that there is not yet is made, and
@@ -12,9 +12,9 @@ use crate::words::Ipv4Interface;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ServingHost {
-    /// Its address, with its prefix. Chosen when absent.
+    /// Its address, with its prefix; of IPv4, IPv6, or a list of one of each. Chosen when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<Ipv4Interface>,
+    pub address: Option<Addresses>,
     /// What it serves over TCP; without any it answers pings and refuses
     /// connections.
     #[schemars(default)]

@@ -11,7 +11,7 @@ use timeloom_time::Duration;
 use crate::plan::network::Wire;
 use crate::plan::{ClockSpec, ContainerSpec, MachineSpec, Named, OpenFlow, TimelineSpec};
 use crate::read::{Fields, Read};
-use crate::words::{self, CapabilityName, Ipv4Interface, Ready, SignalName, User};
+use crate::words::{self, Addresses, CapabilityName, Ready, SignalName, User};
 
 /// What is modelled: one flat network (a single subnet, no router).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -86,8 +86,9 @@ impl Link {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Host {
-    /// The address of its `eth0` with the length of the subnet's prefix.
-    pub address: Ipv4Interface,
+    /// The address of its `eth0` with the length of the subnet's prefix; of IPv4, IPv6, or a list
+    /// of one of each.
+    pub address: Addresses,
     /// Its clock, when that differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
@@ -156,8 +157,9 @@ pub struct Program {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Device {
-    /// Its address with the length of the subnet's prefix.
-    pub address: Ipv4Interface,
+    /// Its address with the length of the subnet's prefix; of IPv4, IPv6, or a list of one of
+    /// each.
+    pub address: Addresses,
     /// The protocol that it speaks.
     #[schemars(default)]
     pub protocol: Protocol,

@@ -1,7 +1,7 @@
 //! Real switches in a simulated network: where the two meet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::{Rules, at};
 use crate::plan::{Link, Medium};
@@ -64,16 +64,18 @@ fn closes_loop<'a>(
 fn stations(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();
-    let hosts = hosts.map(|(name, host)| ("hosts", name, host.address.address));
+    let hosts = hosts.map(|(name, host)| ("hosts", name, host.address));
     let devices = plan.system.devices.iter();
-    let devices = devices.map(|(name, device)| ("devices", name, device.address.address));
-    let mut owners: BTreeMap<Ipv4Addr, &str> = BTreeMap::new();
+    let devices = devices.map(|(name, device)| ("devices", name, device.address));
+    let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
     for (table, name, address) in hosts.chain(devices) {
         let path = at(&[], ["system", table, name]);
-        if let Some(owner) = owners.insert(address, name) {
-            let message = format!("`{name}` and `{owner}` have the same address");
-            let help = "give each node an address of its own";
-            rules.broken(&at(&path, ["address"]), message, help);
+        for address in address.each() {
+            if let Some(owner) = owners.insert(address, name) {
+                let message = format!("`{name}` and `{owner}` have the same address");
+                let help = "give each node an address of its own";
+                rules.broken(&at(&path, ["address"]), message, help);
+            }
         }
         let cables = plan.system.links.iter();
         let cables = cables.filter(|link| link.between.contains(name)).count();

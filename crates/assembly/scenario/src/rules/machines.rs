@@ -57,14 +57,22 @@ fn addressed(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[S
     let hosts = system.hosts.iter();
     let others = hosts.clone().filter(|(other, _)| *other != host);
     let machines = others.filter_map(|(_, other)| other.machine.as_ref()?.address);
-    let devices = system.devices.values().map(|device| device.address);
-    let taken = hosts.map(|(_, host)| host.address).chain(machines);
+    let devices = system.devices.values();
+    let devices = devices.filter_map(|device| device.address.v4);
+    let taken = hosts
+        .filter_map(|(_, host)| host.address.v4)
+        .chain(machines);
     let path = at(path, ["address"]);
     if taken.chain(devices).any(|it| it.address == own.address) {
         let message = format!("{} is somebody else's address, too", own.address);
         rules.broken(&path, message, "give the machine one of its own");
     }
-    let beside = rules.plan.system.hosts[host].address;
+    let Some(beside) = rules.plan.system.hosts[host].address.v4 else {
+        let message =
+            format!("the machine is behind the cable of `{host}`, which speaks IPv6 alone");
+        let help = format!("give `{host}` an address of IPv4, too");
+        return rules.broken(&path, message, help);
+    };
     if (own.network(), own.prefix) != (beside.network(), beside.prefix) {
         let message = format!("the machine is behind the cable of `{host}`, in another network");
         let help = format!("write one of {}/{}", beside.network(), beside.prefix);

@@ -2,7 +2,7 @@
 //! cable, all in one subnet with an address of its own.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use timeloom_time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Rules, at};
 use crate::Machine;
 use crate::plan::Shape;
 use crate::suggest;
-use crate::words::Ipv4Interface;
+use crate::words::Addresses;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     if !rules.was_read(&["network"]) {
@@ -270,40 +270,45 @@ fn addresses(rules: &mut Rules<'_>) {
         .devices
         .iter()
         .map(|(name, device)| ("devices", name, device.address));
-    let all: Vec<(Vec<String>, &String, Ipv4Interface)> = hosts
+    let all: Vec<(Vec<String>, &String, Addresses)> = hosts
         .chain(devices)
         .map(|(table, name, address)| (at(&[], ["system", table, name, "address"]), name, address))
         .filter(|(path, ..)| rules.report.was_read(path))
         .collect();
 
-    let mut owners: BTreeMap<Ipv4Addr, &str> = BTreeMap::new();
-    let mut subnets: BTreeMap<(Ipv4Addr, u8), usize> = BTreeMap::new();
-    for (path, name, address) in &all {
-        *subnets
-            .entry((address.network(), address.prefix))
-            .or_default() += 1;
-        if let Some(owner) = owners.get(&address.address) {
-            let message = format!("`{name}` and `{owner}` have the same address");
-            rules.broken(path, message, "give each node an address of its own");
-        } else {
-            owners.insert(address.address, name);
+    let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
+    let mut subnets: BTreeMap<(IpAddr, u8), usize> = BTreeMap::new();
+    for (path, name, addresses) in &all {
+        for subnet in addresses.networks() {
+            *subnets.entry(subnet).or_default() += 1;
+        }
+        for address in addresses.each() {
+            if let Some(owner) = owners.get(&address) {
+                let message = format!("`{name}` and `{owner}` have the same address");
+                rules.broken(path, message, "give each node an address of its own");
+            } else {
+                owners.insert(address, name);
+            }
         }
     }
-    // The majority is right, so that one slip is one mistake.
-    let Some((&(network, prefix), _)) = subnets
-        .iter()
-        .max_by_key(|(subnet, count)| (**count, std::cmp::Reverse(**subnet)))
-    else {
-        return;
-    };
-    for (path, name, address) in &all {
-        if (address.network(), address.prefix) != (network, prefix) {
-            let message = format!("`{name}` is not in the subnet {network}/{prefix} of the others");
-            rules.broken(
-                path,
-                message,
-                "there is no router: all addresses share one subnet",
-            );
+    for is_v6 in [false, true] {
+        // The majority is right, so that one slip is one mistake.
+        let own = subnets.iter().filter(|((it, _), _)| it.is_ipv6() == is_v6);
+        let most = own.max_by_key(|(subnet, count)| (**count, std::cmp::Reverse(**subnet)));
+        let Some((&(network, prefix), _)) = most else {
+            continue;
+        };
+        for (path, name, addresses) in &all {
+            let mut own = addresses.networks().filter(|(it, _)| it.is_ipv6() == is_v6);
+            if own.any(|subnet| subnet != (network, prefix)) {
+                let message =
+                    format!("`{name}` is not in the subnet {network}/{prefix} of the others");
+                rules.broken(
+                    path,
+                    message,
+                    "there is no router: all addresses share one subnet",
+                );
+            }
         }
     }
 }

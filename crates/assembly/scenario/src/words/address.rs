@@ -1,19 +1,24 @@
-//! Addresses of hosts.
+//! Addresses of hosts: of IPv4, of IPv6, or one of each.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// An IPv4 address with the length of its subnet's prefix: `10.0.0.2/24`.
+/// An address with the length of its subnet's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ipv4Interface {
+pub struct Interface<A> {
     /// The address.
-    pub address: Ipv4Addr,
-    /// How many leading bits name the subnet: 1 … 30.
+    pub address: A,
+    /// How many leading bits name the subnet: 1 … 30 of IPv4, 1 … 126 of IPv6.
     pub prefix: u8,
 }
+
+/// One of IPv4: `10.0.0.2/24`.
+pub type Ipv4Interface = Interface<Ipv4Addr>;
+/// One of IPv6: `fd00::2/64`.
+pub type Ipv6Interface = Interface<Ipv6Addr>;
 
 impl Ipv4Interface {
     fn mask(self) -> u32 {
@@ -31,6 +36,14 @@ impl Ipv4Interface {
     }
 }
 
+impl Ipv6Interface {
+    /// The address of the subnet: all host bits 0.
+    pub fn network(self) -> Ipv6Addr {
+        let mask = u128::MAX << (128 - u32::from(self.prefix.clamp(1, 128)));
+        Ipv6Addr::from_bits(self.address.to_bits() & mask)
+    }
+}
+
 impl Default for Ipv4Interface {
     fn default() -> Self {
         Self {
@@ -40,15 +53,89 @@ impl Default for Ipv4Interface {
     }
 }
 
+/// The address of a host: one of IPv4, one of IPv6, or one of each. Never none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// That of IPv4.
+    pub v4: Option<Ipv4Interface>,
+    /// That of IPv6.
+    pub v6: Option<Ipv6Interface>,
+}
+
+impl Addresses {
+    /// Each, that of IPv4 first.
+    pub fn each(self) -> impl Iterator<Item = IpAddr> {
+        let v4 = self.v4.map(|own| own.address.into());
+        let v6 = self.v6.map(|own| own.address.into());
+        v4.into_iter().chain(v6)
+    }
+
+    /// Each subnet with the length of its prefix, that of IPv4 first.
+    pub fn networks(self) -> impl Iterator<Item = (IpAddr, u8)> {
+        let v4 = self.v4.map(|own| (own.network().into(), own.prefix));
+        let v6 = self.v6.map(|own| (own.network().into(), own.prefix));
+        v4.into_iter().chain(v6)
+    }
+
+    /// The whole of each as it is written, that of IPv4 first.
+    pub(crate) fn texts(self) -> impl Iterator<Item = String> {
+        let v4 = self.v4.map(|own| own.to_string());
+        let v6 = self.v6.map(|own| own.to_string());
+        v4.into_iter().chain(v6)
+    }
+
+    /// These and those of `other`; `None` where both have one of the same kind.
+    pub(crate) fn and(self, other: Self) -> Option<Self> {
+        let twice = self.v4.and(other.v4).is_some() || self.v6.and(other.v6).is_some();
+        (!twice).then(|| Self {
+            v4: self.v4.or(other.v4),
+            v6: self.v6.or(other.v6),
+        })
+    }
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Ipv4Interface::default().into()
+    }
+}
+
+impl From<Ipv4Interface> for Addresses {
+    fn from(own: Ipv4Interface) -> Self {
+        Self {
+            v4: Some(own),
+            v6: None,
+        }
+    }
+}
+
+impl From<Ipv6Interface> for Addresses {
+    fn from(own: Ipv6Interface) -> Self {
+        Self {
+            v4: None,
+            v6: Some(own),
+        }
+    }
+}
+
+/// One address, of either kind.
+impl FromStr for Addresses {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        if text.contains(':') {
+            text.parse::<Ipv6Interface>().map(Self::from)
+        } else {
+            text.parse::<Ipv4Interface>().map(Self::from)
+        }
+    }
+}
+
 impl FromStr for Ipv4Interface {
     type Err = ParseWordError;
 
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
-        let fail = |reason: &str| {
-            Err(ParseWordError(format!(
-                "`{text}` is not an address of a host: {reason}, as in `10.0.0.2/24`"
-            )))
-        };
+        let fail = |reason: &str| refusal(text, reason, "10.0.0.2/24");
         let Some((address, prefix)) = text.split_once('/') else {
             return fail("it needs the length of the subnet's prefix");
         };
@@ -72,8 +159,87 @@ impl FromStr for Ipv4Interface {
     }
 }
 
-impl fmt::Display for Ipv4Interface {
+impl FromStr for Ipv6Interface {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let fail = |reason: &str| refusal(text, reason, "fd00::2/64");
+        let Some((address, prefix)) = text.split_once('/') else {
+            return fail("it needs the length of the subnet's prefix");
+        };
+        let (Ok(address), Ok(prefix)) = (address.parse::<Ipv6Addr>(), prefix.parse::<u8>()) else {
+            return fail("write an address of IPv6 and the length of the prefix");
+        };
+        if !(1..=126).contains(&prefix) {
+            return fail("the prefix must be 1 … 126 long");
+        }
+        let this = Self { address, prefix };
+        if address.is_loopback() || address.is_multicast() || address.is_unspecified() {
+            return fail("loopback, multicast and unspecified addresses name no host");
+        }
+        if address.is_unicast_link_local() {
+            return fail(
+                "each host has one of its link (`fe80::`) already, made of its MAC address",
+            );
+        }
+        if address.to_ipv4_mapped().is_some() {
+            return fail("this is an address of IPv4 in another form");
+        }
+        if address == this.network() {
+            return fail("this one means any router of the subnet");
+        }
+        Ok(this)
+    }
+}
+
+fn refusal<T>(text: &str, reason: &str, example: &str) -> Result<T, ParseWordError> {
+    Err(ParseWordError(format!(
+        "`{text}` is not an address of a host: {reason}, as in `{example}`"
+    )))
+}
+
+impl<A: fmt::Display> fmt::Display for Interface<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_either_kind_is_read_as_it_is_written() {
+        for text in ["10.0.0.2/24", "fd00::2/64", "2001:db8:1::a/126"] {
+            let read: Addresses = text.parse().expect("an address");
+            assert_eq!(read.texts().collect::<Vec<_>>(), [text]);
+        }
+        let both: Addresses = "10.0.0.2/24".parse().unwrap();
+        let both = both.and("fd00:1::2/64".parse().unwrap()).expect("one each");
+        assert_eq!(
+            both.networks()
+                .map(|(network, _)| network.to_string())
+                .collect::<Vec<_>>(),
+            ["10.0.0.0", "fd00:1::"]
+        );
+        assert_eq!(both.and("fd00:2::2/64".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn what_names_no_host_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("fd00::2", "needs the length"),
+            ("fd00::2/127", "1 … 126"),
+            ("fd00:::2/64", "write an address of IPv6"),
+            ("::1/64", "name no host"),
+            ("ff02::1/64", "name no host"),
+            ("fe80::1/64", "of its link"),
+            ("::ffff:10.0.0.1/120", "in another form"),
+            ("fd00::/64", "any router"),
+            ("10.0.0.0/24", "the subnet itself"),
+        ] {
+            let refused = text.parse::<Addresses>().expect_err(text).to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::{
-    BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface, ParseWordError, Ready,
-    SignalName, Size, User,
+    Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Ipv4Interface,
+    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User,
 };
 use crate::assertion::Assertion;
 use crate::plan::{
@@ -17,7 +17,7 @@ use crate::plan::{
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
 use crate::suggest;
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 /// Read by `FromStr` from a text, and written as that text.
 macro_rules! as_text {
@@ -50,6 +50,82 @@ as_text!(
     Condition,
     Assertion
 );
+
+/// One address, or a list of one of each kind.
+impl FromNode for Addresses {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        let read = |text: &str| text.parse::<Self>();
+        if !matches!(node.value, Value::List(_)) {
+            let text = String::from_node(node, context)?;
+            let read = read(&text);
+            return read
+                .map_err(|error| context.fail(&node.spot, error.to_string(), None))
+                .ok();
+        }
+        let mut all: Option<Self> = None;
+        let texts: Vec<String> = Vec::from_node(node, context)?;
+        for text in &texts {
+            let next = match read(text) {
+                Ok(next) => next,
+                Err(error) => {
+                    context.fail(&node.spot, error.to_string(), None);
+                    return None;
+                }
+            };
+            all = match all {
+                None => Some(next),
+                Some(before) => match before.and(next) {
+                    None => {
+                        let message = "a host has one address of IPv4 and one of IPv6 at most";
+                        context.fail(&node.spot, message, Some(EACH_KIND.to_owned()));
+                        return None;
+                    }
+                    both => both,
+                },
+            };
+        }
+        if all.is_none() {
+            let message = "a host has an address";
+            context.fail(&node.spot, message, Some(EACH_KIND.to_owned()));
+        }
+        all
+    }
+}
+
+const EACH_KIND: &str = "as in `[\"10.0.0.2/24\", \"fd00::2/64\"]`";
+
+/// A single address as a text, two as a list.
+impl Serialize for Addresses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let texts: Vec<String> = self.texts().collect();
+        match &texts[..] {
+            [only] => serializer.collect_str(only),
+            _ => serializer.collect_seq(texts),
+        }
+    }
+}
+
+impl schemars::JsonSchema for Addresses {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Addresses".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let v4 = generator.subschema_for::<Ipv4Interface>();
+        let v6 = generator.subschema_for::<Ipv6Interface>();
+        schemars::json_schema!({
+            "description": "An address, or one of IPv4 and one of IPv6.",
+            "anyOf": [
+                v4, v6,
+                {
+                    "type": "array",
+                    "items": { "anyOf": [v4, v6] },
+                    "minItems": 1,
+                    "maxItems": 2,
+                },
+            ],
+        })
+    }
+}
 
 /// Read from one of a few words.
 macro_rules! read_from_words {
@@ -206,6 +282,12 @@ text_schema!(
     "Ipv4Interface",
     r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$",
     "An IPv4 address with the length of its subnet's prefix, as in `10.0.0.2/24`."
+);
+text_schema!(
+    Ipv6Interface,
+    "Ipv6Interface",
+    r"^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/[0-9]{1,3}$",
+    "An IPv6 address with the length of its subnet's prefix, as in `fd00::2/64`."
 );
 text_schema!(
     Ready,

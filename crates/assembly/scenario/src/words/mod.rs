@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use timeloom_time::Duration;
 
-pub use address::Ipv4Interface;
+pub use address::{Addresses, Interface, Ipv4Interface, Ipv6Interface};
 pub(crate) use convert::{as_optional_text, as_text};
 pub use core_frequency::CoreFrequency;
 pub use frequency::FrequencyError;

@@ -60,7 +60,14 @@ fn the_case_of_the_paper_is_as_published() {
     let attack = &plan.attacks[0];
     assert_eq!(attack.at, Duration::from_ms(22_500));
     assert!(attack.enabled);
-    let address = |host: &str| plan.system.hosts[host].address.address.to_string();
+    let address = |host: &str| {
+        plan.system.hosts[host]
+            .address
+            .v4
+            .expect("one of IPv4")
+            .address
+            .to_string()
+    };
     let ends = [address("controller"), address("sensor")];
     let [_, spoofs @ ..] = &attack.programs[..] else {
         panic!("an attack without programs");
@@ -70,7 +77,14 @@ fn the_case_of_the_paper_is_as_published() {
         let wanted = ["arpspoof", "-i", "eth0", "-t", &ends[target], &ends[other]];
         assert_eq!(program.run, wanted, "both ways");
     }
-    let device = |name: &str| plan.system.devices[name].address.address.to_string();
+    let device = |name: &str| {
+        plan.system.devices[name]
+            .address
+            .v4
+            .expect("one of IPv4")
+            .address
+            .to_string()
+    };
     let run = |host: &str| plan.system.hosts[host].programs[0].run.join(" ");
     let (storage, meter) = (device("storage"), device("generator"));
     assert!(run("controller").ends_with(&format!("--storage {storage}:502")));

@@ -28,7 +28,7 @@ fn everything_is_understood() {
         BitRate::from_bits_per_s(100_000_000)
     );
     let sensor = &plan.system.hosts["sensor"];
-    assert_eq!(sensor.address.to_string(), "10.0.0.2/24");
+    assert_eq!(sensor.address, "10.0.0.2/24".parse().unwrap());
     assert_eq!(sensor.programs[0].start, Duration::from_ms(500));
     assert_eq!(
         sensor.programs[0].ready,
@@ -181,6 +181,42 @@ fn the_shortest_scenario_is_one_program() {
     assert!(program.essential);
     assert_eq!(program.ready_timeout, Duration::from_s(10));
     assert_eq!(read(&plan.to_toml()), plan);
+}
+
+#[test]
+fn a_host_has_an_address_of_either_kind_or_of_both() {
+    let with = |a: &str, b: &str| {
+        format!(
+            r#"
+            schema = "timeloom/1"
+            name = "both"
+            time.duration = "1 s"
+            [system]
+            links = [{{ between = ["a", "b"] }}]
+            [system.hosts.a]
+            address = {a}
+            [system.hosts.b]
+            address = {b}
+            "#
+        )
+    };
+    let plan = read(&with(r#"["fd00::1/64", "10.0.0.1/24"]"#, r#""fd00::2/64""#));
+    let own = plan.system.hosts["a"].address;
+    assert_eq!(own.v4, "10.0.0.1/24".parse().ok());
+    assert_eq!(own.v6, "fd00::1/64".parse().ok());
+    assert_eq!(plan.system.hosts["b"].address.v4, None);
+    assert_eq!(read(&plan.to_toml()), plan, "{}", plan.to_toml());
+    for (b, message) in [
+        (
+            r#""fd01::2/64""#,
+            "not in the subnet fd00::/64 of the others",
+        ),
+        (r#"["10.0.0.2/24", "fd00::1/64"]"#, "the same address"),
+    ] {
+        let text = with(r#"["fd00::1/64", "10.0.0.1/24"]"#, b);
+        let errors = parse(&text, "lab/test.toml", &[]).expect_err(b).to_string();
+        assert!(errors.contains(message), "{errors}");
+    }
 }
 
 #[test]

@@ -366,6 +366,35 @@ fn ptp_clocks_are_at_switches_and_simulated_hosts() {
     }
 }
 
+#[test]
+fn addresses_of_ipv6_reach_the_model() {
+    let text = SERVED
+        .replace("\"10.1.0.9/24\"", "[\"10.1.0.9/24\", \"fd00:1::9/64\"]")
+        .replace("\"10.1.0.1/24\"", "\"fd00:1::1/64\"");
+    let plan = parse(&text, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    let simulated = plan.simulated().unwrap().unwrap();
+    let world = &simulated.world;
+    let port = |name: &str| world.port_of(simulated.nodes[name]).unwrap();
+    let own = |name: &str| world.address_v6(port(name)).unwrap().0.to_string();
+    assert_eq!(
+        (own("web"), own("a")),
+        ("fd00:1::9".into(), "fd00:1::1".into())
+    );
+    assert!(world.address(port("a")).is_unspecified());
+    assert_eq!(
+        world.gateway_v6(simulated.nodes["a"]),
+        "fd00:1::2".parse().ok()
+    );
+    assert!(own("g-h0").starts_with("fd54:4c00:"), "{}", own("g-h0"));
+    let narrow = "{ between = [\"s1\", \"r\"], mtu = 1000 }";
+    let text = text.replace("{ between = [\"s1\", \"r\"] }", narrow);
+    let errors = parse(&text, "net.toml", &[])
+        .expect_err("too narrow")
+        .to_string();
+    assert!(errors.contains("1280 bytes that IPv6 needs"), "{errors}");
+}
+
 const SERVED: &str = r#"schema = "timeloom/1"
 name = "served"
 time = { duration = "10 s" }

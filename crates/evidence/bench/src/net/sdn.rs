@@ -108,8 +108,7 @@ fn specification() -> NetworkSpec {
     let mut spec = NetworkSpec::default();
     let station = |name: String, address: [u8; 4]| StationSpec {
         name,
-        address: address.into(),
-        prefix_len: 16,
+        addresses: vec![(address.into(), 16)],
         mac: None,
     };
     let link = |a: String, b: String| LinkSpec {

@@ -5,6 +5,7 @@ mod world;
 
 mod capture;
 mod first_timeout;
+mod ipv6;
 mod lifetime;
 mod machine;
 mod openflow;

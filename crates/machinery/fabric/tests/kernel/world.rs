@@ -15,8 +15,7 @@ pub(crate) const H2: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) fn station(name: &str, address: Ipv4Addr) -> StationSpec {
     StationSpec {
         name: name.to_owned(),
-        address,
-        prefix_len: 16,
+        addresses: vec![(address.into(), 16)],
         mac: None,
     }
 }

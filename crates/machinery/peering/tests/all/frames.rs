@@ -113,7 +113,21 @@ fn arp(target: [u8; 4]) -> Vec<u8> {
 fn frames_of_any_kind_cross_a_cut_as_they_are() {
     let (_, a, b) = lan();
     let ptp = ethernet([1, 0x1b, 0x19, 0, 0, 0], STRANGER, 0x88f7, &[7; 44]);
-    let ipv6 = ethernet([0x33, 0x33, 0, 0, 0, 1], STRANGER, 0x86dd, &[0x60; 60]);
+    // A datagram of 20 bytes, to all nodes.
+    let mut packet = vec![0x60, 0, 0, 0, 0, 20, 17, 1];
+    packet.extend(
+        [
+            &[0xfe, 0x80][..],
+            &[0; 13],
+            &[7],
+            &[0xff, 2],
+            &[0; 13],
+            &[1],
+        ]
+        .concat(),
+    );
+    packet.extend([5; 20]);
+    let ipv6 = ethernet([0x33, 0x33, 0, 0, 0, 1], STRANGER, 0x86dd, &packet);
     let back = ethernet(STRANGER, [0x52, 0x54, 0, 9, 9, 9], 0x88b5, &[9; 46]);
     let frames = [(a, ptp.clone()), (a, ipv6.clone()), (b, back.clone())];
     let whole = run(&frames, 1);

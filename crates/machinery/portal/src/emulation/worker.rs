@@ -17,6 +17,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::meeting::Meeting;
 use super::{Capture, Command, Report, Sample};
+use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
 use crate::portals::Attachment;
@@ -309,6 +310,10 @@ impl Worker {
                 };
                 any = true;
                 self.moderation.moved(used);
+                if reports_groups(&self.buffer[..used]) {
+                    // A kernel says so, when it pleases, and nobody here listens.
+                    continue;
+                }
                 if !attachment.inward.is_empty() && !attachment.inward.passes(&self.buffer[..used])
                 {
                     attachment.report.filtered += 1;

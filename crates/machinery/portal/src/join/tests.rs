@@ -8,6 +8,7 @@ use crate::segments;
 /// A sender: what it has sent so far decides what its next frame says.
 struct Sender {
     protocol: u8,
+    over_v6: bool,
     port: u16,
     sequence: u32,
     identification: u16,
@@ -30,6 +31,7 @@ impl Sender {
     fn new(protocol: u8, port: u16) -> Self {
         Self {
             protocol,
+            over_v6: false,
             port,
             sequence: 0xffff_f000,
             identification: 65_530,
@@ -37,19 +39,43 @@ impl Sender {
         }
     }
 
+    fn over_v6(self) -> Self {
+        Self {
+            over_v6: true,
+            ..self
+        }
+    }
+
+    /// The headers of Ethernet and IP, before so many bytes.
+    fn network(&self, inner: u16, tos: u8) -> Vec<u8> {
+        let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        if self.over_v6 {
+            let [high, low] = inner.to_be_bytes();
+            head.extend([0x86, 0xdd, 0x60 | tos >> 4, tos << 4, 0, 7, high, low]);
+            head.extend([self.protocol, 63]);
+            for last in [1, 6] {
+                head.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+            }
+            return head;
+        }
+        let mut ip = vec![0x45, tos, 0, 0, 0, 0, 0, 0, 63, self.protocol, 0, 0];
+        ip.extend([10, 0, 0, 1, 10, 0, 0, 6]);
+        put(&mut ip, 2, 20 + inner);
+        put(&mut ip, 4, self.identification);
+        put_sum(&mut ip);
+        head.extend([8, 0]);
+        head.extend(ip);
+        head
+    }
+
     /// The next `payload` bytes, in segments of `each`.
     fn next(&mut self, payload: usize, each: usize, unlike: Unlike) -> Owned {
         let tcp = self.protocol == 6;
         let header = if tcp { 32 } else { 8 };
         let segments = payload.div_ceil(each);
-        let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-        let length = (20 + header + payload) as u16;
-        let mut ip = vec![0x45, unlike.tos, 0, 0, 0, 0, 0, 0, 63, self.protocol, 0, 0];
-        ip.extend([10, 0, 0, 1, 10, 0, 0, 6]);
-        put(&mut ip, 2, length);
-        put(&mut ip, 4, self.identification);
-        let sum = fold(add(0, &ip));
-        put(&mut ip, 10, !sum);
+        let length = (header + payload) as u16;
+        let mut head = self.network(length, unlike.tos);
+        let network = head.len() as u16;
         let mut transport = vec![0; header];
         put(&mut transport, 0, self.port);
         put(&mut transport, 2, 5_201);
@@ -62,14 +88,14 @@ impl Sender {
             transport[20..32].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8]);
             16
         } else {
-            put(&mut transport, 4, length - 20);
+            put(&mut transport, 4, length);
             6
         };
-        let inner = u64::from(length - 20) + u64::from(self.protocol);
-        put(&mut transport, place, fold(add(inner, &ip[12..20])));
+        let inner = u64::from(length) + u64::from(self.protocol);
+        let ends = addresses(&head[ETHERNET..]);
+        put(&mut transport, place, fold(add(inner, ends)));
         self.sequence = self.sequence.wrapping_add(payload as u32);
         self.identification = self.identification.wrapping_add(segments as u16);
-        head.extend(ip);
         let mut rest = Vec::new();
         if unlike.apart && segments == 1 {
             rest.extend(transport);
@@ -90,7 +116,7 @@ impl Sender {
             payload_bytes: each as u16,
         });
         let checksum = (!unlike.complete || segments > 1).then_some(Checksum {
-            start: 34,
+            start: network,
             offset: place as u16,
         });
         Owned {
@@ -132,7 +158,8 @@ impl Out {
         self.frames += 1;
         self.of += of;
         segments(frame, &mut Vec::new(), |bytes| {
-            let port = u16::from_be_bytes([bytes[34], bytes[35]]);
+            let at = ETHERNET + header_of(&bytes[ETHERNET..]);
+            let port = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
             self.wire.entry(port).or_default().push(bytes.to_vec());
         });
     }
@@ -152,7 +179,14 @@ fn a_wire_carries_the_same_whatever_was_joined() {
     for seed in 0..300 {
         let mut random = Random::new(seed, 0);
         let mut senders: Vec<_> = (0..12)
-            .map(|index| Sender::new(if index % 3 == 0 { 17 } else { 6 }, 1_000 + index))
+            .map(|index| {
+                let sender = Sender::new(if index % 3 == 0 { 17 } else { 6 }, 1_000 + index);
+                if index % 2 == 0 {
+                    sender
+                } else {
+                    sender.over_v6()
+                }
+            })
             .collect();
         let mut frames = Vec::new();
         for _ in 0..200 {
@@ -188,8 +222,9 @@ fn a_wire_carries_the_same_whatever_was_joined() {
 
 #[test]
 fn a_row_of_parts_becomes_one_train() {
-    for protocol in [6, 17] {
+    for (protocol, over_v6) in [(6, false), (17, false), (6, true), (17, true)] {
         let mut sender = Sender::new(protocol, 9);
+        sender.over_v6 = over_v6;
         let apart = Unlike {
             apart: true,
             ..Unlike::default()
@@ -261,7 +296,9 @@ fn rubbish_goes_out_as_it_is() {
     let mut random = Random::new(3, 0);
     let mut joiner = Joiner::default();
     for round in 0..20_000 {
-        let mut owned = Sender::new(if round % 2 == 0 { 6 } else { 17 }, 9).next(
+        let mut sender = Sender::new(if round % 2 == 0 { 6 } else { 17 }, 9);
+        sender.over_v6 = round % 3 == 0;
+        let mut owned = sender.next(
             1 + (random.bits() % 3_000) as usize,
             1_448,
             Unlike::default(),

@@ -1,7 +1,7 @@
 //! What is carried arrives as it was sent, and what is not is counted.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as StdDuration;
@@ -229,8 +229,7 @@ fn a_packet_socket_is_a_portal_too() {
     for offloads in [true, false] {
         let station = |name: &str, address: [u8; 4], prefix_len| StationSpec {
             name: name.into(),
-            address: address.into(),
-            prefix_len,
+            addresses: vec![(address.into(), prefix_len)],
             mac: None,
         };
         let link = |a: &str, b: &str| LinkSpec {
@@ -254,7 +253,7 @@ fn a_packet_socket_is_a_portal_too() {
         let gigabit = LinkConfig::new(1_000_000_000, Duration::from_us(100));
         for (host, last) in [(a, 1), (b, 2)] {
             let (port, _) = network.connect(host, switch, gigabit.clone());
-            network.set_address(port, [10, 0, 0, last].into(), 24);
+            network.set_address(port, IpAddr::from([10, 0, 0, last]), 24);
         }
         let mut world = network.build().unwrap();
         let mut portals = Portals::new();

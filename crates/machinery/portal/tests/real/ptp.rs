@@ -7,6 +7,7 @@
 //! with a bar: the queue keeps a Sync for tens of milliseconds.
 
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration as StdDuration, Instant as StdInstant, SystemTime};
@@ -33,12 +34,11 @@ impl Drop for Ptp4l {
 /// What a slave behind two switches measures, in ns, sorted by size; and how many
 /// Syncs the switches handed on.
 fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f64>, u64) {
-    let address = |last| [10, 0, 0, last].into();
+    let address = |last| IpAddr::from([10, 0, 0, last]);
     let fabric = Fabric::build(&NetworkSpec {
         stations: vec![StationSpec {
             name: "slave".into(),
-            address: address(1),
-            prefix_len: 24,
+            addresses: vec![(address(1), 24)],
             mac: None,
         }],
         unplugged: vec!["slave".into()],

@@ -32,8 +32,7 @@ pub(crate) struct Setup {
 pub(crate) fn two_hosts(b: u8) -> Fabric {
     let station = |name: &str, last| StationSpec {
         name: name.into(),
-        address: [10, 0, 0, last].into(),
-        prefix_len: 30,
+        addresses: vec![([10, 0, 0, last].into(), 30)],
         mac: None,
     };
     Fabric::build(&NetworkSpec {
@@ -86,13 +85,7 @@ pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
 }
 
 pub(crate) fn tap(world: &World, node: Node, namespace: &Namespace) -> Tap {
-    let port = world.port_of(node).unwrap();
-    let address = Address {
-        address: world.address(port),
-        prefix: world.prefix(port),
-        mac: world.mac(port),
-        gateway: world.gateway(node),
-    };
+    let address = Address::of(world, node).unwrap();
     Tap::create(namespace, "eth0", &address).unwrap()
 }
 

@@ -1,33 +1,54 @@
-//! ARP, RFC 826: stations on a LAN ask for one another's MAC addresses.
+//! ARP (RFC 826) and neighbour discovery (RFC 4861): stations on a LAN ask for one another's MAC
+//! addresses.
+
+use std::net::Ipv4Addr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::Duration;
 
+use crate::bytes::NdMessage;
 use crate::ids::{NodeRole, Token};
 use crate::packet::{Kind, Packet, PortId};
-use crate::tables::arp::{Retry, Unresolved};
+use crate::tables::address::Family;
+use crate::tables::arp::{Neighbour, Retry, Unresolved};
 use crate::tables::outside::{Opened, Outbox};
 use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// RFC 1122 section 2.3.2.1: at most one request per second and destination.
+/// RFC 1122 section 2.3.2.1: at most one request per second and destination. RFC 4861, section 10,
+/// has the same second, and as many tries.
 const RETRY: Duration = Duration::from_s(1);
-const MESSAGE_BYTES: u16 = 46;
+/// A message of either kind, on the wire from the IP header on.
+fn message_bytes(family: Family) -> u16 {
+    match family {
+        Family::V4 => 46,
+        Family::V6 => NdMessage::BYTES,
+    }
+}
+
+/// A message of the model's own.
+fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
+    let mut message = Packet::new(kind, port, to, 0, message_bytes(family));
+    if family == Family::V6 {
+        message.flags |= Packet::IPV6;
+    }
+    message
+}
 
 /// The reply of interface `port` to a real program that asked from `address`
 /// and `mac`; `asker` is the interface that has the address, if one has.
 pub(crate) fn reply_to_stranger(
     port: PortId,
     asker: Option<PortId>,
-    address: u32,
+    address: Ipv4Addr,
     mac: PortId,
 ) -> Packet {
     let to = asker.unwrap_or(PortId::NONE);
-    let mut reply = Packet::new(Kind::ArpReply, port, to, 0, MESSAGE_BYTES);
+    let mut reply = message(Kind::ArpReply, port, to, Family::V4);
     reply.dst_mac = mac;
-    reply.seq = address;
+    reply.seq = address.to_bits();
     reply
 }
 
@@ -58,11 +79,12 @@ impl World {
         let cache = &mut self.arps[self.ports[port].arp];
         let packet = &mut self.packets[id];
         packet.src_mac = port;
-        if let Some(mac) = cache.lookup(via, agenda.now()) {
+        let neighbour = Neighbour::new(via, packet.family());
+        if let Some(mac) = cache.lookup(neighbour, agenda.now()) {
             packet.dst_mac = mac;
             return self.transmit(port, id, agenda);
         }
-        match cache.enqueue(via, id, &mut self.packets) {
+        match cache.enqueue(neighbour, id, &mut self.packets) {
             Unresolved::Waits => {}
             Unresolved::Full => {
                 self.counters.arp_failed += 1;
@@ -72,7 +94,7 @@ impl World {
                 if start_timer {
                     self.schedule_arp_timer(port, agenda);
                 }
-                self.ask(port, via, agenda);
+                self.ask(port, neighbour, agenda);
             }
         }
     }
@@ -82,14 +104,14 @@ impl World {
         agenda.schedule(agenda.now() + RETRY, node, Token::ARP | port.0);
     }
 
-    fn ask<Q: EventQueue>(&mut self, port: PortId, via: PortId, agenda: &mut Agenda<Q>) {
-        let mut request = Packet::new(Kind::ArpRequest, port, via, 0, MESSAGE_BYTES);
+    fn ask<Q: EventQueue>(&mut self, port: PortId, who: Neighbour, agenda: &mut Agenda<Q>) {
+        let mut request = message(Kind::ArpRequest, port, who.interface(), who.family());
         request.dst_mac = PortId::NONE;
         let id = self.packets.insert(request);
         self.transmit(port, id, agenda);
     }
 
-    /// An ARP message reached an interface.
+    /// A message of the model reached an interface.
     pub(crate) fn handle_arp<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -101,15 +123,16 @@ impl World {
             // Somebody outside speaks for this interface.
             return self.queue_outside(Outbox::Frames, node, id, agenda.now());
         }
-        let message = self.packets[id];
+        let asks = self.packets[id];
         self.packets.remove(id);
-        if message.dst != port || self.ports[port].arp == crate::packet::NIL {
+        if asks.dst != port || self.ports[port].arp == crate::packet::NIL {
             return;
         }
         // Who asks tells where it is (RFC 826, packet reception).
-        self.learn_neighbour(port, message.src, message.src_mac, agenda);
-        if message.kind == Kind::ArpRequest {
-            let reply = Packet::new(Kind::ArpReply, port, message.src, 0, MESSAGE_BYTES);
+        let neighbour = Neighbour::new(asks.src, asks.family());
+        self.learn_neighbour(port, neighbour, asks.src_mac, agenda);
+        if asks.kind == Kind::ArpRequest {
+            let reply = message(Kind::ArpReply, port, asks.src, asks.family());
             let id = self.packets.insert(reply);
             self.transmit(port, id, agenda);
         }
@@ -120,7 +143,7 @@ impl World {
     pub(crate) fn learn_neighbour<Q: EventQueue>(
         &mut self,
         port: PortId,
-        neighbour: PortId,
+        neighbour: Neighbour,
         mac: PortId,
         agenda: &mut Agenda<Q>,
     ) {
@@ -141,8 +164,8 @@ impl World {
         if !again.is_empty() {
             self.schedule_arp_timer(port, agenda);
         }
-        for via in again {
-            self.ask(port, via, agenda);
+        for neighbour in again {
+            self.ask(port, neighbour, agenda);
         }
         self.counters.arp_failed += lost.len() as u64;
         let node = self.ports[port].node;

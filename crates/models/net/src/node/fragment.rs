@@ -11,7 +11,8 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 /// Cuts an IPv4 packet into fragments of up to `mtu` bytes (RFC 791, section
-/// 3.2). Options go into all of them, which receivers have to bear.
+/// 3.2). Options go into all of them, which receivers have to bear. Nobody cuts one of IPv6 on
+/// its way (RFC 8200, section 4.5).
 fn cut(packet: &[u8], ip: &IpHeader, mtu: u16, mut each: impl FnMut(&[u8])) {
     let header = usize::from(ip.header);
     // All but the last carry a multiple of eight bytes.

@@ -3,15 +3,18 @@
 //! A host that is opened to frames is nothing but a plug: whoever is outside
 //! speaks ARP, IP and all else itself, under the MAC address of the host's
 //! interface or any other. Switches carry all its frames; routers and simulated
-//! hosts understand ARP and IPv4.
+//! hosts understand ARP, neighbour discovery and IP of both versions.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::bytes::{self, ArpMessage, IpHeader, TCP, UDP, be16};
+use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, TCP, UDP, V6_HEADER, be16};
 use crate::ids::{Node, NodeRole};
 use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::tables::address::Family;
 use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, TrainProtocol};
 use crate::tables::outside::{Opened, Outbox};
 use crate::world::World;
@@ -80,7 +83,13 @@ impl World {
         let size = u16::try_from(inner.len()).ok()?;
         let mut packet = Packet::raw(PortId::NONE, PortId::NONE, 0, size);
         match be16(ethernet, 12) {
-            0x0800 => self.read_ip(inner, offload, &mut packet, &mut what)?,
+            0x0800 | 0x86dd => {
+                self.read_ip(inner, offload, &mut packet, &mut what)?;
+                let is_v6 = be16(ethernet, 12) == 0x86dd;
+                if is_v6 != (packet.family() == Family::V6) {
+                    return None;
+                }
+            }
             0x0806 => {
                 ArpMessage::read(inner)?;
                 what.content = Content::Arp;
@@ -114,17 +123,19 @@ impl World {
                 return None;
             }
         }
+        if ip.is_neighbour_discovery(inner) {
+            what.content = Content::Nd;
+        }
         packet.size = ip.length;
-        packet.ttl = ip.ttl;
-        packet.tos = ip.tos;
-        packet.sack_to = bytes::flow_hash(&ip, inner);
+        packet.describe(&ip, inner);
         packet.dst = self.ports.with_address(ip.dst).unwrap_or(PortId::NONE);
         if let Some(train) = offload.train {
             let protocol = match train.protocol {
                 TrainProtocol::Tcp => TCP,
                 TrainProtocol::Udp => UDP,
             };
-            if ip.protocol != protocol || ip.fragment || train.payload_bytes == 0 {
+            let is_plain = !ip.is_v6() || usize::from(ip.header) == V6_HEADER;
+            if ip.protocol != protocol || ip.fragment || !is_plain || train.payload_bytes == 0 {
                 return None;
             }
             let after = &inner[usize::from(ip.header)..];
@@ -193,7 +204,7 @@ impl World {
             let buffer = self.packets.buffers.get(packet.flow);
             buffer.write_head(packet, macs, &mut head)
         } else {
-            self.write_arp(packet, macs, &mut head);
+            self.write_question(packet, macs, &mut head);
             (&[][..], Offload::default())
         };
         let taken = take(Frame {
@@ -206,26 +217,61 @@ impl World {
         taken
     }
 
-    /// An ARP message of the model, as a frame.
-    fn write_arp(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
+    /// An ARP message of the model, or one of neighbour discovery, as a frame.
+    fn write_question(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
         head.clear();
+        let is_request = packet.kind == Kind::ArpRequest;
+        let own_mac = self.outside.macs.mac(packet.src);
+        if packet.family() == Family::V6 {
+            let own = |port| self.ports.v6(port).map(|(address, _)| address);
+            let [own, other] = [packet.src, packet.dst].map(|it| own(it).unwrap_or(NOBODY));
+            let message = match is_request {
+                true => NdMessage::solicitation(own, own_mac, other),
+                false => self.advertisement(packet.src, own, other),
+            };
+            head.extend(if is_request {
+                bytes::multicast_mac(message.dst)
+            } else {
+                dst
+            });
+            head.extend(src);
+            head.extend([0x86, 0xdd]);
+            return message.write(head);
+        }
         head.extend(dst);
         head.extend(src);
         head.extend([8, 6]);
-        let is_request = packet.kind == Kind::ArpRequest;
+        let own = |port| self.ports.v4(port).map(|(address, _)| address);
         // To an interface that the model does not know, its address is said.
         let target = match packet.dst {
-            PortId::NONE => packet.seq,
-            port => self.ports.address(port).bits,
+            PortId::NONE => packet.seq.into(),
+            port => own(port).unwrap_or(Ipv4Addr::UNSPECIFIED),
         };
         let message = ArpMessage {
             is_request,
-            sender_mac: self.outside.macs.mac(packet.src),
-            sender: self.ports.address(packet.src).bits,
+            sender_mac: own_mac,
+            sender: own(packet.src).unwrap_or(Ipv4Addr::UNSPECIFIED),
             target_mac: if is_request { [0; 6] } else { dst },
             target,
         };
         message.write(head);
+    }
+
+    /// What the interface `port`, whose address is `own`, answers to one who asked.
+    pub(super) fn advertisement(&self, port: PortId, own: Ipv6Addr, to: Ipv6Addr) -> NdMessage {
+        let is_router = matches!(
+            self.roles[self.ports[port].node as usize],
+            NodeRole::Router(_)
+        );
+        let router = if is_router { NdMessage::ROUTER } else { 0 };
+        NdMessage {
+            is_request: false,
+            flags: router | NdMessage::SOLICITED | NdMessage::OVERRIDE,
+            src: own,
+            dst: to,
+            target: own,
+            mac: Some(self.outside.macs.mac(port)),
+        }
     }
 
     /// Says that the real interface at a host has this MAC address and not the
@@ -236,3 +282,5 @@ impl World {
         }
     }
 }
+
+const NOBODY: Ipv6Addr = Ipv6Addr::UNSPECIFIED;

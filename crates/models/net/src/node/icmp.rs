@@ -1,53 +1,85 @@
 //! ICMP errors: what routers and simulated hosts say about packets of real
-//! programs that they cannot pass on (RFC 792, RFC 1191, RFC 1812 section 4.3.2).
+//! programs that they cannot pass on (RFC 792, RFC 1191, RFC 1812 section 4.3.2; RFC 4443).
 //!
 //! Packets without payload get no such answer: their sources would not listen.
 //! Each answers one packet, is never an answer to an error, and no more are sent
 //! than Linux would (`icmp_limit.rs`).
 
+use std::net::IpAddr;
+
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-use crate::bytes::{self, ICMP, IpHeader, UDP, put16};
+use crate::bytes::{self, ICMP, ICMPV6, IpHeader, UDP, V6_HEADER};
 use crate::ids::{Node, NodeRole};
 use crate::packet::{Kind, Packet, PortId};
+use crate::tables::address::{Family, Subnet};
 use crate::tables::buffers::Content;
-use crate::tables::ports::Subnet;
 use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes.
-const QUOTED: usize = 576 - 28;
-const HEADER: u16 = 20;
+/// RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes. RFC 4443, section 2.4:
+/// into the least MTU of IPv6.
+const LONGEST: usize = 576;
+const LONGEST_OF_V6: usize = 1_280;
+/// Bytes before the quotation, beside the IP header.
+const ICMP_HEADER: usize = 8;
+const V4_HEADER: usize = 20;
 
 /// Writes the error about `packet`, whose header is `ip`, from the address `src`.
-fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: u32, out: &mut Vec<u8>) {
-    let quoted = &packet[..packet.len().min(QUOTED)];
-    let (kind, code, rest) = refusal.header();
-    let length = 28 + quoted.len() as u16;
+fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut Vec<u8>) {
     out.clear();
-    // Precedence 6: internetwork control (RFC 1812, section 4.3.2.5).
-    out.extend([0x45, 0xc0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0]);
-    out.extend(src.to_be_bytes());
-    out.extend(ip.src.to_be_bytes());
-    out.extend([kind, code, 0, 0, 0, 0]);
+    let (header, longest) = match (src, ip.src) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            // Precedence 6: internetwork control (RFC 1812, section 4.3.2.5).
+            out.extend([0x45, 0xc0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0]);
+            out.extend(src.octets());
+            out.extend(dst.octets());
+            (V4_HEADER, LONGEST)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            out.extend([0x60, 0, 0, 0, 0, 0, ICMPV6, 64]);
+            out.extend(src.octets());
+            out.extend(dst.octets());
+            (V6_HEADER, LONGEST_OF_V6)
+        }
+        _ => unreachable!("an answer is of the kind of the question"),
+    };
+    let quoted = &packet[..packet.len().min(longest - header - ICMP_HEADER)];
+    let (kind, code, rest) = refusal.header(Family::of(src));
+    out.extend([kind, code, 0, 0]);
     out.extend(rest.to_be_bytes());
     out.extend(quoted);
-    put16(out, 2, length);
-    bytes::renew_ip_checksum(out);
-    let sum = bytes::checksum(&out[usize::from(HEADER)..]);
-    put16(out, 22, sum);
+    let length = out.len() as u16;
+    bytes::set_length(out, length);
+    if header == V4_HEADER {
+        bytes::renew_ip_checksum(out);
+    }
+    bytes::set_icmp_checksum(out, header);
 }
 
 /// Whether an error may be sent about a packet at all (RFC 1812, section
-/// 4.3.2.7): not about errors, later fragments, nor what was for many.
-fn may_answer(ip: &IpHeader, packet: &[u8]) -> bool {
-    let is_error =
-        ip.protocol == ICMP && !matches!(packet.get(usize::from(ip.header)), Some(0 | 8 | 13..=18));
-    let for_many = ip.dst >= 0xe000_0000;
-    let from_nobody = ip.src == 0 || ip.src >> 24 == 127 || ip.src >= 0xe000_0000;
+/// 4.3.2.7; RFC 4443, section 2.4): not about errors, later fragments, nor what was for many,
+/// but for its length (of IPv6, whose senders learn the MTU so).
+fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
+    let kind = packet.get(usize::from(ip.header)).copied();
+    let (is_error, for_many, from_nobody) = match (ip.src, ip.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let (src, dst) = (src.to_bits(), dst.to_bits());
+            let is_error = ip.protocol == ICMP && !matches!(kind, Some(0 | 8 | 13..=18));
+            let from_nobody = src == 0 || src >> 24 == 127 || src >= 0xe000_0000;
+            (is_error, dst >= 0xe000_0000, from_nobody)
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let is_error = ip.protocol == ICMPV6 && kind.is_none_or(|kind| kind < 128);
+            let from_nobody = src.is_unspecified() || src.is_loopback() || src.is_multicast();
+            let too_big = matches!(refusal, Refusal::TooBig(_));
+            (is_error, dst.is_multicast() && !too_big, from_nobody)
+        }
+        _ => return false,
+    };
     !is_error && !ip.later_fragment && !for_many && !from_nobody
 }
 
@@ -69,7 +101,10 @@ impl World {
             let here = match refusal {
                 Refusal::PortUnreachable => packet.dst,
                 // RFC 1812 section 4.3.2.4: by which interface it leaves.
-                _ => world.hop(node, index, back, packet.path_key())?.port,
+                _ => {
+                    let (flow, family) = (packet.path_key(), packet.family());
+                    world.hop((node, index), back, family, flow)?.port
+                }
             };
             Some((here, back, refusal))
         });
@@ -117,10 +152,11 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
-        let (node, index) = at;
-        let flow = self.packets[id].path_key();
+        let (node, _) = at;
+        let packet = &self.packets[id];
+        let (flow, family) = (packet.path_key(), packet.family());
         let segment = self.ports[near].segment;
-        let hop = self.hop(node, index, near, flow);
+        let hop = self.hop(at, near, family, flow);
         let onward = hop.filter(|hop| {
             let out = &self.ports[hop.port];
             self.ports[near].node != node && out.segment != segment
@@ -190,19 +226,20 @@ impl World {
             _ => self.piece(packet, 0, 1),
         };
         let quoted = self.assemble(&first);
-        let answer = IpHeader::read(&quoted)
-            .filter(|ip| may_answer(ip, &quoted))
-            .and_then(|ip| {
-                let (here, back, refusal) = ends(self, &ip)?;
-                if !self.icmp_limits.allow(node, ip.src, refusal, now) {
-                    self.counters.icmp_limited += 1;
-                    return None;
-                }
-                let src = self.ports.address(here).bits;
-                let mut bytes = Vec::new();
-                write(refusal, &quoted, &ip, src, &mut bytes);
-                Some((here, back, bytes))
-            });
+        let answer = IpHeader::read(&quoted).and_then(|ip| {
+            let (here, back, refusal) = ends(self, &ip)?;
+            let src = self.ports.address(here, Family::of(ip.src))?;
+            if !may_answer(refusal, &ip, &quoted) {
+                return None;
+            }
+            if !self.icmp_limits.allow(node, ip.src, refusal, now) {
+                self.counters.icmp_limited += 1;
+                return None;
+            }
+            let mut bytes = Vec::new();
+            write(refusal, &quoted, &ip, src, &mut bytes);
+            Some((here, back, bytes))
+        });
         self.outside.return_scratch(quoted);
         answer
     }
@@ -218,6 +255,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::put16;
 
     fn packet(protocol: u8, after: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x45, 0, 0, 0, 0, 7, 0, 0, 1, protocol, 0, 0];
@@ -229,8 +267,19 @@ mod tests {
         bytes
     }
 
+    fn packet_v6(protocol: u8, after: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, 0, protocol, 1];
+        bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        bytes.extend([0xfd, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9]);
+        bytes.extend(after);
+        let length = bytes.len() as u16;
+        bytes::set_length(&mut bytes, length);
+        bytes
+    }
+
     #[test]
     fn an_error_quotes_the_packet_and_its_sums_are_right() {
+        let router = IpAddr::from([10, 0, 0, 2]);
         for (refusal, header) in [
             (Refusal::TimeExceeded, [11, 0, 0, 0]),
             (Refusal::TooBig(1400), [3, 4, 0x05, 0x78]),
@@ -239,10 +288,10 @@ mod tests {
                 let offending = packet(UDP, &vec![7; payload]);
                 let ip = IpHeader::read(&offending).unwrap();
                 let mut out = Vec::new();
-                write(refusal, &offending, &ip, 0x0a00_0002, &mut out);
+                write(refusal, &offending, &ip, router, &mut out);
                 assert_eq!(out.len(), (28 + offending.len()).min(576));
                 let read = IpHeader::read(&out).unwrap();
-                assert_eq!((read.src, read.dst), (0x0a00_0002, 0x0a00_0001));
+                assert_eq!((read.src, read.dst), (router, IpAddr::from([10, 0, 0, 1])));
                 assert_eq!(bytes::checksum(&out[..20]), 0);
                 assert_eq!(bytes::checksum(&out[20..]), 0);
                 assert_eq!([out[20], out[21], out[26], out[27]], header);
@@ -252,16 +301,61 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_ipv6_does_too() {
+        let router: IpAddr = "fd00::2".parse().unwrap();
+        for (refusal, header) in [
+            (Refusal::TimeExceeded, [3, 0, 0, 0, 0, 0]),
+            (Refusal::HostUnreachable, [1, 3, 0, 0, 0, 0]),
+            (Refusal::TooBig(1400), [2, 0, 0, 0, 0x05, 0x78]),
+        ] {
+            for payload in [8, 3_000] {
+                let offending = packet_v6(UDP, &vec![7; payload]);
+                let ip = IpHeader::read(&offending).unwrap();
+                let mut out = Vec::new();
+                write(refusal, &offending, &ip, router, &mut out);
+                assert_eq!(out.len(), (48 + offending.len()).min(1_280));
+                let read = IpHeader::read(&out).unwrap();
+                assert_eq!((read.src, read.dst), (router, ip.src));
+                assert_eq!(
+                    (usize::from(read.length), read.protocol),
+                    (out.len(), ICMPV6)
+                );
+                let pseudo = bytes::pseudo_sum(&out[8..40], ICMPV6, read.length - 40);
+                let whole = u32::from(bytes::sum(&out[40..])) + u32::from(pseudo);
+                assert_eq!((whole >> 16) + (whole & 0xffff), 0xffff);
+                let (kind, rest) = ([out[40], out[41]], &out[44..48]);
+                assert_eq!([&kind[..], rest].concat(), header);
+                assert_eq!(out[48..], offending[..out.len() - 48]);
+            }
+        }
+    }
+
+    #[test]
     fn nothing_is_said_about_errors_parts_and_what_was_for_many() {
+        let may =
+            |bytes: &[u8], refusal| may_answer(refusal, &IpHeader::read(bytes).unwrap(), bytes);
         let fine = packet(UDP, &[0; 8]);
-        let may = |bytes: &[u8]| may_answer(&IpHeader::read(bytes).unwrap(), bytes);
-        assert!(may(&fine) && may(&packet(ICMP, &[8, 0])));
-        assert!(!may(&packet(ICMP, &[3, 1])) && !may(&packet(ICMP, &[11, 0])));
-        assert!(!may(&packet(ICMP, &[])), "it cannot be told");
+        let up = |bytes: &[u8]| may(bytes, Refusal::TimeExceeded);
+        assert!(up(&fine) && up(&packet(ICMP, &[8, 0])));
+        assert!(!up(&packet(ICMP, &[3, 1])) && !up(&packet(ICMP, &[11, 0])));
+        assert!(!up(&packet(ICMP, &[])), "it cannot be told");
         for (at, value) in [(7, 1), (16, 224), (16, 255), (12, 127), (12, 240)] {
             let mut bytes = fine.clone();
             bytes[at] = value;
-            assert!(!may(&bytes), "byte {at} = {value}");
+            assert!(!up(&bytes), "byte {at} = {value}");
         }
+
+        let fine = packet_v6(UDP, &[0; 8]);
+        assert!(up(&fine) && up(&packet_v6(ICMPV6, &[128, 0])));
+        for error in [1, 2, 3, 4, 127] {
+            assert!(!up(&packet_v6(ICMPV6, &[error, 0])), "{error}");
+        }
+        assert!(!up(&packet_v6(ICMPV6, &[])), "it cannot be told");
+        let mut group = fine.clone();
+        group[24] = 0xff;
+        assert!(!up(&group) && may(&group, Refusal::TooBig(1_280)));
+        let mut nobody = fine;
+        nobody[8..24].fill(0);
+        assert!(!up(&nobody));
     }
 }

@@ -1,18 +1,22 @@
 //! Packets of real programs: bytes that go through the model as they are.
 //!
-//! A TCP/IP stack beside the simulation opens a host, hands in IPv4 packets and
+//! A TCP/IP stack beside the simulation opens a host, hands in IP packets and
 //! takes out those that arrived; a portal does the same with Ethernet frames
 //! (`frame.rs`). On the way they are packets like all others; only their bytes
 //! lie in a buffer that is used again.
+
+use std::net::{IpAddr, Ipv6Addr};
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
 use timeloom_time::{Instant, Virtual};
 
-use crate::bytes::{self, ArpMessage, IpHeader};
+use crate::bytes::{self, ArpMessage, IpHeader, NdMessage, V6_HEADER};
 use crate::ids::{Node, NodeRole};
 use crate::node::arp::reply_to_stranger;
 use crate::packet::{Kind, NIL, Packet, PortId};
+use crate::tables::address::Family;
+use crate::tables::arp::Neighbour;
 use crate::tables::buffers::{Content, Description, ETHERNET, Offload};
 use crate::tables::macs::Macs;
 use crate::tables::outside::{Opened, Outbox};
@@ -27,7 +31,7 @@ impl World {
         self.outside.open(node.0, Opened::Packets);
     }
 
-    /// Sends an IPv4 packet from a host. What is no IPv4 packet is dropped and
+    /// Sends an IP packet from a host. What is no IP packet is dropped and
     /// counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
         self.links.prepare();
@@ -46,7 +50,7 @@ impl World {
         self.originate(packet, agenda);
     }
 
-    /// A packet with the bytes of an IPv4 packet, of which `ip` is the header.
+    /// A packet with the bytes of an IP packet, of which `ip` is the header.
     pub(crate) fn ip_packet(
         &mut self,
         src: PortId,
@@ -66,9 +70,7 @@ impl World {
         // On a cable between two nobody looks these up, and without them a kernel
         // would take it for a broadcast, of which its TCP hears nothing.
         (packet.src_mac, packet.dst_mac) = (src, src.peer());
-        packet.ttl = ip.ttl;
-        packet.tos = ip.tos;
-        packet.sack_to = bytes::flow_hash(ip, bytes);
+        packet.describe(ip, bytes);
         packet
     }
 
@@ -97,7 +99,7 @@ impl World {
         let here_only = is_known_here_only(packet);
         match content {
             Some(Content::Ip) if !here_only => return self.assemble(packet),
-            Some(Content::Arp) if !here_only => {
+            Some(Content::Arp | Content::Nd) if !here_only => {
                 let mut scratch = self.outside.take_scratch();
                 scratch.clear();
                 scratch.extend_from_slice(self.packets.buffers.get(packet.flow).inner());
@@ -122,6 +124,7 @@ impl World {
         }
         let ip = IpHeader::read(bytes).filter(|ip| usize::from(ip.length) == bytes.len());
         let content = match ip {
+            Some(ip) if ip.is_neighbour_discovery(bytes) => Content::Nd,
             Some(_) => Content::Ip,
             None if ArpMessage::read(bytes).is_some() => Content::Arp,
             None => return false,
@@ -133,7 +136,13 @@ impl World {
             header: ip.map_or(0, |ip| ip.header),
             offload: Offload::default(),
         };
-        packet.sack_to = ip.map_or(0, |ip| bytes::flow_hash(&ip, bytes));
+        packet.sack_to = 0;
+        if let Some(ip) = ip {
+            // It has been on its way already, and marked, perhaps.
+            let (ttl, tos) = (packet.ttl, packet.tos);
+            packet.describe(&ip, bytes);
+            (packet.ttl, packet.tos) = (ttl, tos);
+        }
         packet.set_segments(0, 1, 0);
         packet.flow = self.packets.buffers.fill(bytes, what);
         true
@@ -143,7 +152,7 @@ impl World {
         let Some((read, what)) = self.read_frame(frame, Offload::default()) else {
             return false;
         };
-        packet.flags &= !Packet::FRAMED;
+        packet.flags = packet.flags & !(Packet::FRAMED | Packet::IPV6) | read.flags;
         (packet.src_mac, packet.dst_mac) = (read.src_mac, read.dst_mac);
         let said = u16::try_from(packet.sack_to).unwrap_or(0);
         packet.size = read.size.max(said.min(LEAST_ON_WIRE));
@@ -169,7 +178,7 @@ impl World {
         }
     }
 
-    /// The IPv4 packet as one piece with all its checksums, in the scratch
+    /// The IP packet as one piece with all its checksums, in the scratch
     /// buffer, which the caller gives back.
     pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
         let mut scratch = self.outside.take_scratch();
@@ -231,8 +240,8 @@ impl World {
             },
             NodeRole::Router(index) => {
                 let content = self.packets.buffers.get(self.packets[id].flow).content;
-                if content == Content::Arp {
-                    return self.handle_raw_arp(into, id, agenda);
+                if matches!(content, Content::Arp | Content::Nd) {
+                    return self.handle_raw_question(into, id, agenda);
                 }
                 let packet = &self.packets[id];
                 let is_lan = self.ports[into].arp != NIL;
@@ -255,7 +264,7 @@ impl World {
     ) {
         let packet = self.packets[id];
         match self.packets.buffers.get(packet.flow).content {
-            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Arp | Content::Nd => return self.handle_raw_question(port, id, agenda),
             Content::Ip if packet.dst == port => {}
             _ => {
                 self.counters.not_for_us += 1;
@@ -274,11 +283,11 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// A host that is only simulated answers ARP and echo requests.
+    /// A host that is only simulated answers who asks for its MAC address, and echo requests.
     fn answer_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
         let packet = self.packets[id];
         match self.packets.buffers.get(packet.flow).content {
-            Content::Arp => return self.handle_raw_arp(port, id, agenda),
+            Content::Arp | Content::Nd => return self.handle_raw_question(port, id, agenda),
             Content::Ip if packet.dst == port && packet.segments() == 1 => {
                 if let Some(reply) = self.echo_reply(&packet) {
                     let node = Node(self.ports[port].node);
@@ -307,9 +316,9 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        let back = self
-            .ports
-            .with_address(self.source_address(&packet))
+        let buffer = self.packets.buffers.get(packet.flow);
+        let back = IpHeader::read(buffer.inner())
+            .and_then(|ip| self.ports.with_address(ip.src))
             .filter(|_| packet.segments() == 1);
         let reply = back.and_then(|_| self.echo_reply(&packet));
         let (Some(back), Some(reply)) = (back, reply) else {
@@ -328,10 +337,6 @@ impl World {
         self.forward(node, index, id, agenda);
     }
 
-    fn source_address(&self, packet: &Packet) -> u32 {
-        IpHeader::read(self.packets.buffers.get(packet.flow).inner()).map_or(0, |ip| ip.src)
-    }
-
     /// The reply to an echo request; the caller gives it back as the scratch
     /// buffer.
     fn echo_reply(&mut self, packet: &Packet) -> Option<Vec<u8>> {
@@ -343,33 +348,77 @@ impl World {
         None
     }
 
-    /// An ARP message of a real program has come to an interface for which the
-    /// model answers.
-    fn handle_raw_arp<Q: EventQueue>(
+    /// An ARP message of a real program, or one of neighbour discovery, has come to an
+    /// interface for which the model answers.
+    fn handle_raw_question<Q: EventQueue>(
         &mut self,
         port: PortId,
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) {
         let packet = self.packets[id];
-        let message = ArpMessage::read(self.packets.buffers.get(packet.flow).inner());
+        let buffer = self.packets.buffers.get(packet.flow);
+        let said = match buffer.content {
+            Content::Nd => NdMessage::read(buffer.inner()).map(|message| message.said()),
+            _ => ArpMessage::read(buffer.inner()).map(|message| message.said()),
+        };
         self.packets.remove(id);
-        let Some(message) = message else { return };
-        if message.target != self.ports.address(port).bits {
+        let Some(said) = said else { return };
+        if Some(said.target) != self.ports.address(port, Family::of(said.target)) {
             return;
         }
-        let mac = self.outside.macs.key(message.sender_mac);
-        let sender = self.ports.with_address(message.sender);
-        if let (Some(mac), Some(sender)) = (mac, sender) {
-            self.learn_neighbour(port, sender, mac, agenda);
+        let mac = match said.mac {
+            Some(mac) => self.outside.macs.key(mac),
+            // Of IPv6, who knows where we are need not say where it is.
+            None => Some(packet.src_mac),
+        };
+        let sender = self.ports.with_address(said.sender);
+        if let (Some(mac), Some(sender), true) = (mac, sender, said.mac.is_some()) {
+            let neighbour = Neighbour::new(sender, Family::of(said.sender));
+            self.learn_neighbour(port, neighbour, mac, agenda);
         }
-        if let (true, Some(mac)) = (message.is_request, mac) {
-            let reply = reply_to_stranger(port, sender, message.sender, mac);
+        if let (true, Some(mac)) = (said.is_request, mac) {
+            let reply = match (said.sender, said.target) {
+                (IpAddr::V6(to), IpAddr::V6(own)) => self.advertise(port, (own, to), mac),
+                (IpAddr::V4(to), _) => reply_to_stranger(port, sender, to, mac),
+                _ => return, // a message is of one kind
+            };
             let id = self.packets.insert(reply);
             self.transmit(port, id, agenda);
         }
     }
+
+    /// Our answer to a real program that asked by neighbour discovery.
+    fn advertise(&mut self, port: PortId, (own, to): (Ipv6Addr, Ipv6Addr), mac: PortId) -> Packet {
+        let mut message = self.advertisement(port, own, to);
+        let mut mac = mac;
+        if to.is_unspecified() {
+            // Who wants the address for itself hears that it is taken (RFC 4861, section 7.2.4).
+            message.flags &= !NdMessage::SOLICITED;
+            message.dst = ALL_NODES;
+            let everybody = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));
+            mac = everybody.unwrap_or(PortId::NONE);
+        }
+        let mut bytes = Vec::with_capacity(NdMessage::BYTES.into());
+        message.write(&mut bytes);
+        let what = Description {
+            used: bytes.len() as u32,
+            content: Content::Nd,
+            start: 0,
+            header: V6_HEADER as u16,
+            offload: Offload::default(),
+        };
+        let buffer = self.packets.buffers.fill(&bytes, what);
+        let dst = self.ports.with_address(to.into()).unwrap_or(PortId::NONE);
+        let mut packet = Packet::raw(port, dst, buffer, bytes.len() as u16);
+        (packet.src_mac, packet.dst_mac) = (port, mac);
+        packet.flags |= Packet::IPV6;
+        packet
+    }
 }
+
+/// RFC 4291, section 2.7.1.
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Bytes of an Ethernet frame's payload with its padding (IEEE 802.3).
 const LEAST_ON_WIRE: u16 = 46;

@@ -5,6 +5,7 @@ use timeloom_engine::queue::EventQueue;
 
 use crate::packet::{Kind, NIL, PortId};
 use crate::route::Hop;
+use crate::tables::address::Family;
 use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -33,8 +34,8 @@ impl World {
             return self.refuse((node, index), id, Refusal::TimeExceeded, agenda);
         }
         packet.ttl -= 1;
-        let flow = packet.path_key();
-        match self.hop(node, index, dst, flow) {
+        let (flow, family) = (packet.path_key(), packet.family());
+        match self.hop((node, index), dst, family, flow) {
             Some(hop) if self.is_too_long(hop.port, id) => {
                 self.send_in_parts((node, index), hop, id, agenda);
             }
@@ -43,13 +44,20 @@ impl World {
         }
     }
 
-    /// Where a router sends what is for interface `dst`.
+    /// Where a router sends what is for interface `dst`, by its address of this kind.
     #[inline]
-    pub(crate) fn hop(&self, node: u32, index: u32, dst: PortId, flow: u32) -> Option<Hop> {
+    pub(crate) fn hop(
+        &self,
+        (node, index): (u32, u32),
+        dst: PortId,
+        family: Family,
+        flow: u32,
+    ) -> Option<Hop> {
         let to = self.ports[dst];
         let router = &self.routers[index as usize];
         if router.has_statics()
-            && let Some(hop) = router.static_hop(self.ports.address(dst).bits)
+            && let Some(address) = self.ports.address(dst, family)
+            && let Some(hop) = router.static_hop(address)
         {
             Some(hop)
         } else if to.peer_node == node {

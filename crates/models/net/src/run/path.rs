@@ -2,6 +2,7 @@
 
 use crate::ids::NodeRole;
 use crate::packet::PortId;
+use crate::tables::address::Family;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
@@ -29,7 +30,7 @@ impl World {
             let NodeRole::Router(index) = self.roles[node as usize] else {
                 return None;
             };
-            let hop = self.hop(node, index, to, flow)?;
+            let hop = self.hop((node, index), to, Family::V4, flow)?;
             self.cross_segment(hop.port, hop.via, &mut path)?;
             via = hop.via;
         }

@@ -2,7 +2,7 @@
 //!
 //! A [`Server`] lives at a host of the model ([`crate::Resident`]): what comes
 //! for the host by TCP goes to a stack of its own (smoltcp), byte for byte, and
-//! [`Service`]s answer. ARP, pings and datagrams stay the model's. Real programs
+//! [`Service`]s answer. Neighbours, pings and datagrams stay the model's. Real programs
 //! reach it through a portal; nothing here opens a socket of the machine.
 //!
 //! What comes from outside is bounded: so many connections, so many bytes for
@@ -12,15 +12,17 @@ mod http;
 mod pump;
 mod service;
 
+use std::net::IpAddr;
+
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
-use smoltcp::wire::{HardwareAddress, IpCidr};
+use smoltcp::wire::HardwareAddress;
 use timeloom_time::{Instant, Virtual};
 
 use self::service::Conversation;
 use crate::bytes::{self, IpHeader, TCP, put16};
 use crate::packet::NIL;
-use crate::stack::{Wire, stack_time};
+use crate::stack::{Wire, addresses, give_addresses, stack_time};
 use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
 use crate::{Node, World};
 
@@ -68,7 +70,7 @@ pub struct ServiceStats {
 
 /// A host that serves.
 pub struct Server {
-    address: u32,
+    addresses: Vec<IpAddr>,
     mac: [u8; 6],
     /// Whether others hear the same segment: on a cable between two nodes the
     /// model leaves MAC addresses as they were on the last one.
@@ -103,18 +105,15 @@ impl Server {
         let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
             return false;
         };
-        let address = world.address(port);
+        let addresses = addresses(world, port);
         let mut device = Wire::at(world, node);
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = options.seed;
         let mut interface = Interface::new(config, &mut device, stack_time(Instant::ZERO));
-        interface.update_ip_addrs(|list| {
-            // Everything is on the link for the stack: routing is the model's part.
-            let _ = list.push(IpCidr::new(address.into(), 0));
-        });
+        give_addresses(&mut interface, &addresses);
         let services = options.services.iter();
         let mut server = Self {
-            address: address.to_bits(),
+            addresses,
             mac: world.mac(port),
             shared: world.ports[port].arp != NIL,
             interface,
@@ -231,9 +230,10 @@ impl Server {
     }
 
     /// smoltcp knows no path MTU, so its packets may be cut on their way; the
-    /// parts of each need a number of their own (RFC 791, section 2.3).
+    /// parts of each need a number of their own (RFC 791, section 2.3). Those of IPv6 fit
+    /// ([`Wire::at`]).
     fn allow_cutting(&mut self, packet: &mut [u8]) {
-        if packet.len() >= MIN_IP {
+        if packet.len() >= MIN_IP && !bytes::is_v6(packet) {
             put16(packet, 4, self.identification);
             packet[6] &= !0x40;
             bytes::renew_ip_checksum(packet);
@@ -244,11 +244,11 @@ impl Server {
 
 impl Resident for Server {
     fn wants(&self, glance: &FrameView<'_>) -> bool {
-        glance.ethertype == 0x0800
+        matches!(glance.ethertype, 0x0800 | 0x86dd)
             && self.is_at(glance.destination)
             && IpHeader::read(glance.inner).is_some_and(|ip| {
                 // Parts of packets are not put together.
-                ip.protocol == TCP && ip.dst == self.address && !ip.fragment
+                ip.protocol == TCP && self.addresses.contains(&ip.dst) && !ip.fragment
             })
     }
 

@@ -1,31 +1,52 @@
-//! What an interface on a LAN knows about its neighbours (RFC 826), and which packets wait until it
-//! knows more.
+//! What an interface on a LAN knows about its neighbours (RFC 826; RFC 4861, section 5.1), and
+//! which packets wait until it knows more.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::PortId;
+use crate::tables::address::Family;
 use crate::tables::slab::{Fifo, PacketId, Slab};
 
-/// The ARP cache of one interface.
+/// A neighbouring interface as one of the two protocols knows it: ARP and neighbour discovery
+/// have a cache each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Neighbour(u32);
+
+impl Neighbour {
+    #[inline]
+    pub(crate) fn new(interface: PortId, family: Family) -> Self {
+        Self(interface.0 << 1 | family as u32)
+    }
+
+    pub(crate) fn interface(self) -> PortId {
+        PortId(self.0 >> 1)
+    }
+
+    pub(crate) fn family(self) -> Family {
+        Family::BOTH[self.0 as usize & 1]
+    }
+}
+
+/// The ARP cache of one interface, and its neighbour cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArpCache {
     /// Sorted by neighbour.
-    known: Vec<Neighbour>,
+    known: Vec<Known>,
     asked: Vec<Question>,
     /// Whether the timer that repeats questions runs.
     ticking: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Neighbour {
-    interface: PortId,
+struct Known {
+    neighbour: Neighbour,
     mac: PortId,
     until: Instant<Virtual>,
 }
 
 #[derive(Clone, Debug)]
 struct Question {
-    interface: PortId,
+    neighbour: Neighbour,
     tries: u32,
     waiting: Fifo,
 }
@@ -46,12 +67,12 @@ pub(crate) enum Unresolved {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retry {
     /// Neighbours to be asked again.
-    pub(crate) again: Vec<PortId>,
+    pub(crate) again: Vec<Neighbour>,
     /// Packets for those that have been asked often enough.
     pub(crate) lost: Vec<PacketId>,
 }
 
-/// How long an answer is believed; Linux's base reachable time is 30 s, and
+/// How long an answer is believed; Linux's base reachable time is 30 s (of both kinds), and
 /// RFC 1122 section 2.3.2.1 speaks of the order of a minute.
 const BELIEVED: Duration = Duration::from_s(60);
 const TRIES: u32 = 3;
@@ -61,35 +82,40 @@ const WAITING: u32 = 64;
 impl ArpCache {
     /// The MAC address of a neighbour, while it is believed.
     #[inline]
-    pub(crate) fn lookup(&self, interface: PortId, now: Instant<Virtual>) -> Option<PortId> {
-        let index = self.known.binary_search_by_key(&interface, |n| n.interface);
-        let neighbour = &self.known[index.ok()?];
-        (neighbour.until >= now).then_some(neighbour.mac)
+    pub(crate) fn lookup(&self, neighbour: Neighbour, now: Instant<Virtual>) -> Option<PortId> {
+        let index = self.known.binary_search_by_key(&neighbour, |n| n.neighbour);
+        let known = &self.known[index.ok()?];
+        (known.until >= now).then_some(known.mac)
     }
 
     /// Notes a neighbour's MAC address; gives back the packets that have waited for it.
-    pub(crate) fn learn(&mut self, interface: PortId, mac: PortId, now: Instant<Virtual>) -> Fifo {
-        let neighbour = Neighbour {
-            interface,
+    pub(crate) fn learn(
+        &mut self,
+        neighbour: Neighbour,
+        mac: PortId,
+        now: Instant<Virtual>,
+    ) -> Fifo {
+        let known = Known {
+            neighbour,
             mac,
             until: now + BELIEVED,
         };
-        match self.known.binary_search_by_key(&interface, |n| n.interface) {
-            Ok(index) => self.known[index] = neighbour,
-            Err(index) => self.known.insert(index, neighbour),
+        match self.known.binary_search_by_key(&neighbour, |n| n.neighbour) {
+            Ok(index) => self.known[index] = known,
+            Err(index) => self.known.insert(index, known),
         }
-        let asked = self.asked.iter().position(|q| q.interface == interface);
+        let asked = self.asked.iter().position(|q| q.neighbour == neighbour);
         asked.map_or(Fifo::EMPTY, |asked| self.asked.swap_remove(asked).waiting)
     }
 
     /// Lets a packet wait for a neighbour's MAC address.
     pub(crate) fn enqueue(
         &mut self,
-        interface: PortId,
+        neighbour: Neighbour,
         id: PacketId,
         packets: &mut Slab,
     ) -> Unresolved {
-        if let Some(question) = self.asked.iter_mut().find(|q| q.interface == interface) {
+        if let Some(question) = self.asked.iter_mut().find(|q| q.neighbour == neighbour) {
             if question.waiting.len() == WAITING {
                 return Unresolved::Full;
             }
@@ -99,7 +125,7 @@ impl ArpCache {
         let mut waiting = Fifo::EMPTY;
         waiting.push(id, packets);
         self.asked.push(Question {
-            interface,
+            neighbour,
             tries: 1,
             waiting,
         });
@@ -116,7 +142,7 @@ impl ArpCache {
         self.asked.retain_mut(|question| {
             question.tries += 1;
             if question.tries <= TRIES {
-                again.push(question.interface);
+                again.push(question.neighbour);
                 return true;
             }
             lost.extend(core::iter::from_fn(|| question.waiting.pop(packets)));
@@ -132,15 +158,25 @@ mod tests {
     use super::*;
     use crate::packet::{Kind, Packet};
 
-    const NEIGHBOUR: PortId = PortId(7);
+    const NEIGHBOUR: Neighbour = Neighbour(7 << 1);
     const MAC: PortId = PortId(9);
+
+    fn v4(port: u32) -> Neighbour {
+        Neighbour::new(PortId(port), Family::V4)
+    }
 
     fn at(s: i64) -> Instant<Virtual> {
         Instant::ZERO + Duration::from_s(s)
     }
 
     fn packet(packets: &mut Slab) -> PacketId {
-        packets.insert(Packet::new(Kind::Udp, PortId(1), NEIGHBOUR, 0, 100))
+        packets.insert(Packet::new(
+            Kind::Udp,
+            PortId(1),
+            NEIGHBOUR.interface(),
+            0,
+            100,
+        ))
     }
 
     #[test]
@@ -148,12 +184,16 @@ mod tests {
         let mut cache = ArpCache::default();
         assert_eq!(cache.lookup(NEIGHBOUR, at(0)), None);
         for other in [8, 7, 3] {
-            assert_eq!(cache.learn(PortId(other), MAC, at(0)).len(), 0);
+            assert_eq!(cache.learn(v4(other), MAC, at(0)).len(), 0);
         }
         assert_eq!(cache.lookup(NEIGHBOUR, at(60)), Some(MAC));
         assert_eq!(cache.lookup(NEIGHBOUR, at(61)), None);
         cache.learn(NEIGHBOUR, PortId(10), at(61));
         assert_eq!(cache.lookup(NEIGHBOUR, at(61)), Some(PortId(10)));
+        let by_other = Neighbour::new(PortId(7), Family::V6);
+        assert_eq!(cache.lookup(by_other, at(61)), None, "each asks for itself");
+        assert_eq!(by_other.family(), Family::V6);
+        assert_eq!(by_other.interface(), NEIGHBOUR.interface());
     }
 
     #[test]
@@ -171,7 +211,7 @@ mod tests {
         let one_more = packet(&mut packets);
         let full = cache.enqueue(NEIGHBOUR, one_more, &mut packets);
         assert_eq!(full, Unresolved::Full);
-        let other = cache.enqueue(PortId(8), one_more, &mut packets);
+        let other = cache.enqueue(v4(8), one_more, &mut packets);
         assert_eq!(other, Unresolved::Ask { start_timer: false });
 
         let mut waited = cache.learn(NEIGHBOUR, MAC, at(0));

@@ -1,6 +1,6 @@
 //! Where the bytes of real packets lie while the packets travel.
 
-use crate::bytes::{self, TCP, UDP};
+use crate::bytes::{self, TCP, UDP, V6_HEADER};
 use crate::packet::Packet;
 
 /// A row of segments that a kernel handed over as one frame, with one header
@@ -44,10 +44,12 @@ pub struct Offload {
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// An IPv4 packet.
+    /// An IP packet, of either version.
     Ip,
     /// An ARP message about IPv4.
     Arp,
+    /// An IPv6 packet with a message of neighbour discovery, which goes no further than its link.
+    Nd,
     /// Something that switches pass on and nobody else understands.
     Other,
 }
@@ -168,7 +170,8 @@ impl Buffer {
     /// The Ethertype of the frame.
     pub(crate) fn ethertype(&self) -> u16 {
         match self.content {
-            Content::Ip => 0x0800,
+            Content::Ip | Content::Nd if bytes::is_v6(self.inner()) => 0x86dd,
+            Content::Ip | Content::Nd => 0x0800,
             Content::Arp => 0x0806,
             Content::Other => bytes::be16(&self.bytes, 12),
         }
@@ -193,14 +196,10 @@ impl Buffer {
         head.extend(src);
         let start = usize::from(self.start);
         let (bytes, used) = (&self.bytes[..], self.used as usize);
+        head.extend(self.ethertype().to_be_bytes());
         if self.content != Content::Ip {
-            match self.content {
-                Content::Arp => head.extend([8, 6]),
-                _ => head.extend(&bytes[12..14]),
-            }
             return (&bytes[start..used], Offload::default());
         }
-        head.extend([8, 0]);
         let end = start + usize::from(self.header);
         head.extend(&bytes[start..end]);
         let moved = |checksum: Checksum| Checksum {
@@ -234,14 +233,18 @@ impl Buffer {
 /// Makes the headers of a train those of a part of it.
 fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
     let first = packet.seq;
-    bytes::put16(ip, 2, packet.size);
-    let identification = bytes::be16(ip, 4).wrapping_add(first as u16);
-    bytes::put16(ip, 4, identification);
+    bytes::set_length(ip, packet.size);
+    let header = if bytes::is_v6(ip) {
+        V6_HEADER
+    } else {
+        let identification = bytes::be16(ip, 4).wrapping_add(first as u16);
+        bytes::put16(ip, 4, identification);
+        usize::from(ip[0] & 15) * 4
+    };
     bytes::set_tos_and_ttl(ip, packet.tos, packet.ttl);
-    let header = usize::from(ip[0] & 15) * 4;
-    let (addresses, transport) = ip.split_at_mut(header);
+    let (ip, transport) = ip.split_at_mut(header);
     let length = packet.size - header as u16;
-    let partial = |protocol| bytes::pseudo_sum(&addresses[12..20], protocol, length);
+    let partial = |protocol| bytes::pseudo_sum(bytes::addresses(ip), protocol, length);
     match train.protocol {
         TrainProtocol::Tcp => {
             let skipped = first * u32::from(train.payload_bytes);

@@ -8,6 +8,7 @@
 //! nobody can count what others use; this does not.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -18,7 +19,7 @@ use crate::tables::refusal::Refusal;
 pub(crate) struct IcmpLimits {
     nodes: HashMap<u32, Bucket>,
     /// By node and address.
-    peers: HashMap<(u32, u32), Bucket>,
+    peers: HashMap<(u32, IpAddr), Bucket>,
 }
 
 /// Tokens, in time: an error costs some, and they come back as time passes.
@@ -57,7 +58,7 @@ impl IcmpLimits {
     pub(crate) fn allow(
         &mut self,
         node: u32,
-        address: u32,
+        address: IpAddr,
         refusal: Refusal,
         now: Instant<Virtual>,
     ) -> bool {
@@ -96,8 +97,13 @@ mod tests {
         Instant::ZERO + Duration::from_ms(ms)
     }
 
+    fn one() -> IpAddr {
+        IpAddr::from([0, 0, 0, 1])
+    }
+
     /// How many of `tries` at `ms` are allowed.
     fn allowed(limits: &mut IcmpLimits, address: u32, tries: u32, ms: i64) -> usize {
+        let address = IpAddr::from(address.to_be_bytes());
         let each = |_: &u32| limits.allow(0, address, Refusal::NetUnreachable, at(ms));
         (0..tries).filter(each).count()
     }
@@ -112,10 +118,10 @@ mod tests {
         assert_eq!(allowed(&mut limits, 1, 20, 100_000), 6);
         assert_eq!(allowed(&mut limits, 2, 20, 100_000), 6, "another one's");
         assert!(
-            limits.allow(1, 1, Refusal::NetUnreachable, at(100_000)),
+            limits.allow(1, one(), Refusal::NetUnreachable, at(100_000)),
             "another's"
         );
-        assert!((0..99).all(|_| limits.allow(0, 1, Refusal::TooBig(1_400), at(100_000))));
+        assert!((0..99).all(|_| limits.allow(0, one(), Refusal::TooBig(1_400), at(100_000))));
     }
 
     #[test]

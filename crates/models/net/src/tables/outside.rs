@@ -11,7 +11,7 @@ use crate::tables::slab::PacketId;
 pub(crate) enum Opened {
     /// Not: the model is all there is.
     No,
-    /// To IPv4 packets; the model speaks ARP for it.
+    /// To IP packets; the model finds neighbours for it.
     Packets,
     /// To Ethernet frames: somebody outside speaks all protocols.
     Frames,

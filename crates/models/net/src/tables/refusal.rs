@@ -1,5 +1,7 @@
 //! Why a packet goes no further.
 
+use crate::tables::address::Family;
+
 /// Why a packet goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -16,15 +18,21 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Type, code, and the last two of the four bytes that follow the checksum.
-    pub(crate) fn header(self) -> (u8, u8, u16) {
-        match self {
-            Self::NetUnreachable => (3, 0, 0),
-            Self::HostUnreachable => (3, 1, 0),
-            Self::PortUnreachable => (3, 3, 0),
+    /// Type, code, and the four bytes that follow the checksum.
+    pub(crate) fn header(self, family: Family) -> (u8, u8, u32) {
+        match (self, family) {
+            (Self::NetUnreachable, Family::V4) => (3, 0, 0),
+            (Self::HostUnreachable, Family::V4) => (3, 1, 0),
+            (Self::PortUnreachable, Family::V4) => (3, 3, 0),
             // RFC 1191 section 4: the next hop's MTU.
-            Self::TooBig(mtu) => (3, 4, mtu),
-            Self::TimeExceeded => (11, 0, 0),
+            (Self::TooBig(mtu), Family::V4) => (3, 4, mtu.into()),
+            (Self::TimeExceeded, Family::V4) => (11, 0, 0),
+            // RFC 4443, section 3.
+            (Self::NetUnreachable, Family::V6) => (1, 0, 0),
+            (Self::HostUnreachable, Family::V6) => (1, 3, 0),
+            (Self::PortUnreachable, Family::V6) => (1, 4, 0),
+            (Self::TooBig(mtu), Family::V6) => (2, 0, mtu.into()),
+            (Self::TimeExceeded, Family::V6) => (3, 0, 0),
         }
     }
 }

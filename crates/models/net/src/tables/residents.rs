@@ -90,7 +90,7 @@ impl Outgoing {
         self.0.push(Request::Frame(port, frame, tag));
     }
 
-    /// Sends an IPv4 packet from a host, which finds the way and asks for the
+    /// Sends an IP packet from a host, which finds the way and asks for the
     /// next MAC address as it does for its own packets. What is no packet, or
     /// comes from a switch, is dropped and counted.
     pub fn send_packet(&mut self, packet: Vec<u8>) {

@@ -1,9 +1,11 @@
 //! What a router has of its own, beside the shared table of shortest paths.
 
 use core::cmp::Reverse;
+use std::net::IpAddr;
 
 use crate::packet::PortId;
 use crate::route::Hop;
+use crate::tables::address::{Family, bits};
 
 /// What a router has beyond the shared table of [`crate::route::Routes`].
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub(crate) struct Router {
 
 #[derive(Clone, Copy, Debug)]
 struct StaticRoute {
-    network: u32,
-    mask: u32,
+    network: IpAddr,
+    prefix: u8,
     hop: Hop,
 }
 
@@ -42,10 +44,13 @@ impl Router {
     }
 
     /// Of two routes for one prefix the first that was added holds.
-    pub(crate) fn add_static(&mut self, network: u32, mask: u32, hop: Hop) {
-        let network = network & mask;
-        self.statics.push(StaticRoute { network, mask, hop });
-        self.statics.sort_by_key(|route| Reverse(route.mask));
+    pub(crate) fn add_static(&mut self, network: IpAddr, prefix: u8, hop: Hop) {
+        self.statics.push(StaticRoute {
+            network,
+            prefix,
+            hop,
+        });
+        self.statics.sort_by_key(|route| Reverse(route.prefix));
     }
 
     #[inline]
@@ -55,9 +60,13 @@ impl Router {
 
     /// The written route with the longest prefix that an address has.
     #[inline]
-    pub(crate) fn static_hop(&self, address: u32) -> Option<Hop> {
+    pub(crate) fn static_hop(&self, address: IpAddr) -> Option<Hop> {
+        let family = Family::of(address);
         let mut routes = self.statics.iter();
-        let route = routes.find(|route| address & route.mask == route.network)?;
+        let route = routes.find(|route| {
+            let differs = bits(address) ^ bits(route.network);
+            Family::of(route.network) == family && differs & !family.host_mask(route.prefix) == 0
+        })?;
         Some(route.hop)
     }
 
@@ -83,15 +92,22 @@ mod tests {
     #[test]
     fn the_longest_prefix_decides_and_then_what_was_said_first() {
         let mut router = Router::new(0);
-        assert!(!router.has_statics() && router.static_hop(1).is_none());
-        router.add_static(0x0a00_0000, 0xff00_0000, hop(0));
-        router.add_static(0x0a01_ffff, 0xffff_0000, hop(2));
-        router.add_static(0x0a01_0000, 0xffff_0000, hop(4));
-        assert_eq!(router.static_hop(0x0a01_0203), Some(hop(2)));
-        assert_eq!(router.static_hop(0x0a02_0203), Some(hop(0)));
-        assert_eq!(router.static_hop(0x0b00_0000), None);
-        router.add_static(0, 0, hop(6));
-        assert_eq!(router.static_hop(0x0b00_0000), Some(hop(6)));
+        let at = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert!(!router.has_statics() && router.static_hop(at("0.0.0.1")).is_none());
+        router.add_static(at("10.0.0.0"), 8, hop(0));
+        router.add_static(at("10.1.255.255"), 16, hop(2));
+        router.add_static(at("10.1.0.0"), 16, hop(4));
+        assert_eq!(router.static_hop(at("10.1.2.3")), Some(hop(2)));
+        assert_eq!(router.static_hop(at("10.2.2.3")), Some(hop(0)));
+        assert_eq!(router.static_hop(at("11.0.0.0")), None);
+        router.add_static(at("::"), 0, hop(8));
+        router.add_static(at("fd00:1::"), 32, hop(10));
+        assert_eq!(router.static_hop(at("fd00:1::9")), Some(hop(10)));
+        assert_eq!(router.static_hop(at("fd00:2::9")), Some(hop(8)));
+        assert_eq!(router.static_hop(at("11.0.0.0")), None, "of the other kind");
+        router.add_static(at("0.0.0.0"), 0, hop(6));
+        assert_eq!(router.static_hop(at("11.0.0.0")), Some(hop(6)));
+        assert_eq!(router.static_hop(at("fd00:2::9")), Some(hop(8)));
     }
 
     #[test]

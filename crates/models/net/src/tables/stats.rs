@@ -32,7 +32,7 @@ pub struct Counters {
     pub bad_vlan: u64,
     /// Packets for somebody else.
     pub not_for_us: u64,
-    /// What real programs sent and is no IPv4 packet, or no Ethernet frame.
+    /// What real programs sent and is no IP packet, or no Ethernet frame.
     pub malformed: u64,
     /// Packets of real programs that a link does not take for their length, and
     /// that must not be cut.

@@ -7,6 +7,7 @@ mod fluid;
 mod frames;
 mod graphs;
 mod icmp;
+mod ipv6;
 mod late;
 mod link;
 mod outside;

@@ -1,5 +1,7 @@
 //! Simulated hosts that serve over TCP, asked by a real stack.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use crate::common::{GBIT, MBIT, bare, ms, pair};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
@@ -20,8 +22,22 @@ struct Pair {
 
 impl Pair {
     fn new(link: LinkConfig, services: &[(u16, Service)], connections: usize) -> Self {
+        Self::with(link, services, connections, &[])
+    }
+
+    /// With these addresses of the two ends.
+    fn with(
+        link: LinkConfig,
+        services: &[(u16, Service)],
+        connections: usize,
+        addresses: &[&str],
+    ) -> Self {
         let fast = bare(GBIT, Duration::from_us(10), 1_000);
-        let (network, [a, _, server]) = pair(5, fast, link);
+        let (mut network, [a, _, server]) = pair(5, fast, link);
+        for (node, address) in [a, server].into_iter().zip(addresses) {
+            let address: Ipv6Addr = address.parse().unwrap();
+            network.set_address(network.port(node, 0).unwrap(), address, 64);
+        }
         let mut world = network.build().unwrap();
         let options = ServerOptions {
             services: services.to_vec(),
@@ -44,7 +60,9 @@ impl Pair {
 
     fn connect(&mut self, port: u16) -> SocketHandle {
         let world = &self.engine.model;
-        let address = world.address(world.port_of(self.server).unwrap());
+        let at = world.port_of(self.server).unwrap();
+        let v6 = world.address_v6(at).map(|(address, _)| address.into());
+        let address: IpAddr = v6.unwrap_or(world.address(at).into());
         let buffer = || SocketBuffer::new(vec![0; 65_536]);
         let handle = self.client.sockets.add(Socket::new(buffer(), buffer()));
         let (interface, sockets) = self.client.context();
@@ -133,6 +151,18 @@ fn an_echo_gives_back_every_byte_also_over_a_lossy_link() {
         world.say(handle, b"", None);
         assert_eq!(world.stats(0).connections, 1);
     }
+}
+
+#[test]
+fn a_server_with_an_address_of_ipv6_sends_what_every_link_takes() {
+    let narrow = link().with_mtu(1_300);
+    let ends = ["fd00:1::2", "fd00:2::2"];
+    let services = [(19, Service::Source(Some(200_000)))];
+    let mut world = Pair::with(narrow, &services, 4, &ends);
+    let handle = world.connect(19);
+    assert_eq!(world.say(handle, b"", None).len(), 200_000);
+    let counters = world.engine.model.counters();
+    assert_eq!((counters.too_long, counters.icmp_errors), (0, 0));
 }
 
 #[test]

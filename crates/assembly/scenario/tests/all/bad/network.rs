@@ -63,6 +63,21 @@ pub(super) const CASES: &[Case] = &[
         "address = \"10.0.1.2/24\"",
         "`sensor` is not in the subnet 10.0.0.0/24",
     ),
+    here(
+        "address = \"10.0.0.2/24\"",
+        "address = \"fd00::2\"",
+        "it needs the length of the subnet's prefix, as in `fd00::2/64`",
+    ),
+    here(
+        "address = \"10.0.0.2/24\"",
+        "address = [\"10.0.0.2/24\", \"10.0.0.3/24\"]",
+        "one address of IPv4 and one of IPv6 at most",
+    ),
+    here(
+        "address = \"10.0.0.2/24\"",
+        "address = []",
+        "a host has an address",
+    ),
     // OpenFlow.
     here(
         "switches = [\"s2\"]",

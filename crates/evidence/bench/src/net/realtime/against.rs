@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 
 use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec};
-use timeloom_portal::{Address, Port, Tap};
+use timeloom_portal::{Address, Inet, Port, Tap};
 
 use super::{
     Bed, Between, DELAY, Ended, GBIT, UDP, broken, higher, iperf3, namespaces, socket_full,
@@ -98,10 +98,13 @@ fn with_ns3(ns3: &Program, seconds: &str, arguments: &[&str]) -> Result<f64, Ben
     let fabric = namespaces()?;
     let tap = |name: &str, address: [u8; 4], gateway: [u8; 4]| {
         let what = Address {
-            address: address.into(),
-            prefix: 30,
             mac: [2, 0, 0, 0, 1, address[3]],
-            gateway: Some(gateway.into()),
+            v4: Some(Inet {
+                address: address.into(),
+                prefix: 30,
+                gateway: Some(gateway.into()),
+            }),
+            v6: None,
         };
         let station = fabric.station(name).expect("just built");
         Tap::create_plain(station, "eth0", &what).map_err(broken)

@@ -77,8 +77,7 @@ pub(in crate::net) fn broken(error: impl std::fmt::Display) -> BenchError {
 pub(super) fn stations(prefix_len: u8) -> Vec<StationSpec> {
     let station = |(name, last): (&str, u8)| StationSpec {
         name: name.into(),
-        address: [10, 0, 0, last].into(),
-        prefix_len,
+        addresses: vec![([10, 0, 0, last].into(), prefix_len)],
         mac: None,
     };
     [("a", 1), ("b", 6)].into_iter().map(station).collect()
@@ -154,7 +153,8 @@ impl Bed {
                 .join(node, name, Box::new(tap), filters)
                 .map_err(broken)?;
         }
-        let target = address(&world, b).address.to_string();
+        let target = world.port_of(b).map(|port| world.address(port).to_string());
+        let target = target.expect("it has a link");
         let [here, there] = portals;
         let (emulation, beyond) = if is_cut {
             let [(world, peers), (far, far_peers)] = halves(&world, between.cutting)?;
@@ -217,11 +217,5 @@ fn beside(network: &mut NetworkBuilder, hosts: u32) -> Vec<(Node, Node)> {
 }
 
 fn address(world: &World, node: Node) -> Address {
-    let port = world.port_of(node).expect("it has a link");
-    Address {
-        address: world.address(port),
-        prefix: world.prefix(port),
-        mac: world.mac(port),
-        gateway: world.gateway(node),
-    }
+    Address::of(world, node).expect("it has a link")
 }

@@ -102,15 +102,9 @@ impl Bed {
     fn build(cells: &[Cell], seed: u64) -> Result<Self, BenchError> {
         let (network, ends) = network(cells, seed);
         let world = network.build().map_err(refused)?;
-        let address = |node| {
-            let port = world.port_of(node).expect("it has a link");
-            Address {
-                address: world.address(port),
-                prefix: world.prefix(port),
-                mac: world.mac(port),
-                gateway: world.gateway(node),
-            }
-        };
+        let address = |node| Address::of(&world, node).expect("it has a link");
+        let own = |node| world.port_of(node).map(|port| world.address(port));
+        let own = |node| own(node).expect("it has a link");
         let stations: Vec<(String, _, _)> = ends
             .iter()
             .enumerate()
@@ -122,10 +116,9 @@ impl Bed {
         let spec = NetworkSpec {
             stations: stations
                 .iter()
-                .map(|(name, _, address)| StationSpec {
+                .map(|(name, node, address)| StationSpec {
                     name: name.clone(),
-                    address: address.address,
-                    prefix_len: address.prefix,
+                    addresses: vec![(own(*node).into(), address.v4.map_or(32, |own| own.prefix))],
                     mac: None,
                 })
                 .collect(),
@@ -133,7 +126,7 @@ impl Bed {
             ..NetworkSpec::default()
         };
         let fabric = Fabric::build(&spec).map_err(broken)?;
-        let targets = ends.iter().map(|(_, to)| address(*to).address.to_string());
+        let targets = ends.iter().map(|(_, to)| own(*to).to_string());
         let targets = targets.collect();
         let mut portals = Portals::new();
         for (name, node, address) in &stations {

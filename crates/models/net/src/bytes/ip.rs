@@ -1,0 +1,242 @@
+//! Headers of IP: RFC 791, section 3.1, and RFC 8200, sections 3 and 4.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{ICMPV6, TCP, UDP, be16, be32, checksum, put16};
+
+/// What the model needs of an IP header, of either version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IpHeader {
+    /// Bytes of the header itself, with all options or extension headers.
+    pub(crate) header: u16,
+    /// Bytes of the packet.
+    pub(crate) length: u16,
+    /// The type of service, or traffic class.
+    pub(crate) tos: u8,
+    /// The time to live, or hop limit.
+    pub(crate) ttl: u8,
+    /// What follows the header.
+    pub(crate) protocol: u8,
+    pub(crate) src: IpAddr,
+    pub(crate) dst: IpAddr,
+    /// Whether it is a part of a larger packet.
+    pub(crate) fragment: bool,
+    /// Whether that is not the first part.
+    pub(crate) later_fragment: bool,
+    /// Whether routers must not cut it.
+    pub(crate) dont_fragment: bool,
+}
+
+impl IpHeader {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        match bytes.first()? >> 4 {
+            4 => Self::read_v4(bytes),
+            6 => Self::read_v6(bytes),
+            _ => None,
+        }
+    }
+
+    fn read_v4(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; 20] = bytes.first_chunk()?;
+        let words = u16::from(header[0] & 15);
+        let length = be16(header, 2);
+        let fits = usize::from(length) <= bytes.len() && length >= words * 4;
+        (words >= 5 && fits).then(|| Self {
+            header: words * 4,
+            length,
+            tos: header[1],
+            ttl: header[8],
+            protocol: header[9],
+            src: Ipv4Addr::from_bits(be32(header, 12)).into(),
+            dst: Ipv4Addr::from_bits(be32(header, 16)).into(),
+            fragment: be16(header, 6) & 0x3fff != 0,
+            later_fragment: be16(header, 6) & 0x1fff != 0,
+            dont_fragment: be16(header, 6) & 0x4000 != 0,
+        })
+    }
+
+    fn read_v6(bytes: &[u8]) -> Option<Self> {
+        let fixed: &[u8; V6_HEADER] = bytes.first_chunk()?;
+        let length = be16(fixed, 4).checked_add(V6_HEADER as u16)?;
+        let packet = bytes.get(..usize::from(length))?;
+        let (mut protocol, mut header) = (fixed[6], V6_HEADER);
+        let (mut fragment, mut later_fragment) = (false, false);
+        while !later_fragment {
+            let extension = match protocol {
+                HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION => packet.get(header..header + 8)?,
+                _ => break,
+            };
+            if protocol == FRAGMENT {
+                // One that is whole has this header, too, when somebody asked for it (RFC 6946).
+                fragment = be16(extension, 2) & 0xfff9 != 0;
+                later_fragment = be16(extension, 2) & 0xfff8 != 0;
+                header += 8;
+            } else {
+                header += (usize::from(extension[1]) + 1) * 8;
+            }
+            protocol = extension[0];
+        }
+        (header <= packet.len()).then(|| Self {
+            header: header as u16,
+            length,
+            tos: fixed[0] << 4 | fixed[1] >> 4,
+            ttl: fixed[7],
+            protocol,
+            src: v6(fixed, 8).into(),
+            dst: v6(fixed, 24).into(),
+            fragment,
+            later_fragment,
+            dont_fragment: true,
+        })
+    }
+
+    pub(crate) fn is_v6(&self) -> bool {
+        self.dst.is_ipv6()
+    }
+
+    /// Whether `packet`, which it begins, is a message between neighbours, which no router
+    /// forwards (RFC 4861, section 4).
+    pub(crate) fn is_neighbour_discovery(&self, packet: &[u8]) -> bool {
+        let kind = packet.get(usize::from(self.header));
+        self.protocol == ICMPV6
+            && !self.later_fragment
+            && self.is_v6()
+            && matches!(kind, Some(133..=137))
+    }
+}
+
+/// Bytes of a header of IPv6 without extensions.
+pub(crate) const V6_HEADER: usize = 40;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+
+pub(super) fn v6(bytes: &[u8], at: usize) -> Ipv6Addr {
+    let octets: [u8; 16] = bytes[at..at + 16].try_into().expect("sixteen bytes");
+    octets.into()
+}
+
+/// Whether these bytes, which begin with an IP header, are of version 6.
+#[inline]
+pub(crate) fn is_v6(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| first >> 4 == 6)
+}
+
+/// The two addresses of an IP header, one behind the other.
+pub(crate) fn addresses(header: &[u8]) -> &[u8] {
+    if is_v6(header) {
+        &header[8..40]
+    } else {
+        &header[12..20]
+    }
+}
+
+/// Writes how long the packet is, of which `header` is the beginning.
+pub(crate) fn set_length(header: &mut [u8], length: u16) {
+    if is_v6(header) {
+        put16(header, 4, length - V6_HEADER as u16);
+    } else {
+        put16(header, 2, length);
+    }
+}
+
+/// Writes what changes on the way, the type of service (by marks of
+/// congestion) and the time to live, and the header's checksum anew.
+pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
+    if is_v6(header) {
+        header[0] = 0x60 | tos >> 4;
+        header[1] = tos << 4 | header[1] & 15;
+        header[7] = ttl;
+        return;
+    }
+    header[1] = tos;
+    header[8] = ttl;
+    renew_ip_checksum(header);
+}
+
+/// `header` is the IPv4 header or begins with it.
+pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
+    let length = usize::from(header[0] & 15) * 4;
+    put16(header, 10, 0);
+    let sum = checksum(&header[..length]);
+    put16(header, 10, sum);
+}
+
+/// A number that is alike for all packets of a flow: equal-cost paths are
+/// chosen by it (RFC 2992). `bytes` begin with the IP header.
+pub(crate) fn flow_hash(ip: &IpHeader, bytes: &[u8]) -> u32 {
+    let at = usize::from(ip.header);
+    let ports = match bytes.get(at..at + 4) {
+        Some(ports) if !ip.fragment && matches!(ip.protocol, TCP | UDP) => be32(ports, 0),
+        _ => 0,
+    };
+    let mix = |mixed: u64, word: u64| {
+        let mixed = (mixed ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    };
+    let of_v6 = |address: Ipv6Addr| {
+        let bits = address.to_bits();
+        mix((bits >> 64) as u64, bits as u64)
+    };
+    let addresses = match (ip.src, ip.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits())
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => of_v6(src).rotate_left(32) ^ of_v6(dst),
+        _ => 0, // a header has two of one kind
+    };
+    let mixed = mix(mix(addresses, ports.into()), ip.protocol.into());
+    mixed as u32 ^ (mixed >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(protocol: u8, after: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x6a, 0xb1, 2, 3, 0, after.len() as u8, protocol, 7];
+        bytes.extend(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).octets());
+        bytes.extend(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2).octets());
+        bytes.extend(after);
+        bytes
+    }
+
+    #[test]
+    fn extension_headers_belong_to_the_header() {
+        let read = |bytes: &[u8]| IpHeader::read(bytes).map(|ip| (ip.header, ip.protocol));
+        assert_eq!(read(&packet(UDP, &[0; 8])), Some((40, UDP)));
+        // Options for each hop, 16 bytes, then for the destination, 8.
+        let mut after = [0; 32];
+        (after[0], after[1], after[16]) = (DESTINATION, 1, UDP);
+        assert_eq!(read(&packet(HOP_BY_HOP, &after)), Some((64, UDP)));
+        after[17] = 9;
+        assert_eq!(read(&packet(HOP_BY_HOP, &after)), None, "longer than it is");
+    }
+
+    #[test]
+    fn fragments_are_told_from_whole_packets() {
+        for (word, fragment, later) in [(0, false, false), (1, true, false), (8, true, true)] {
+            let bytes = packet(FRAGMENT, &[UDP, 0, 0, word, 0, 0, 0, 1, 9, 9]);
+            let ip = IpHeader::read(&bytes).unwrap();
+            assert_eq!((ip.fragment, ip.later_fragment), (fragment, later));
+            assert_eq!((ip.header, ip.protocol, ip.tos, ip.ttl), (48, UDP, 0xab, 7));
+        }
+    }
+
+    #[test]
+    fn what_changes_on_the_way_changes_nothing_else() {
+        let bytes = packet(UDP, &[0; 8]);
+        let mut changed = bytes.clone();
+        set_tos_and_ttl(&mut changed, 0x53, 6);
+        let (before, after) = (IpHeader::read(&bytes), IpHeader::read(&changed));
+        let wanted = before.map(|ip| IpHeader {
+            tos: 0x53,
+            ttl: 6,
+            ..ip
+        });
+        assert_eq!(after, wanted);
+        assert_eq!(changed[1] & 15, 1, "the flow label");
+    }
+}

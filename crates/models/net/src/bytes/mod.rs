@@ -1,0 +1,162 @@
+//! Bytes of real packets: what the model reads of them, and what it writes.
+//!
+//! Pure functions over slices. Everything that comes from outside may be
+//! anything at all, so that every access is checked.
+
+mod ip;
+mod neighbour;
+
+use std::net::IpAddr;
+
+pub(crate) use ip::{
+    IpHeader, V6_HEADER, addresses, flow_hash, is_v6, renew_ip_checksum, set_length,
+    set_tos_and_ttl,
+};
+pub(crate) use neighbour::{ArpMessage, NdMessage, multicast_mac};
+
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const ICMPV6: u8 = 58;
+
+/// Bytes of the transport header that begins `bytes`, if it is all there.
+pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
+    let length = match protocol {
+        TCP => u16::from(*bytes.get(12)? >> 4) * 4,
+        UDP => 8,
+        _ => return None,
+    };
+    let least = if protocol == TCP { 20 } else { 8 };
+    (length >= least && usize::from(length) <= bytes.len()).then_some(length)
+}
+
+/// RFC 1071: the sum of 16-bit words with the carries added in, not inverted.
+pub(crate) fn sum(bytes: &[u8]) -> u16 {
+    let mut words = bytes.chunks_exact(8);
+    let mut sum: u64 = 0;
+    for eight in &mut words {
+        let word = u64::from_be_bytes(eight.try_into().expect("chunks of eight"));
+        sum += (word >> 32) + (word & 0xffff_ffff);
+    }
+    let rest = words.remainder();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let word = u64::from_be_bytes(last);
+    sum += (word >> 32) + (word & 0xffff_ffff);
+    fold(sum)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
+}
+
+/// The internet checksum, as it stands in a header.
+pub(crate) fn checksum(bytes: &[u8]) -> u16 {
+    !sum(bytes)
+}
+
+/// The sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1) that a sender
+/// leaves in the checksum's place when somebody else is to complete it.
+pub(crate) fn pseudo_sum(src_and_dst: &[u8], protocol: u8, length: u16) -> u16 {
+    fold(u64::from(sum(src_and_dst)) + u64::from(protocol) + u64::from(length))
+}
+
+/// Completes a checksum: the place `offset` after `start` holds the sum over
+/// the pseudo header. Gives back whether the place exists.
+pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
+    let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
+    if place + 2 > bytes.len() {
+        return false;
+    }
+    // In UDP zero means that there is none (RFC 768); for TCP both forms of
+    // zero are alike.
+    let sum = match checksum(&bytes[start..]) {
+        0 => 0xffff,
+        sum => sum,
+    };
+    put16(bytes, place, sum);
+    true
+}
+
+/// Makes an ICMP echo request the reply to itself (RFC 792; RFC 4443, section 4); says whether
+/// it was one. Of a request over IPv6 that is no packet of its own, nothing is made.
+pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
+    let Some(ip) = IpHeader::read(bytes) else {
+        return false;
+    };
+    let at = usize::from(ip.header);
+    let (protocol, request, reply) = match ip.dst {
+        IpAddr::V4(_) => (ICMP, 8, 0),
+        IpAddr::V6(_) => (ICMPV6, 128, 129),
+    };
+    let whole = !ip.is_v6() || at == V6_HEADER;
+    if ip.protocol != protocol || !whole || bytes.len() < at + 8 || bytes[at] != request {
+        return false;
+    }
+    let (first, second, length) = match ip.dst {
+        IpAddr::V4(_) => (12, 16, 4),
+        IpAddr::V6(_) => (8, 24, 16),
+    };
+    let (before, dst) = bytes.split_at_mut(second);
+    before[first..first + length].swap_with_slice(&mut dst[..length]);
+    bytes[at] = reply;
+    set_icmp_checksum(bytes, at);
+    set_tos_and_ttl(bytes, ip.tos, 64);
+    true
+}
+
+/// Completes an ICMP message that begins `at` and ends with the packet.
+pub(crate) fn set_icmp_checksum(packet: &mut [u8], at: usize) {
+    put16(packet, at + 2, 0);
+    if is_v6(packet) {
+        // Only this one sums the addresses, too (RFC 4443, section 2.3).
+        let length = (packet.len() - at) as u16;
+        let pseudo = pseudo_sum(addresses(packet), ICMPV6, length);
+        put16(packet, at + 2, pseudo);
+    }
+    let sum = checksum(&packet[at..]);
+    put16(packet, at + 2, sum);
+}
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+pub(crate) fn mac(bytes: &[u8], at: usize) -> [u8; 6] {
+    bytes[at..at + 6].try_into().expect("six bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 1071, section 3.
+    #[test]
+    fn sums_as_the_rfc_does() {
+        assert_eq!(sum(&[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+        assert_eq!(sum(&[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7, 9]), 0xe6f2);
+    }
+
+    #[test]
+    fn a_completed_checksum_makes_the_whole_sum_all_ones() {
+        let addresses = [10, 0, 0, 1, 10, 0, 0, 2];
+        let mut datagram = vec![0x13, 0x88, 0x13, 0x89, 0, 11, 0, 0, b'a', b'b', b'c'];
+        let partial = pseudo_sum(&addresses, UDP, 11);
+        put16(&mut datagram, 6, partial);
+        assert!(complete(&mut datagram, 0, 6));
+        let whole = u32::from(sum(&datagram)) + u32::from(partial);
+        assert_eq!((whole >> 16) + (whole & 0xffff), 0xffff);
+        assert!(!complete(&mut datagram, 9, 6), "there is no such place");
+    }
+}

@@ -1,0 +1,181 @@
+//! The addresses of interfaces, of one family.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crate::packet::PortId;
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    pub(crate) fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Bits of an address.
+    pub(crate) fn width(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
+    /// The address whose bits are these.
+    pub(crate) fn address(self, bits: u128) -> IpAddr {
+        match self {
+            Self::V4 => Ipv4Addr::from_bits(bits as u32).into(),
+            Self::V6 => Ipv6Addr::from_bits(bits).into(),
+        }
+    }
+
+    /// All ones where an address of a network with a prefix of this length names the station.
+    pub(crate) fn host_mask(self, prefix: u8) -> u128 {
+        let bits = u32::from(self.width().saturating_sub(prefix));
+        match bits {
+            0 => 0,
+            bits => u128::MAX >> (128 - bits),
+        }
+    }
+}
+
+/// The bits of an address.
+pub(crate) fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// Where in a network an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subnet {
+    /// In that of this interface.
+    Of(PortId),
+    /// In one whose stations it means all of.
+    Broadcast,
+}
+
+/// The addresses of one family, with the lengths of their networks' prefixes. `W` has as many
+/// bits as they have. Parts of one network share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Book<W> {
+    family: Family,
+    /// By port, zero without one; empty while nobody has any.
+    list: Arc<[(W, u8)]>,
+    /// All interfaces by address, sorted.
+    by_address: Arc<[(W, PortId)]>,
+}
+
+impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
+    /// `list` is by port.
+    pub(crate) fn new(family: Family, list: Vec<(W, u8)>) -> Self {
+        let all = list.iter().enumerate();
+        let used = all.filter(|(_, (address, _))| *address != W::default());
+        let mut by_address: Vec<_> = used
+            .map(|(port, (address, _))| (*address, PortId(port as u32)))
+            .collect();
+        by_address.sort_unstable();
+        Self {
+            family,
+            list: list.into(),
+            by_address: by_address.into(),
+        }
+    }
+
+    /// The address of an interface that has one, and the length of its prefix.
+    #[inline]
+    pub(crate) fn get(&self, port: PortId) -> Option<(W, u8)> {
+        let entry = self.list.get(port.index()).copied();
+        entry.filter(|(address, _)| *address != W::default())
+    }
+
+    /// The interface that has this address.
+    #[inline]
+    pub(crate) fn with(&self, address: W) -> Option<PortId> {
+        let all = &self.by_address;
+        let index = all.binary_search_by_key(&address, |entry| entry.0).ok()?;
+        Some(all[index].1)
+    }
+
+    /// The network here that an address lies in.
+    pub(crate) fn subnet(&self, address: W) -> Option<Subnet> {
+        let all = &self.by_address;
+        let index = all.partition_point(|(other, _)| *other < address);
+        let address: u128 = address.into();
+        // Networks are ranges apart from one another: when it lies in one, so
+        // does a neighbour of its.
+        let near = [index.checked_sub(1), Some(index)];
+        near.into_iter().flatten().find_map(|index| {
+            let (other, port) = *all.get(index)?;
+            let other: u128 = other.into();
+            let hosts = self.family.host_mask(self.get(port)?.1);
+            let for_all = self.family == Family::V4 && address | hosts == address;
+            (address | hosts == other | hosts).then_some(if for_all {
+                Subnet::Broadcast
+            } else {
+                Subnet::Of(port)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two hosts with the addresses 1 and 6 of a network of eight, and a switch between them.
+    fn two_hosts<W: From<u32> + Copy + Ord + Default + Into<u128>>(family: Family) -> Book<W> {
+        let address = |host| (W::from(NET + host), family.width() - 3);
+        let none = (W::default(), 0);
+        Book::new(family, vec![address(1), none, address(6), none])
+    }
+
+    const NET: u32 = 0x0a00_0100;
+
+    #[test]
+    fn an_interface_is_found_by_its_address() {
+        let book = two_hosts::<u32>(Family::V4);
+        assert_eq!(book.with(NET + 6), Some(PortId(2)));
+        assert_eq!(book.with(NET + 2), None);
+        assert_eq!(book.with(0), None, "a switch's port has none");
+        assert_eq!(book.get(PortId(2)), Some((NET + 6, 29)));
+        assert_eq!((book.get(PortId(1)), book.get(PortId::NONE)), (None, None));
+    }
+
+    #[test]
+    fn an_address_lies_in_the_network_of_its_neighbours() {
+        let (v4, v6) = (two_hosts::<u32>(Family::V4), two_hosts::<u128>(Family::V6));
+        for host in 0..8 {
+            let found = [v4.subnet(NET + host), v6.subnet(u128::from(NET + host))];
+            let of = |found| matches!(found, Some(Subnet::Of(_)));
+            match host {
+                7 => assert_eq!(found[0], Some(Subnet::Broadcast)),
+                _ => assert!(of(found[0]), "host {host}: {found:?}"),
+            }
+            assert!(of(found[1]), "host {host}: {found:?}");
+        }
+        for beside in [NET + 8, NET - 1] {
+            assert_eq!(v4.subnet(beside), None);
+            assert_eq!(v6.subnet(beside.into()), None);
+        }
+    }
+
+    #[test]
+    fn the_host_part_is_what_the_prefix_leaves() {
+        assert_eq!(Family::V4.host_mask(24), 0xff);
+        assert_eq!(Family::V4.host_mask(32), 0);
+        assert_eq!(Family::V4.host_mask(0), 0xffff_ffff);
+        assert_eq!(Family::V6.host_mask(64), u128::from(u64::MAX));
+        assert_eq!(Family::V6.host_mask(0), u128::MAX);
+    }
+}
