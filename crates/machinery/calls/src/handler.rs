@@ -148,7 +148,7 @@ impl Handler {
     pub const fn stack_bytes(self) -> usize {
         match self {
             Self::Writev | Self::Sendmmsg => 1520,
-            Self::Select | Self::Pselect6 | Self::Sendmsg => 1408,
+            Self::Select | Self::Pselect6 | Self::Sendmsg => 1376,
             Self::Read | Self::Readv | Self::Write => 992,
             Self::ClockGettime
             | Self::Gettimeofday
@@ -164,7 +164,6 @@ impl Handler {
             | Self::TimerfdSettime
             | Self::RtSigprocmask
             | Self::RtSigaction
-            | Self::RtSigpending
             | Self::Prctl
             | Self::Setsockopt
             | Self::Ioctl

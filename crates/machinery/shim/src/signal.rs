@@ -8,7 +8,7 @@ use crate::arch::Context;
 use crate::intercepted::{self, SIGSYS, home_of, kernel_mask, program_mask};
 use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
-use crate::wait::{at_each_rate, for_due_signals};
+use crate::wait::at_each_rate;
 
 /// `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted
 /// context, which the return from our handler puts in force. (Changed in the
@@ -25,8 +25,6 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
         }
         // SAFETY: the kernel has just read it.
         let set = unsafe { (set as *const u64).read_unaligned() };
-        // What it lets in is there.
-        for_due_signals();
         let after = match how as i32 {
             SIG_BLOCK => before | set,
             SIG_UNBLOCK => before & !intercepted::with_stand_ins(set),

@@ -159,8 +159,8 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
     }
 }
 
-/// Waits until the signals of timers are sent that are due by now: for calls that ask
-/// after signals, or let them in, and do not wait.
+/// Waits until the signals of timers are sent that are due by now: for who asks after
+/// signals without waiting.
 pub(crate) fn for_due_signals() {
     if page().next_signal() == Instant::FAR_FUTURE {
         return;

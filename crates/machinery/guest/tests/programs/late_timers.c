@@ -23,10 +23,6 @@ static sigset_t only(int signal) {
     sigaddset(&set, signal);
     return set;
 }
-static void mask(int how, int signal) {
-    sigset_t set = only(signal);
-    sigprocmask(how, &set, NULL);
-}
 static void handle(int signal) {
     struct sigaction action = { .sa_handler = count };
     sigaction(signal, &action, NULL);
@@ -48,7 +44,8 @@ static timer_t armed(int64_t expiry, int64_t interval_ns) {
 }
 static int64_t expiry(struct outcome *out) { return out->begun_ns + out->want_ns; }
 static timer_t armed_and_blocked(struct outcome *out, int64_t interval_ns) {
-    mask(SIG_BLOCK, SIGUSR1);
+    sigset_t set = only(SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     return armed(expiry(out), interval_ns);
 }
 // What is left until a while after it; never nothing, which would not be a wait.
@@ -150,13 +147,6 @@ static long run_pending(struct outcome *out) {
     spin_until_later(out);
     return is_pending(SIGUSR1);
 }
-static long run_unblocked(struct outcome *out) {
-    handle(SIGUSR1);
-    armed_and_blocked(out, 0);
-    spin_until_later(out);
-    mask(SIG_UNBLOCK, SIGUSR1);
-    return handled;
-}
 static long run_sigtimedwait_at_once(struct outcome *out) {
     armed_and_blocked(out, 0);
     spin_until_later(out);
@@ -207,7 +197,7 @@ static long run_alarm_replaced(struct outcome *out) { // after it
 
 static const struct test_case cases[] = {
     CASE(sleep), CASE(sleep_interrupted), CASE(poll), CASE(ppoll_interrupted), CASE(pselect), CASE(epoll),
-    CASE(condition), CASE(sigtimedwait), CASE(timerfd), CASE(pending), CASE(unblocked), CASE(sigtimedwait_at_once),
+    CASE(condition), CASE(sigtimedwait), CASE(timerfd), CASE(pending), CASE(sigtimedwait_at_once),
     CASE(gettime), CASE(getoverrun), CASE(deleted), CASE(alarm_replaced),
 };
 MAIN(cases)
