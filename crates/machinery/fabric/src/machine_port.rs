@@ -50,7 +50,8 @@ impl Namespace {
                 .map_err(failed("take the address from the card"))?;
             change("rename the card", link::rename(number, CABLE), 0)?;
 
-            tap::create_lasting(MACHINE_INTERFACE).map_err(failed("make the machine's card"))?;
+            let card = tap::create_lasting(MACHINE_INTERFACE, false);
+            drop(card.map_err(failed("make the machine's card"))?);
             let machine = Interface::named(MACHINE_INTERFACE).and_then(|it| it.index());
             let machine = machine.map_err(failed("look at the machine's card"))?;
             // As for the station: it says nothing that no program said.

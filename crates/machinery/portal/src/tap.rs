@@ -35,8 +35,8 @@ struct Drops {
 }
 
 impl Tap {
-    /// Makes `interface` in `namespace`, with these addresses, and brings it
-    /// up. It is gone when this value is dropped.
+    /// Makes `interface` in `namespace`, with these addresses, and brings it up. Its cable
+    /// is out when this value is dropped, and it is gone with the namespace.
     ///
     /// # Errors
     /// When there is no `/dev/net/tun`, no right to use it, or an interface of
@@ -63,8 +63,8 @@ impl Tap {
         Self::create_as(namespace, interface, address, false)
     }
 
-    /// One that another process has made by [`Tap::create`], by its descriptor. The interface
-    /// is gone when both have dropped it; what its kernel dropped is known there.
+    /// One that another process has made by [`Tap::create`], by its descriptor. Its cable is
+    /// out when both have dropped it; what its kernel dropped is known there.
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self {
             file: descriptor.into(),
@@ -104,7 +104,7 @@ impl Tap {
             )
         };
         let file = namespace.run(|| {
-            let file = tap::create(interface, offloads).map_err(failed)?;
+            let file = tap::create_lasting(interface, offloads).map_err(failed)?;
             interface::settle(interface, address)?;
             Ok::<_, PortalError>(file)
         })??;

@@ -49,15 +49,19 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes `interface` without offloads in the calling thread's network namespace, for
-/// another program to open by its name. It lasts as long as the namespace.
+/// Makes `interface` as [`create`] does. It lasts as long as the namespace, and another
+/// program may open it by its name once the file is closed.
+///
+/// The kernel removes what is in a namespace all at once, when it is gone. One card alone
+/// takes it 27 ms (of a hundred, on two busy processors), for which the closer waits.
 ///
 /// # Errors
 /// As [`create`].
-pub fn create_lasting(interface: &str) -> io::Result<()> {
-    let file = create(interface, false)?;
+pub fn create_lasting(interface: &str, offloads: bool) -> io::Result<File> {
+    let file = create(interface, offloads)?;
     // SAFETY: TUNSETPERSIST takes a number.
-    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) })
+    done(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) })?;
+    Ok(file)
 }
 
 // linux/if_tun.h
