@@ -22,6 +22,7 @@ mod faults;
 mod getting_in;
 mod ieee13;
 mod ieee13_variants;
+mod late_share;
 mod mistakes;
 mod openflow;
 mod repetition;
