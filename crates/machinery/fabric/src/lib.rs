@@ -67,7 +67,7 @@ pub use fabric::{Fabric, Port};
 pub use machine_port::MACHINE_INTERFACE;
 pub use names::MacAddress;
 pub use namespace::Namespace;
-pub use openflow::{CONTROLLER, OpenFlowSpec};
+pub use openflow::{CONTROLLER, Datapath, OpenFlowSpec};
 pub use probe::{Feature, probe};
 pub use self_clocking::make_self_clocking;
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
