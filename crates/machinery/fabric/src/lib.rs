@@ -70,7 +70,7 @@ pub use ipv6::give_ipv6;
 pub use machine_port::MACHINE_INTERFACE;
 pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;
-pub use openflow::{CONTROLLER, OpenFlowSpec};
+pub use openflow::{CONTROLLER, Datapath, OpenFlowSpec};
 pub use probe::{Feature, probe};
 pub use self_clocking::make_self_clocking;
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};

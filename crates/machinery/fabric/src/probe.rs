@@ -9,7 +9,7 @@ use crate::capture::{Capture, CaptureOptions};
 use crate::link::{self, CableEnd};
 use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
-use crate::{KernelError, MacAddress};
+use crate::{KernelError, MacAddress, openflow};
 
 /// One thing the fabric needs, and whether this machine has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +35,22 @@ pub fn probe() -> Vec<Feature> {
     );
     let far = Site::create("probe peer").ok();
     let (Some(mut near), Some(far)) = (near, far) else {
-        for name in ["bridge", "veth", "tbf", "offload control", "capture"] {
+        for name in [
+            "Open vSwitch",
+            "bridge",
+            "veth",
+            "tbf",
+            "offload control",
+            "capture",
+        ] {
             report.skip(name, "network namespaces");
         }
         return report.features;
     };
+    match openflow::examine(&near.namespace) {
+        Ok(found) => report.push("Open vSwitch", true, found),
+        Err(error) => report.push("Open vSwitch", false, error.to_string()),
+    }
 
     let mut try_change = |request: RouteNetlinkMessage, flags, action: &str, option: &str| {
         near.route.change(request, flags).map_err(|refusal| {

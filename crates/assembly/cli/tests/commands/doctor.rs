@@ -17,6 +17,7 @@ fn findings_verdicts_and_exit_code_agree() {
         "memfd",
         "clock source",
         "rights",
+        "network: Open vSwitch",
         "arpspoof",
     ] {
         assert!(
@@ -48,6 +49,21 @@ fn findings_verdicts_and_exit_code_agree() {
         let ended = timeloom(&["exec", "--quiet", "--", "true"]);
         assert_eq!(ended.code, Some(0), "{}", ended.err);
     }
+}
+
+/// Which Open vSwitch there is, and what forwards its frames.
+#[test]
+fn the_datapath_of_open_vswitch_is_named() {
+    timeloom_testing::need("ovs-vsctl", "openvswitch-switch");
+    let objects = timeloom(&["doctor", "--json"]).objects();
+    let mut found = objects.iter();
+    let found = found.find(|object| object["feature"] == "network: Open vSwitch");
+    let found = found.expect("it is looked at");
+    assert_eq!(found["state"], "ok", "{found}");
+    let detail = found["detail"].as_str().expect("a text");
+    assert!(detail.starts_with("Open vSwitch "), "{detail}");
+    let names = ["the kernel's datapath", "the datapath in user space"];
+    assert!(names.iter().any(|name| detail.contains(name)), "{detail}");
 }
 
 #[test]

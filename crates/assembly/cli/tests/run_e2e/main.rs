@@ -23,6 +23,7 @@ mod getting_in;
 mod ieee13;
 mod ieee13_variants;
 mod ipv6;
+mod late_share;
 mod mistakes;
 mod openflow;
 mod repetition;

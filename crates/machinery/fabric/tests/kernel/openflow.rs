@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use timeloom_fabric::{CONTROLLER, Fabric, OpenFlowSpec};
+use timeloom_fabric::{CONTROLLER, Datapath, Fabric, OpenFlowSpec, probe};
 use timeloom_testing::eventually;
 
 use crate::world::{H2, build, host, inside, line, ping};
@@ -20,6 +20,19 @@ fn openflow(switches: &[&str], controlled: bool) -> Fabric {
     build(&spec)
 }
 
+/// How many processes are in this network namespace.
+fn living(inode: u64) -> usize {
+    let here = format!("net:[{inode}]");
+    std::fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter(|entry| {
+            let ns = std::fs::read_link(entry.path().join("ns/net"));
+            ns.is_ok_and(|ns| ns.to_string_lossy() == here)
+        })
+        .count()
+}
+
 #[test]
 fn switches_of_both_kinds_forward_together() {
     let fabric = openflow(&["s1", "s3"], false);
@@ -32,6 +45,48 @@ fn switches_of_both_kinds_forward_together() {
         bridges.lines().count(),
         1,
         "only s2 is the kernel's: {bridges}"
+    );
+}
+
+/// A daemon has only so many switches where it forwards frames itself.
+#[test]
+fn many_switches_have_several_daemons_and_forward_together() {
+    let mut spec = line(17, None);
+    spec.openflow.switches.clone_from(&spec.switches);
+    let fabric = build(&spec);
+    assert_eq!(fabric.trouble(), None);
+    eventually("an echo through seventeen switches", || {
+        ping(host(&fabric, "h1"), H2, PATIENCE).is_some()
+    });
+    let namespace = fabric.fabric_namespace();
+    let datapath = Datapath::choose(namespace).expect("the kernel answers");
+    let pairs = match datapath {
+        Datapath::Kernel => 1,
+        Datapath::UserSpace => 3,
+    };
+    let inode = namespace.inode().expect("stat");
+    assert_eq!(living(inode), 2 * pairs, "{datapath}");
+    drop(fabric);
+    assert_eq!(living(inode), 0);
+}
+
+#[test]
+fn a_probe_names_open_vswitch_and_its_datapath() {
+    let found = probe().into_iter();
+    let mut found = found.filter(|feature| feature.name == "Open vSwitch");
+    let found = found.next().expect("it is looked at");
+    assert!(found.available, "{}", found.detail);
+    let here = timeloom_fabric::Namespace::quiet("asked").expect("a namespace");
+    let datapath = Datapath::choose(&here).expect("the kernel answers");
+    assert!(
+        found.detail.starts_with("Open vSwitch "),
+        "{}",
+        found.detail
+    );
+    assert!(
+        found.detail.ends_with(&datapath.to_string()),
+        "{}",
+        found.detail
     );
 }
 
@@ -93,19 +148,9 @@ fn a_controller_that_says_nothing_for_long_is_not_hung_up_on() {
 fn the_daemons_end_with_the_network() {
     let fabric = openflow(&["s1"], false);
     let inode = fabric.fabric_namespace().inode().expect("stat");
-    let living = || {
-        std::fs::read_dir("/proc")
-            .expect("/proc")
-            .flatten()
-            .filter(|entry| {
-                let ns = std::fs::read_link(entry.path().join("ns/net"));
-                ns.is_ok_and(|ns| ns.to_string_lossy() == format!("net:[{inode}]"))
-            })
-            .count()
-    };
-    assert_eq!(living(), 2, "ovs-vswitchd and ovsdb-server");
+    assert_eq!(living(inode), 2, "ovs-vswitchd and ovsdb-server");
     drop(fabric);
-    assert_eq!(living(), 0);
+    assert_eq!(living(inode), 0);
     let prefix = format!("timeloom-ovs-{}-", std::process::id());
     let left = std::fs::read_dir(std::env::temp_dir())
         .expect("list")

@@ -12,6 +12,8 @@ pub(super) fn examine() -> Vec<Finding> {
         let (state, consequence) = without(feature.name);
         let fix = if feature.detail.starts_with("not tried") {
             "" // That of what it needs.
+        } else if feature.name == "Open vSwitch" {
+            "apt-get install openvswitch-switch"
         } else if is_root() {
             "use a kernel that has it; in a container, give it CAP_NET_ADMIN and CAP_SYS_ADMIN"
         } else {
@@ -26,6 +28,10 @@ pub(super) fn examine() -> Vec<Finding> {
 fn without(feature: &str) -> (State, &'static str) {
     match feature {
         "tbf" => (State::Degraded, "links cannot have a `rate`"),
+        "Open vSwitch" => (
+            State::Degraded,
+            "no switch speaks OpenFlow (`[system.openflow]`)",
+        ),
         "capture" => (State::Degraded, "`[[capture]]` cannot record packets"),
         _ => (
             State::Missing,

@@ -1,0 +1,90 @@
+//! Packets that come late from engine to engine: past the share that a scenario tolerates, its
+//! run is not to be trusted.
+
+use crate::support::{Finished, Lab};
+
+/// Two engines, and between them a cable of one nanosecond: what crosses it has that long to get
+/// from thread to thread, which no machine can do. Sources at both ends send at the same
+/// instants, so of two that have lived through one, the second to hear of the other hears too
+/// late. Where virtual time is that slow, nothing else is.
+const SHORT: &str = r#"
+schema = "timeloom/1"
+name = "short"
+time = { duration = "200 ms", dilation = 20 }
+[network]
+routers = ["r1", "r2"]
+traffic = [
+    { from = "l-h0", to = "r-h0", kind = "udp", rate = "80 Mbit/s" },
+    { from = "r-h0", to = "l-h0", kind = "udp", rate = "80 Mbit/s" },
+]
+[[network.generate]]
+name = "l"
+shape = "star"
+size = 1
+[[network.generate]]
+name = "r"
+shape = "star"
+size = 1
+[network.engines]
+parts = { west = ["r1", "l-*"], east = ["r2", "r-*"] }
+late_after = "1 ns"
+[system]
+links = [
+    { between = ["l-switch", "r1"] },
+    { between = ["r1", "r2"], delay = "1 ns" },
+    { between = ["r2", "r-switch"] },
+    { between = ["a", "r1"] },
+]
+[system.hosts.a]
+address = "10.77.0.2/24"
+"#;
+
+/// Packets that came from the other engine, and those of them that came after their instant, by
+/// what the run says of each direction.
+fn crossed(run: &Finished) -> Vec<(u64, u64)> {
+    let events = run.directory().events().expect("readable");
+    let cuts = events.iter().filter(|event| &*event.kind == "cut");
+    let number = |text: &str| text.trim().parse().expect("a number");
+    cuts.map(|cut| {
+        let (came, rest) = cut.text.split_once(" packets came, ").expect("said");
+        let came = came.rsplit(' ').next().expect("a number");
+        let late = rest.split(" of them after").next().expect("said");
+        (number(came), number(late))
+    })
+    .collect()
+}
+
+/// What the run says against itself: of packets between engines, and else.
+fn doubts(run: &Finished) -> (Vec<String>, Vec<String>) {
+    let all = run.manifest().untrusted.into_iter();
+    all.partition(|doubt| doubt.starts_with("Packets came too late from engine to engine"))
+}
+
+#[test]
+fn a_run_whose_packets_come_late_between_engines_is_not_to_be_trusted() {
+    let lab = Lab::with_text(SHORT);
+    let run = lab.run(&["network.engines.late_share=0"]);
+    let crossed = crossed(&run);
+    assert!(crossed.iter().any(|(_, late)| *late > 0), "{crossed:?}");
+    let (of_cuts, _) = doubts(&run);
+    assert!(!of_cuts.is_empty(), "{}", run.output());
+    assert_eq!(run.code, 4, "{}", run.output());
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_run_that_tolerates_them_is_to_be_trusted() {
+    let lab = Lab::with_text(SHORT);
+    let run = lab.run(&["network.engines.late_share=1"]);
+    let crossed = crossed(&run);
+    assert!(crossed.iter().any(|(_, late)| *late > 0), "{crossed:?}");
+    let (of_cuts, others) = doubts(&run);
+    assert_eq!(of_cuts, [""; 0], "{}", run.output());
+    // The machine itself may have been too slow, which is another doubt.
+    assert_eq!(
+        run.code,
+        if others.is_empty() { 0 } else { 4 },
+        "{others:?}"
+    );
+    lab.assert_nothing_left();
+}
