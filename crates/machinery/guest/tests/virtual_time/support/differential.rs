@@ -1,9 +1,10 @@
 //! One program natively and under the clock.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::world::{Gate, Program};
 use super::{Lines, World};
@@ -19,6 +20,8 @@ pub(crate) struct Differential {
     /// How late a wait is, at least, that has the fault which is looked for: one that
     /// counts a pause, so long. Half of it tells the fault from a busy machine.
     pub(crate) fault: Duration,
+    /// Just before those in the world were let go, in the last run.
+    pub(crate) released: Cell<Option<Instant>>,
 }
 
 impl Differential {
@@ -32,6 +35,7 @@ impl Differential {
             wait_ms,
             cases: Vec::new(),
             fault: PAUSE,
+            released: Cell::new(None),
         }
     }
 
@@ -85,6 +89,7 @@ impl Differential {
         started
             .iter_mut()
             .for_each(|program| program.wait_for("ready"));
+        self.released.set(Some(Instant::now()));
         gate.open();
         started
     }
