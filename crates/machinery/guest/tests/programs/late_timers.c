@@ -24,7 +24,8 @@ static sigset_t only(int signal) {
     return set;
 }
 static void handle(int signal) {
-    struct sigaction action = { .sa_handler = count };
+    // (Waits with a timeout are not begun anew all the same.)
+    struct sigaction action = { .sa_handler = count, .sa_flags = SA_RESTART };
     sigaction(signal, &action, NULL);
 }
 static int is_pending(int signal) {
