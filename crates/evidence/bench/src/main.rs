@@ -120,7 +120,7 @@ impl Bench {
             say!("{TABLE_HEADER}");
         }
         let mut all = Vec::new();
-        for name in names {
+        let measured = names.into_iter().try_for_each(|name| {
             timeloom_bench::run(name, &options, &mut |figure| {
                 say!(
                     "{}",
@@ -131,8 +131,9 @@ impl Bench {
                     }
                 );
                 all.push(figure);
-            })?;
-        }
+            })
+        });
+        // What was measured before something failed is drawn all the same.
         if let (Some(directory), "vm") = (&self.figures, name.as_str()) {
             let page = timeloom_bench::vm_page(&all);
             let written = page.write(directory);
@@ -143,6 +144,7 @@ impl Bench {
                 Failure::usage(format!("writing to {}: {error}", directory.display()))
             })?;
         }
+        measured?;
         Ok(ExitCode::SUCCESS)
     }
 }

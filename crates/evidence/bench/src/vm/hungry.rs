@@ -1,5 +1,6 @@
 //! Neighbours that take what they can get: guests that compute, receive or send without an
-//! end, beside one that reads the time (QuartzV, Figures 11 and 12).
+//! end, beside one that reads the time (QuartzV, Figures 11 and 12). What they receive or
+//! send may be limited at the host's end (Figures 13 and 14).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
@@ -18,11 +19,21 @@ pub(super) enum Hunger {
     Processor,
     Receive,
     Send,
+    /// As [`Self::Receive`], and is given no more than [`LIMIT`].
+    ReceiveLimited,
+    /// As [`Self::Send`], and no more than [`LIMIT`] is taken.
+    SendLimited,
 }
 
 impl Hunger {
-    /// In the order of the paper's figures: (a), (b), (c).
-    pub(super) const ALL: [Self; 3] = [Self::Processor, Self::Receive, Self::Send];
+    /// In the order of the paper's figures: 11 (a) to (c), 13 (a) and (b).
+    pub(super) const ALL: [Self; 5] = [
+        Self::Processor,
+        Self::Receive,
+        Self::Send,
+        Self::ReceiveLimited,
+        Self::SendLimited,
+    ];
 
     /// The byte by which a neighbour tells its host what it wants.
     fn as_byte(self) -> u8 {
@@ -30,7 +41,21 @@ impl Hunger {
             Self::Processor => b'p',
             Self::Receive => b'r',
             Self::Send => b's',
+            Self::ReceiveLimited => b'R',
+            Self::SendLimited => b'S',
         }
+    }
+
+    fn of_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_byte() == byte)
+    }
+
+    fn receives(self) -> bool {
+        matches!(self, Self::Receive | Self::ReceiveLimited)
+    }
+
+    fn is_limited(self) -> bool {
+        matches!(self, Self::ReceiveLimited | Self::SendLimited)
     }
 }
 
@@ -40,6 +65,8 @@ impl fmt::Display for Hunger {
             Self::Processor => "processor",
             Self::Receive => "receive",
             Self::Send => "send",
+            Self::ReceiveLimited => "receive_limited",
+            Self::SendLimited => "send_limited",
         })
     }
 }
@@ -64,24 +91,23 @@ impl Working {
     pub(super) fn begin(hunger: Hunger, host: SocketAddr) -> io::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
-        let stream = match hunger {
-            Hunger::Processor => None,
-            Hunger::Receive | Hunger::Send => {
-                let mut stream = TcpStream::connect(host)?;
-                stream.write_all(&[hunger.as_byte()])?;
-                stream.set_read_timeout(Some(LOOK))?;
-                stream.set_write_timeout(Some(LOOK))?;
-                Some(stream)
-            }
+        let stream = if hunger == Hunger::Processor {
+            None
+        } else {
+            let mut stream = TcpStream::connect(host)?;
+            stream.write_all(&[hunger.as_byte()])?;
+            stream.set_read_timeout(Some(LOOK))?;
+            stream.set_write_timeout(Some(LOOK))?;
+            Some(stream)
         };
         let thread = std::thread::spawn(move || {
             let mut buffer = vec![0; PIECE];
             let mut stream = stream;
             while !end.load(Relaxed) {
-                match (&mut stream, hunger) {
-                    (Some(stream), Hunger::Receive) => drop(stream.read(&mut buffer)),
-                    (Some(stream), _) => drop(stream.write(&buffer)),
-                    (None, _) => (0..100_000).for_each(|_| std::hint::spin_loop()),
+                match &mut stream {
+                    Some(stream) if hunger.receives() => drop(stream.read(&mut buffer)),
+                    Some(stream) => drop(stream.write(&buffer)),
+                    None => (0..100_000).for_each(|_| std::hint::spin_loop()),
                 }
             }
         });
@@ -137,19 +163,34 @@ fn feed(mut stream: TcpStream, moved: &AtomicU64) {
     if stream.read_exact(&mut wanted).is_err() {
         return;
     }
+    let Some(hunger) = Hunger::of_byte(wanted[0]) else {
+        return;
+    };
     let mut buffer = vec![0; PIECE];
+    let mut next_at = Instant::now();
     loop {
-        let done = if wanted[0] == Hunger::Receive.as_byte() {
+        let done = if hunger.receives() {
             stream.write(&buffer)
         } else {
             stream.read(&mut buffer)
         };
-        match done {
+        let length = match done {
             Ok(0) | Err(_) => return,
-            Ok(length) => drop(moved.fetch_add(length as u64, Relaxed)),
+            Ok(length) => length as u64,
+        };
+        moved.fetch_add(length, Relaxed);
+        if hunger.is_limited() {
+            // What was not used is lost: nobody saves it up for a burst.
+            let now = Instant::now();
+            let takes = Duration::from_nanos(length * 1_000_000_000 / LIMIT);
+            next_at = next_at.max(now) + takes;
+            std::thread::sleep(next_at - now);
         }
     }
 }
+
+/// Bytes a second each way, for each neighbour: the paper's 2 MB/s (its section V-D).
+const LIMIT: u64 = 2_000_000;
 
 const PIECE: usize = 64 * 1024;
 const LOOK: Duration = Duration::from_millis(200);
@@ -166,11 +207,34 @@ mod tests {
             assert_eq!(hunger.to_string().parse(), Ok(hunger));
             let before = feeder.moved();
             let working = Working::begin(hunger, host).unwrap();
-            while hunger != Hunger::Processor && feeder.moved() - before < 10_000_000 {
+            let enough = if hunger.is_limited() {
+                1_000_000
+            } else {
+                10_000_000
+            };
+            while hunger != Hunger::Processor && feeder.moved() - before < enough {
                 std::thread::yield_now();
             }
             drop(working);
         }
         assert!("lunch".parse::<Hunger>().is_err());
+    }
+
+    #[test]
+    fn a_limit_is_kept_both_ways() {
+        for hunger in [Hunger::ReceiveLimited, Hunger::SendLimited] {
+            let feeder = Feeder::start().unwrap();
+            let host = SocketAddr::from(([127, 0, 0, 1], feeder.port));
+            let begun = Instant::now();
+            let _working = Working::begin(hunger, host).unwrap();
+            while feeder.moved() < 2_000_000 {
+                std::thread::yield_now();
+            }
+            // Before the clock: it may only be more since.
+            let moved = feeder.moved();
+            let most = LIMIT as f64 * begun.elapsed().as_secs_f64();
+            // One piece is counted before it is waited for.
+            assert!(moved as f64 <= most + PIECE as f64, "{hunger}: {moved}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! `vm`: the quality of time in virtual machines, beside that of the machine itself (QuartzV,
-//! Table I and Figures 8 to 12 and 15).
+//! Table I and Figures 8 to 15).
 //!
 //! One timeline, three readers: this program (*native*), guests that read the host's
 //! timeline from memory (*para-virtual*), and a guest that keeps one of its own by NTP over

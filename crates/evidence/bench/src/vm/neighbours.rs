@@ -1,5 +1,5 @@
 //! One guest that reads the time beside others that take what they can get (QuartzV,
-//! Figures 11 and 12).
+//! Figures 11 to 14).
 
 use std::time::Instant;
 

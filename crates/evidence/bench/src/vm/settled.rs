@@ -20,8 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) fn settled(timeline: &Timeline) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let (tell, told) = channel();
-    let Ok(binding) = timeline.bind(Requirement::within(WITHIN)) else {
-        return false;
+    // A daemon refuses what its sources do not yet allow: a chronyd that has only begun.
+    let binding = loop {
+        match timeline.bind(Requirement::within(WITHIN)) {
+            Ok(binding) => break binding,
+            Err(_) if Instant::now() < deadline => std::thread::sleep(LOOK),
+            Err(_) => return false,
+        }
     };
     let Ok(_watch) = binding.subscribe(move |change| drop(tell.send(change))) else {
         return false;

@@ -15,8 +15,9 @@ struct Reader {
     prefix: &'static str,
     paper: Paper,
     /// What the paper's text says of its error beside neighbours that are hungry for the
-    /// processor, receive and send, over the error without (its section V-D).
-    beside: [&'static str; 3],
+    /// processor, receive and send, and receive and send within a limit, over the error
+    /// without (its section V-D).
+    beside: [&'static str; 5],
 }
 
 const READERS: [Reader; 3] = [
@@ -24,13 +25,19 @@ const READERS: [Reader; 3] = [
         label: "native",
         prefix: "native",
         paper: NATIVE,
-        beside: ["–"; 3],
+        beside: ["–"; 5],
     },
     Reader {
         label: "para-virtual",
         prefix: "paravirtual",
         paper: PARA_VIRTUAL,
-        beside: ["no significant change", "some 1.2", "some 1.2"],
+        beside: [
+            "no significant change",
+            "some 1.2",
+            "some 1.2",
+            "not significant",
+            "not significant",
+        ],
     },
     Reader {
         label: "fully virtual",
@@ -40,6 +47,8 @@ const READERS: [Reader; 3] = [
             "above 5 in overload",
             "some 1.8 to 4",
             "ten times that of receiving",
+            "not significant",
+            "not significant",
         ],
     },
 ];
@@ -145,10 +154,11 @@ pub(super) fn sheet(figures: &[Figure]) -> Sheet {
             },
             Part::Figure {
                 charts: crowds(figures),
-                lead: "Beside hungry neighbours (the paper's Figures 11 and 12).".to_owned(),
+                lead: "Beside hungry neighbours (the paper's Figures 11 to 14).".to_owned(),
                 caption: "One guest reads, and so many others compute, receive or send by TCP \
-                          without an end, on the one processor that all guests share: it is \
-                          over-committed from the first one on. Zero neighbours is the guest \
+                          without an end, or within a limit of 16 Mbit/s each, on the one \
+                          processor that all guests share: it is over-committed from the first \
+                          one on. Zero neighbours is the guest \
                           beside others that are idle or not there."
                     .to_owned(),
             },
