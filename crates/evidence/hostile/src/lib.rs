@@ -24,7 +24,7 @@ pub use runs::remove_directory;
 pub type Input = fn(&[u8]);
 
 /// Each by its name, which its seeds have too.
-pub const INPUTS: [(&str, Input); 27] = [
+pub const INPUTS: [(&str, Input); 28] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
     ("bundle", scenarios::bundle),
@@ -40,6 +40,7 @@ pub const INPUTS: [(&str, Input); 27] = [
     ("peering_datagram", networks::peering_datagram),
     ("plant_reply", plants::reply),
     ("ptp_message", ptp::message),
+    ("report", runs::report),
     ("run_directory", runs::directory),
     ("scenario", scenarios::scenario),
     ("seccomp_call", guests::seccomp_call),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use timeloom_results::report::{Panel, PanelSignal, ReportRun, ReportSpec, RunKind, render};
 use timeloom_results::{ClockRow, EventRow, LabelRow, ResultsError, Row, RunDirectory, SignalRow};
 
 /// A run directory with one file that a stranger wrote. It is opened, read and made whole;
@@ -38,6 +39,51 @@ pub(crate) fn directory(input: &[u8]) {
     }
 }
 
+/// The page about such a run. It is drawn, whatever there is to draw, and what a stranger
+/// wrote is text on it.
+///
+/// Input: as for a run directory. Beside a network there are signals of it.
+pub(crate) fn report(input: &[u8]) {
+    let Some((which, content)) = input.split_first() else {
+        return;
+    };
+    let place = place();
+    let file = FILES[usize::from(*which) % FILES.len()];
+    lay_out(&place, file, content).expect("there is room for a small file");
+    if file == NETWORK {
+        fs::write(place.join("journal/signals.jsonl"), OF_NETWORK).expect("there is room");
+    }
+    let spec = ReportSpec {
+        title: "A stranger's".to_owned(),
+        runs: vec![ReportRun {
+            directory: place.clone(),
+            label: "one".to_owned(),
+            kind: RunKind::Attack,
+        }],
+        panels: vec![Panel {
+            signals: vec![PanelSignal {
+                name: "v".to_owned(),
+                legend: String::new(),
+            }],
+            ..Panel::default()
+        }],
+        ..ReportSpec::default()
+    };
+    let page = render(&spec);
+    for tag in ["<script", "<img", "<iframe", "<object", "<link"] {
+        assert!(!page.contains(tag), "{tag} in {page}");
+    }
+}
+
+const NETWORK: &str = "topology.json";
+
+/// What was recorded of a link and of a flow.
+const OF_NETWORK: &str = r#"[0,0,"","net","link.l.load",0.5,"1"]
+[1000000,0,"","net","link.l.load",0.7,"1"]
+[0,0,"","net","link.l.loss",0.1,"share"]
+[0,0,"","net","flow.f.throughput",1000000,"bit/s"]
+"#;
+
 fn rows<R: Row>(run: &RunDirectory) -> u64 {
     let mut count = 0;
     let _: Result<(), ResultsError> = run.for_each(|_: R| {
@@ -48,7 +94,7 @@ fn rows<R: Row>(run: &RunDirectory) -> u64 {
 }
 
 /// What a run consists of.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "manifest.json",
     "checks.json",
     "journal/signals.jsonl",
@@ -59,6 +105,7 @@ const FILES: [&str; 10] = [
     "events.parquet",
     "clock.parquet",
     "labels.parquet",
+    NETWORK,
 ];
 
 fn lay_out(place: &Path, file: &str, content: &[u8]) -> std::io::Result<()> {

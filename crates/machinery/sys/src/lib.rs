@@ -19,7 +19,7 @@
 //! - [`cgroup`]: where they are. [`first_timeout`]: how long sockets of one wait first.
 //! - [`plain`]: files that somebody else names. [`secret`]: files that nobody else may know.
 //! - [`limit`]: how many descriptors this process may have open, and its children.
-//! - [`memory`]: what lies at an address, if anything does.
+//! - [`memory`]: what lies at an address, if anything does. [`namespace`]: which one it is.
 //! - [`trial`]: what this machine allows. [`vsock`]: between a virtual machine and its host.
 //!
 //! It decides nothing. There is no state here but what the kernel keeps.
@@ -37,6 +37,7 @@ pub mod interface;
 pub mod limit;
 pub mod local;
 pub mod memory;
+pub mod namespace;
 pub mod own;
 pub mod packet;
 pub mod plain;

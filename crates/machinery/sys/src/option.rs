@@ -36,6 +36,26 @@ pub(crate) fn set<T: Value>(
     })
 }
 
+/// Reads an option whose value is a number of this size.
+pub(crate) fn get(
+    socket: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &mut u64,
+) -> io::Result<()> {
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: a number to be written, with its size.
+    done(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            core::ptr::from_mut(value).cast(),
+            &raw mut length,
+        )
+    })
+}
+
 /// What a call answered that says -1 for a refusal.
 pub(crate) fn done(answer: libc::c_int) -> io::Result<()> {
     if answer < 0 {

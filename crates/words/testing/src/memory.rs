@@ -6,6 +6,9 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::PATIENCE;
 
 /// A limit of the memory of processes. What they had before may or may not count.
 #[derive(Debug)]
@@ -93,12 +96,22 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
+        if !self.own {
+            return;
+        }
         // The killed are in it until somebody has waited for them.
-        for _ in 0..200 {
-            if !self.own || fs::remove_dir(&self.directory).is_ok() {
+        let begun = Instant::now();
+        while let Err(error) = fs::remove_dir(&self.directory) {
+            let gives_up = begun.elapsed() > PATIENCE;
+            assert!(
+                !gives_up || std::thread::panicking(),
+                "{}: {error}",
+                self.directory.display()
+            );
+            if gives_up {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use timeloom_testing::{MemoryLimit, wait_for};
+use timeloom_traces::Traces;
 
 /// A short life, so that its end can be watched.
 const CONFIG: &str = r#"
@@ -32,7 +33,8 @@ impl Daemon {
     fn start_with(directory: &Path, text: &str) -> Self {
         let config = directory.join("timelines.toml");
         std::fs::write(&config, text).unwrap();
-        let child = timeloom()
+        let child = Traces::in_directory(directory)
+            .mark(&mut timeloom())
             .args(["timeline", "serve", "--config"])
             .arg(&config)
             .arg("--directory")
@@ -40,6 +42,13 @@ impl Daemon {
             .stderr(Stdio::null())
             .spawn();
         Self(child.unwrap())
+    }
+
+    /// As whoever manages services ends it.
+    fn end(mut self) {
+        // SAFETY: our own child, which has not been waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        self.0.wait().unwrap();
     }
 
     /// Without a chance to tidy up.
@@ -139,6 +148,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
 fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
+    let traces = Traces::in_directory(directory);
     let mut daemon = Daemon::start(directory);
     read_until(directory, |reading| reading["status"] == "ok");
     let limit = MemoryLimit::of(daemon.0.id());
@@ -154,8 +164,10 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     };
     assert_eq!(status.signal(), Some(9), "{status}");
     read_until(directory, |reading| reading["status"] == "daemon_dead");
-    let _successor = Daemon::start(directory);
+    let successor = Daemon::start(directory);
     read_until(directory, |reading| reading["status"] == "ok");
+    successor.end();
+    traces.assert_nothing_left();
 }
 
 /// Readers see that nobody keeps the page, and when somebody does again.
@@ -163,6 +175,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
 fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
+    let traces = Traces::in_directory(directory);
     let daemon = Daemon::start(directory);
     read_until(directory, |reading| reading["status"] == "ok");
     let pid = daemon.0.id() as i32;
@@ -175,6 +188,8 @@ fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
     unsafe { libc::kill(pid, libc::SIGCONT) };
     let again = read_until(directory, |reading| reading["status"] == "ok");
     assert!(again["earliest_ns"].as_i64() <= again["latest_ns"].as_i64());
+    daemon.end();
+    traces.assert_nothing_left();
 }
 
 #[test]

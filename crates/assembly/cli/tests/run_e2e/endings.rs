@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use timeloom_results::{Outcome, RunDirectory};
 
-use crate::support::{
-    Finished, Lab, Running, Scenario, log_lines, marked_processes, patiently, timeloom,
-};
+use crate::support::{Finished, Lab, Running, Scenario, log_lines, patiently, timeloom};
 
 /// Two programs, one of which starts more, a plant and a capture, for far
 /// longer than the test lasts.
@@ -37,9 +35,9 @@ pub(crate) fn under_way(lab: &Lab, paused: bool) -> Running<'_> {
     run.wait_until(0.4);
     // Supervisor, keeper, plant, client, shell and two sleeps; three stations
     // and the switches. Were fewer seen, their end would prove nothing.
-    let all = || marked_processes(lab.name()).len() >= 7;
+    let all = || lab.processes().len() >= 7;
     assert!(patiently(Duration::from_secs(120), all), "{:?}", lab.left());
-    assert_eq!(lab.namespaces(), 4);
+    assert_eq!(lab.networks(), 4);
     if paused {
         let status = run.control("pause").expect("it can be paused");
         assert_eq!(status["paused"], true);
@@ -122,6 +120,9 @@ pub(crate) fn assert_recovered(lab: &Lab) {
     );
     let events = directory.events().expect("the events can be read");
     assert!(events.iter().any(|row| &*row.source == "parent"));
+    drop(directory);
+    // Nor in its directory, now that it is whole.
+    lab.assert_nothing_left();
 }
 
 /// Signals reach the journal's file within two seconds of each other. That they can be
@@ -166,7 +167,8 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     let _turn = timeloom_testing::orphans_turn();
     let lab = long();
     let run = under_way(&lab, true);
-    let keepers: Vec<i32> = marked_processes(lab.name())
+    let keepers: Vec<i32> = lab
+        .processes()
         .into_iter()
         .filter(|pid| {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
@@ -204,6 +206,7 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     assert!(!bystander.left().is_empty());
     other.signal(libc::SIGINT);
     assert_eq!(other.wait().code, 1);
+    bystander.assert_nothing_left();
 }
 
 /// As `check` says: a single host needs no link.

@@ -201,7 +201,8 @@ fn a_plant_is_who_it_is_said_to_be() {
     );
     let mut run = lab.start(&[&run]);
     run.wait_for_line("poll", "sample");
-    let plant = crate::support::marked_processes(lab.name())
+    let plant = lab
+        .processes()
         .into_iter()
         .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok())
         .find(|status| status.contains("\nUid:\t3141592\t3141592\t3141592\t3141592\n"))

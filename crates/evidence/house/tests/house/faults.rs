@@ -1,7 +1,7 @@
-//! The table of faults and the tests that it names: each is there, and each test of a
-//! module of faults is in the table.
+//! The table of faults and the tests that it names: each is there, each test of a module of
+//! faults is in the table, and each looks at what it has left behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,65 @@ fn every_test_in_the_table_of_faults_is_there() {
             file.display()
         );
     }
+}
+
+/// The functions of a file, each with its text up to the next one.
+fn functions(text: &str) -> BTreeMap<&str, &str> {
+    let pieces = text.split("fn ").skip(1);
+    let named = pieces.filter_map(|piece| {
+        let end = piece.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
+        Some((&piece[..end], &piece[end..]))
+    });
+    named.collect()
+}
+
+/// Whether a function has this word in it, or calls one of its file that does.
+fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(name) = next.pop() {
+        let Some(body) = functions.get(name).filter(|_| seen.insert(name)) else {
+            continue;
+        };
+        if body.contains(word) {
+            return true;
+        }
+        let in_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let called = |name: &&&str| {
+            body.match_indices(**name).any(|(at, _)| {
+                body[at + name.len()..].starts_with('(') && !body[..at].ends_with(in_name)
+            })
+        };
+        next.extend(functions.keys().filter(called).copied());
+    }
+    false
+}
+
+/// As the table says, but of those which it marks.
+#[test]
+fn every_test_in_the_table_looks_at_what_is_left() {
+    let table = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");
+    let mut without = Vec::new();
+    for (name, file) in named(&table) {
+        let text = fs::read_to_string(root().join(&file)).expect("it is there");
+        let looks = reaches(&functions(&text), &name, "assert_nothing_left");
+        let link = format!("[`{name}`](../{})", file.display());
+        let is_marked = table.contains(&format!("{link}°"));
+        if looks == is_marked {
+            without.push(name);
+        }
+    }
+    assert!(
+        without.is_empty(),
+        "docs/faults.md: neither marked nor looked at, or both: {without:#?}"
+    );
+}
+
+#[test]
+fn what_a_function_calls_is_followed() {
+    let text = "fn a() { b() }\nfn b() { if x { c(1) } }\nfn c(x: u8) { look() }\nfn d() { ac() }";
+    let functions = functions(text);
+    assert!(reaches(&functions, "a", "look"));
+    assert!(!reaches(&functions, "d", "look"));
 }
 
 #[test]

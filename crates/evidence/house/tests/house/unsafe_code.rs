@@ -37,10 +37,7 @@ const MAY: [(&str, &str); 7] = [
 
 /// Crates of which only tests, benches or examples have unsafe code.
 const MAY_IN_TESTS: [(&str, &str); 3] = [
-    (
-        "timeloom",
-        "signals runs, and asks the kernel for a network's number",
-    ),
+    ("timeloom", "signals runs"),
     (
         "timeloom-engine",
         "counts allocations with an allocator of its own",

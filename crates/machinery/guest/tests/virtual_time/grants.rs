@@ -279,7 +279,7 @@ fn a_session_that_is_not_stepped_needs_no_granter() {
     // It may be in the middle of its launch.
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 /// The person at the keyboard may hold it too; what was granted is used later.
@@ -337,7 +337,7 @@ fn a_granter_hears_of_the_programs_end() {
     let at_ns = status["virtual_ns"].as_i64().expect("a number");
     assert!((100 * MS..3_600_000 * MS).contains(&at_ns), "{status}");
     assert_eq!(running.wait(), 3);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 /// One that computes just then finds it out when it asks for more.
@@ -403,7 +403,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         for words in ["timeloom: granter: ", &own, "for 3 s nobody came"] {
             assert!(said.contains(words), "no {words:?} in {said}");
         }
-        line.expect_nothing_left();
+        line.assert_nothing_left();
     }
 }
 
@@ -417,7 +417,7 @@ fn a_session_that_nobody_comes_to_move_ends() {
         said.contains("granter: nobody has come to grant time"),
         "{said}"
     );
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 /// What stands cannot hear Ctrl-C itself.
@@ -430,7 +430,7 @@ fn ctrl_c_ends_a_session_that_stands() {
     granter.grant(MS);
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 128 + libc::SIGINT);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 fn is_killed_while_it_stands(user: User) {
@@ -441,7 +441,7 @@ fn is_killed_while_it_stands(user: User) {
     });
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]

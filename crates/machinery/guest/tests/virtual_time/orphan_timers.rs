@@ -3,6 +3,7 @@
 use std::process::{Child, Command};
 
 use timeloom_testing::need_root;
+use timeloom_traces::{Traces, WholeProcess};
 
 use crate::support::{World, alone_among_processes, c_program};
 
@@ -17,8 +18,12 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
     if alone_among_processes(name) {
         return;
     }
+    // What a first session makes, others of the process use again.
+    drop(World::new("first", 1.0));
+    let process = WholeProcess::now();
     for kind in ["signal", "thread", "interval"] {
         let world = World::new(kind, 1.0);
+        let traces = Traces::of(world.session.name());
         let argv = |kind: &str, wait_ms: u32| {
             let program = c_program("orphan_timer").into_os_string();
             [program, kind.into(), wait_ms.to_string().into()]
@@ -39,6 +44,9 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
         );
         victim.kill().expect("our own child");
         victim.wait().expect("our own child");
+        drop(world);
+        traces.assert_nothing_left();
+        process.assert_nothing_left();
     }
 }
 

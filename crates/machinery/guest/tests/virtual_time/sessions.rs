@@ -68,7 +68,7 @@ fn similar_names(user: User) {
         || others.iter().all(|&pid| state_of(pid) == Some('S')),
     );
     running.signal(libc::SIGKILL);
-    short.expect_nothing_left();
+    short.assert_nothing_left();
     assert_eq!(
         long.wait_for_process("sleep"),
         others,
@@ -122,7 +122,7 @@ fn exit_codes_and_signals_pass_through() {
             "{script}: {}",
             line.output()
         );
-        assert_eq!(line.left_behind(), [""; 0], "{script}");
+        line.assert_nothing_left();
     }
 }
 
@@ -160,7 +160,7 @@ fn a_program_that_is_not_there_is_the_users_mistake() {
         let said = line.output();
         assert_eq!(code, 2, "{program}: {said}");
         assert!(said.contains(&format!("cannot run `{program}`")), "{said}");
-        line.expect_nothing_left();
+        line.assert_nothing_left();
     }
 }
 

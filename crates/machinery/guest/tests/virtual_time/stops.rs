@@ -162,7 +162,7 @@ fn a_session_that_ends_before_the_instant_says_so() {
     assert_eq!(running.wait(), 4);
     let output = waiting.wait_with_output().expect("it ends");
     refused(&output, 1, "ended before");
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_session_skips_when_it_was_asked_to() {
     let mut running = line.exec(["--skip", "--", "sh", "-c", "sleep 1000; sleep 2000"]);
     // Three thousand seconds, which nobody here has the patience for.
     assert_eq!(running.wait(), 0, "{}", line.output());
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]

@@ -30,9 +30,10 @@ fn text(output: &Output) -> String {
 fn a_stopped_supervisor_keeps_no_command_waiting() {
     // Of another user, who has no sessions but these.
     let line = CommandLine::new("stopped", User::Nobody);
-    let running = line.exec(["--", "sleep", "3600"]);
+    let mut running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");
     let lively = format!("{}-lively", line.name);
+    line.also_of(&lively);
     let mut other = line
         .command(["exec", "--name", &lively, "--", "sleep", "3600"])
         .spawn()
@@ -60,6 +61,9 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
     // SAFETY: our own child, not waited for yet: `setpriv` became timeloom.
     unsafe { libc::kill(other.id() as i32, libc::SIGTERM) };
     let _ = other.wait();
+    running.signal(libc::SIGTERM);
+    running.wait();
+    line.assert_nothing_left();
 }
 
 /// What was being started when its supervisor was killed may still have its socket.
@@ -114,6 +118,7 @@ print(child)
         let state = crate::support::command_line::state_of(heir);
         matches!(state, None | Some('Z'))
     });
+    line.assert_nothing_left();
 }
 
 /// `/dev/fuse` of a supervisor, which a child of it could have inherited.
@@ -145,7 +150,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         .open(format!("/proc/{guest}/root/proc"))
         .expect("what the guest sees");
     // What is mounted there stays for as long as the namespace does.
-    let _mounts = File::open(format!("/proc/{guest}/ns/mnt")).expect("the guest's namespace");
+    let mounts = File::open(format!("/proc/{guest}/ns/mnt")).expect("the guest's namespace");
     let mut device = None;
     eventually("the device", || {
         device = steal_device(running.pid());
@@ -163,7 +168,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
     };
     assert!(uptime().is_ok(), "the files are served");
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left();
+    eventually("the end of all processes", || line.processes().is_empty());
     let (tell, told) = mpsc::channel();
     let reader = std::thread::spawn(move || tell.send(uptime()));
     let answer = told.recv_timeout(PATIENCE.min(Duration::from_secs(30)));
@@ -173,6 +178,8 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         .expect_err("nobody serves the files");
     assert_eq!(error.raw_os_error(), Some(libc::ENOTCONN), "{error}");
     let _ = reader.join();
+    drop(mounts);
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -187,7 +194,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&directory, mode).expect("ours");
     let socket = directory.join("fake.sock");
-    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a new socket");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a new socket");
     for arguments in [&["ps"][..], &["query"], &["exec", "--", "true"], &["clean"]] {
         let refused = bounded(&mut line.command(arguments));
         assert!(
@@ -203,6 +210,9 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
     fs::set_permissions(&directory, mode).expect("ours");
     let refused = bounded(&mut line.command(["ps"]));
     assert!(text(&refused).contains("uid 65533"), "{}", text(&refused));
+    fs::remove_file(&socket).expect("ours");
+    drop(listener);
+    line.assert_nothing_left();
 }
 
 /// A file that is called as clock pages are does not make a process a guest.
@@ -240,4 +250,5 @@ sys.stdin.read()
     assert!(running, "{}", text(&cleaned));
     let number = bystander.id().to_string();
     assert!(!text(&cleaned).contains(&number), "{}", text(&cleaned));
+    line.assert_nothing_left();
 }

@@ -22,7 +22,7 @@ fn a_supervisor_killed_while_paused_leaves_nothing() {
         "there is something to remove"
     );
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
 }
 
@@ -32,7 +32,7 @@ fn a_supervisor_killed_while_running_leaves_nothing() {
     let running = line.exec(shell(FAMILY));
     line.wait_for_process("sleep");
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_a_killed_keeper_could_not_remove_clean_removes() {
         .expect("running timeloom");
     assert!(output.status.success());
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     let listed = |key: &str, text: &str| {
         found[key]
             .as_array()
@@ -104,7 +104,7 @@ fn sigterm_ends_session_and_programs() {
     line.wait_for_process("sleep");
     running.signal(libc::SIGTERM);
     assert_eq!(running.wait(), 128 + libc::SIGTERM);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 /// As Ctrl-C in a terminal: the program dies of it, and timeloom says so.
@@ -115,7 +115,7 @@ fn sigint_from_the_terminal_is_the_programs() {
     line.wait_for_process("sleep");
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 128 + libc::SIGINT);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_program_that_handles_sigint_decides_itself() {
     line.wait_for_process("sleep");
     running.signal_group(libc::SIGINT);
     assert_eq!(running.wait(), 7);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_a_program_leaves_running_ends_with_the_session() {
         "setsid sleep 3600 & until [ \"$(cat /proc/$!/comm)\" = sleep ]; do sleep 0.01; done; exit 5",
     ));
     assert_eq!(running.wait(), 5);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     assert!(
         line.output().contains("ending with the session: sleep"),
         "{}",
@@ -218,5 +218,5 @@ fn pause_stops_busy_processes_and_resume_lets_them_go() {
     assert!(pids.iter().all(|&pid| state_of(pid) != Some('T')));
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }

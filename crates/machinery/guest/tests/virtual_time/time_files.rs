@@ -271,7 +271,7 @@ fn a_dead_supervisor_lets_readers_go() {
     assert!(!mounts.contains("timeloom"), "{mounts}");
     let cleaned = line.command(["clean"]).output().expect("running timeloom");
     assert!(cleaned.status.success(), "{cleaned:?}");
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_killed_supervisor_leaves_no_reader_and_no_mount() {
     line.ask(&["pause"]);
     line.ask(&["resume"]);
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc");
     assert!(!mounts.contains("timeloom"), "{mounts}");
 }

@@ -63,7 +63,7 @@ fn once_as_nobody(
     let mut differences = differences(&native, &Lines::parse(&printed), last_dilation, PAUSE);
     // The one difference, and a documented one: a parent sees its child stopped.
     differences.retain(|one| !one.text().starts_with("stops_unseen:"));
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     (in_time, differences)
 }
 
@@ -131,5 +131,5 @@ fn a_supervisor_killed_while_paused_leaves_nothing_without_root() {
     line.wait_for_process("sleep");
     line.ask(&["pause"]);
     running.signal(libc::SIGKILL);
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }

@@ -8,6 +8,7 @@ use crate::common::{Clock, exists, init, log, scratch, spec, start};
 use timeloom_bus::{Bus, FreeRunning};
 use timeloom_plant::{Exchange, ExchangeError, Fault, Op, PlantError, PlantProcess};
 use timeloom_time::{Duration, Instant};
+use timeloom_traces::Traces;
 
 #[test]
 fn a_good_plant_answers_and_ends() {
@@ -78,10 +79,20 @@ fn long_requests_do_not_lock_both_up() {
     assert_eq!(step.values.unwrap().len(), many.len());
 }
 
+/// A plant, and what is known of it and its children.
+fn traced(misdeed: &str) -> (PlantProcess, Traces) {
+    let traces = Traces::of(&format!("plant-{}-{misdeed}", std::process::id()));
+    let mut spec = spec(&[misdeed]);
+    let (name, value) = traces.variable();
+    spec.env.push((name.into(), value.into()));
+    (PlantProcess::start(&spec, &init(&[])).unwrap(), traces)
+}
+
 /// Asks a misbehaving plant and makes sure that it is gone afterwards.
 fn misbehave(misdeed: &str) -> PlantError {
-    let mut plant = start(&[misdeed]).unwrap();
+    let (mut plant, traces) = traced(misdeed);
     let pid = plant.pid();
+    assert_eq!(traces.processes(), [pid as i32]);
     let step = plant.step(Some(Instant::from_ns(1)), &[("set", 1.0)], &["set"]);
     let error = match step {
         Err(error) => error,
@@ -95,6 +106,7 @@ fn misbehave(misdeed: &str) -> PlantError {
         error,
         "{misdeed}: once gone, always gone"
     );
+    traces.assert_nothing_left();
     error
 }
 
@@ -161,13 +173,14 @@ fn an_answer_that_comes_late_is_not_taken() {
 /// The second is no answer to what is asked next.
 #[test]
 fn a_plant_that_answers_twice_is_named_at_the_next_request() {
-    let mut plant = start(&["twice-on-read"]).unwrap();
+    let (mut plant, traces) = traced("twice-on-read");
     let pid = plant.pid();
     assert_eq!(plant.read(&["level"]).unwrap(), [12.5]);
     let error = plant.write(&[("set", 1.0)]).unwrap_err();
     assert!(error.is_fatal(), "{error}");
     assert!(error.to_string().starts_with("plant `grid` "), "{error}");
     assert!(!exists(pid));
+    traces.assert_nothing_left();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use timeloom_results::{Manifest, Outcome, RunDirectory, SignalRow};
 use timeloom_time::Instant;
+use timeloom_traces::Traces;
 
 fn mount(how: &[&str], path: &Path) {
     let done = Command::new("mount").args(how).arg(path).status();
@@ -39,6 +40,7 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
         place.path(),
     );
     let disk = Disk(place.path());
+    let traces = Traces::in_directory(place.path());
     let run = RunDirectory::create(place.path()).unwrap();
     run.set_room_aside().unwrap();
     let mut manifest = Manifest::begin("full", 1, Instant::from_ns(0), b"");
@@ -81,5 +83,6 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
     assert_eq!(found, (0..taken).collect::<Vec<_>>());
     assert_eq!(run.manifest().unwrap().outcome, Outcome::Failed);
     drop(run);
+    traces.assert_nothing_left();
     drop(disk);
 }

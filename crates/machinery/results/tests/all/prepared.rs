@@ -5,12 +5,13 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use timeloom_results::{ResultsError, RunDirectory};
+use timeloom_traces::Traces;
 
 const PRECIOUS: &str = "not the run's\n";
 
 /// A finished run, and beside it a file and a directory of somebody.
 struct Prepared {
-    _scratch: tempfile::TempDir,
+    scratch: tempfile::TempDir,
     run: PathBuf,
     victim: PathBuf,
     file: PathBuf,
@@ -26,7 +27,7 @@ impl Prepared {
         let file = victim.join("precious");
         fs::write(&file, PRECIOUS).unwrap();
         Self {
-            _scratch: scratch,
+            scratch,
             run,
             victim,
             file,
@@ -46,6 +47,10 @@ impl Prepared {
         let there = fs::read_dir(&self.victim).unwrap().count();
         assert_eq!(there, 1, "{what}");
     }
+
+    fn assert_nothing_left(&self) {
+        Traces::in_directory(self.scratch.path()).assert_nothing_left();
+    }
 }
 
 #[test]
@@ -61,6 +66,7 @@ fn a_folder_that_is_a_link_is_not_emptied() {
             prepared.run.join("events.parquet").exists(),
             "refused before anything was removed"
         );
+        prepared.assert_nothing_left();
     }
 }
 
@@ -80,6 +86,8 @@ fn nothing_is_written_through_a_link() {
         let report = prepared.run.join("report.html");
         assert!(fs::symlink_metadata(&report).unwrap().is_file());
         assert_eq!(fs::read_to_string(&report).unwrap(), "<html>");
+        drop(run);
+        prepared.assert_nothing_left();
     }
 }
 

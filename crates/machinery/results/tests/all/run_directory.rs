@@ -68,6 +68,7 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
 #[test]
 fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
     let temporary = tempfile::tempdir().unwrap();
+    let traces = timeloom_traces::Traces::in_directory(temporary.path());
     let run = RunDirectory::create(temporary.path().join("run")).unwrap();
     let recorder = run.recorder().unwrap();
     recorder.limit_each(2000);
@@ -113,6 +114,8 @@ fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
     });
     assert_eq!(cut, expected);
     assert_eq!(run.labels().unwrap(), [label(99)]);
+    drop((recorder, run));
+    traces.assert_nothing_left();
 }
 
 fn names(path: &Path) -> Vec<String> {

@@ -10,6 +10,7 @@ use timeloom_timeline_protocol::{
     Answer, Ask, Event, Need, RefusalCode, ScaleName, StatusName, decode,
 };
 use timeloom_timeline_protocol::{ClientError, Connection, Directory, TimelineName};
+use timeloom_traces::Traces;
 
 /// The machine's own clock is the reference: true by definition.
 const OWN: &str = r#"
@@ -252,6 +253,7 @@ fn hostile_packets_are_refused_and_cost_nothing() {
 #[test]
 fn idle_connections_keep_nobody_else_out() {
     let directory = tempfile::tempdir().unwrap();
+    let traces = Traces::in_directory(directory.path());
     timeloom_sys::limit::raise_descriptors().unwrap();
     let daemon = serve(&config(directory.path(), OWN)).unwrap();
     let mut bound = Connection::open(daemon.directory(), &own()).unwrap();
@@ -268,13 +270,15 @@ fn idle_connections_keep_nobody_else_out() {
     // Who was bound before them still is.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
-    drop(idle);
+    drop((idle, fd, daemon));
+    traces.assert_nothing_left();
 }
 
 /// Who wants nothing and says nothing is let go without anybody needing his place.
 #[test]
 fn a_connection_without_a_binding_ends_after_a_time() {
     let directory = tempfile::tempdir().unwrap();
+    let traces = Traces::in_directory(directory.path());
     let idle_for = Duration::from_millis(300);
     let settings = OWN.replace("poll =", "idle_for = \"300 ms\"\npoll =");
     let daemon = serve(&config(directory.path(), &settings)).unwrap();
@@ -290,4 +294,6 @@ fn a_connection_without_a_binding_ends_after_a_time() {
     // It said nothing for longer than that.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
+    drop(daemon);
+    traces.assert_nothing_left();
 }

@@ -11,7 +11,7 @@ use crate::support::{Finished, Lab, Scenario, timeloom};
 struct Disk(PathBuf);
 
 impl Disk {
-    fn new(lab: &mut Lab, size: &str) -> Self {
+    fn new(lab: &Lab, size: &str) -> Self {
         let path = lab.run_path();
         std::fs::create_dir(&path).expect("a new directory");
         mount(
@@ -78,8 +78,8 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
             "",
         )
         .plant("{}");
-    let mut lab = Lab::new(&scenario);
-    let disk = Disk::new(&mut lab, "3m");
+    let lab = Lab::new(&scenario);
+    let disk = Disk::new(&lab, "3m");
     let run = fill(&lab);
     disk.grow("64m");
     let report = timeloom(&["report", lab.run_path().to_str().expect("UTF-8")]);
@@ -110,12 +110,14 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
     let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
     assert!(whole.lines().count() > 100);
     assert!(whole.lines().all(|line| line.ends_with(&"x".repeat(99))));
+    drop(directory);
+    lab.assert_nothing_left();
 }
 
 #[test]
 fn a_disk_without_room_is_said_before_anything_starts() {
-    let mut lab = Lab::new(&Scenario::lasting("1 s"));
-    let _disk = Disk::new(&mut lab, "512k");
+    let lab = Lab::new(&Scenario::lasting("1 s"));
+    let _disk = Disk::new(&lab, "512k");
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
     assert!(

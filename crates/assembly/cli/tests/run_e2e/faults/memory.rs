@@ -6,7 +6,7 @@ use std::time::Duration;
 use timeloom_testing::MemoryLimit;
 
 use crate::endings::{assert_recorded, assert_recovered, long, under_way, wait_for_signals};
-use crate::support::{Finished, Lab, Running, Scenario, marked_processes, patiently};
+use crate::support::{Finished, Lab, Running, Scenario, patiently};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
@@ -21,7 +21,7 @@ fn process_of(lab: &Lab, word: &str) -> u32 {
     };
     let mut found = Vec::new();
     let one = patiently(Duration::from_secs(60), || {
-        found = marked_processes(lab.name());
+        found = lab.processes();
         found.retain(|pid| has(pid));
         found.len() == 1
     });

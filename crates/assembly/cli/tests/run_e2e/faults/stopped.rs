@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Lab, POLL, Scenario, marked_processes, patiently};
+use crate::support::{Lab, POLL, Scenario, patiently};
 
 #[test]
 fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
@@ -18,7 +18,7 @@ fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
     };
     let mut plants = Vec::new();
     let found = patiently(Duration::from_secs(60), || {
-        plants = marked_processes(lab.name());
+        plants = lab.processes();
         plants.retain(is_plant);
         plants.len() == 1
     });

@@ -1,6 +1,6 @@
 //! What gets away from its parent does not get away from the run.
 
-use crate::support::{Lab, POLL, Scenario, marked_processes, patiently};
+use crate::support::{Lab, POLL, Scenario, patiently};
 
 use std::time::Duration;
 
@@ -9,10 +9,7 @@ fn sleepers(lab: &Lab) -> usize {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|name| name.trim() == "sleep")
     };
-    marked_processes(lab.name())
-        .iter()
-        .filter(|pid| is_one(pid))
-        .count()
+    lab.processes().iter().filter(|pid| is_one(pid)).count()
 }
 
 /// It left the plant's process group; only the cgroup knows it.

@@ -4,16 +4,16 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use timeloom_results::{Manifest, RunDirectory};
+use timeloom_traces::Traces;
 
 use super::Scenario;
-use super::traces::{MARK, Traces};
 
 /// One test's own directory, session name and mark.
 pub(crate) struct Lab {
@@ -61,10 +61,12 @@ impl Lab {
         ] {
             fs::write(directory.path().join(file), text).expect("it can be written");
         }
+        let name = format!("e2e-{}-{number}", std::process::id());
+        let traces = Traces::of(&name).at(directory.path());
         Self {
             directory,
-            name: format!("e2e-{}-{number}", std::process::id()),
-            traces: Mutex::new(Traces::before()),
+            name,
+            traces: Mutex::new(traces),
         }
     }
 
@@ -126,8 +128,9 @@ impl Lab {
             let path = self.path().join(name);
             fs::File::create(path).expect("a file can be made")
         };
-        let child = command
-            .env(MARK, &self.name)
+        let child = self
+            .traces()
+            .mark(&mut command)
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"))
@@ -146,42 +149,36 @@ impl Lab {
     }
 
     /// What is mounted now is not the run's.
-    pub(crate) fn expect_mounts(&mut self) {
-        self.traces = Mutex::new(Traces::before());
+    pub(crate) fn expect_mounts(&self) {
+        self.traces().expect_mounts();
     }
 
     /// Waits until everything that belonged to the run is gone.
     pub(crate) fn assert_nothing_left(&self) {
-        let traces = self.traces.lock().expect("no test thread panicked in it");
-        let mut left = Vec::new();
-        let gone = patiently(PATIENCE, || {
-            left = traces.left(&self.name);
-            left.is_empty()
-        });
-        assert!(gone, "left behind by {}: {left:#?}", self.name);
+        self.traces().assert_nothing_left();
     }
 
     /// What is left of the run at this moment, in words.
     pub(crate) fn left(&self) -> Vec<String> {
-        self.traces
-            .lock()
-            .expect("no test thread panicked in it")
-            .left(&self.name)
+        self.traces().left()
+    }
+
+    /// Its processes that live.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.traces().processes()
     }
 
     /// How many network namespaces the run was seen to use.
-    pub(crate) fn namespaces(&self) -> usize {
-        self.traces
-            .lock()
-            .expect("no test thread panicked in it")
-            .namespaces()
+    pub(crate) fn networks(&self) -> usize {
+        self.traces().networks()
     }
 
     fn look(&self) {
-        self.traces
-            .lock()
-            .expect("no test thread panicked in it")
-            .look(&self.name);
+        self.traces().look();
+    }
+
+    fn traces(&self) -> MutexGuard<'_, Traces> {
+        self.traces.lock().expect("no test thread panicked in it")
     }
 }
 

@@ -4,12 +4,10 @@
 mod lab;
 mod results;
 mod scenario;
-mod traces;
 
 pub(crate) use lab::{Finished, Lab, Running, patiently, timeloom};
 pub(crate) use results::{Sample, log_lines, samples, stands};
 pub(crate) use scenario::{POLL, Scenario};
-pub(crate) use traces::processes_of as marked_processes;
 
 use std::path::PathBuf;
 

@@ -41,7 +41,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
         processes_of(&line.name).is_empty()
     });
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 /// SIGSTOP is the program's and its parent's matter; the session goes on around it.
@@ -74,5 +74,5 @@ fn a_guest_that_somebody_stops_holds_up_nobody_else() {
     assert_eq!(state_of(sleeper), Some('T'), "it was not let go by us");
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }

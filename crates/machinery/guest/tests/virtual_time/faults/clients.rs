@@ -38,6 +38,6 @@ fn who_takes_no_answer_holds_nobody_up() {
     }
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
     drop(mute);
 }

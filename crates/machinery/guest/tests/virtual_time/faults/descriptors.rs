@@ -86,7 +86,7 @@ fn without_files(user: User) {
         assert!(said.contains("all were ended"), "{said}");
     }
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }
 
 #[test]

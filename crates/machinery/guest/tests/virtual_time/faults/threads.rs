@@ -50,5 +50,5 @@ fn without_threads_an_exec_fails_and_the_session_goes_on() {
     assert!(!line.output().contains("panicked"), "{}", line.output());
     running.signal(libc::SIGTERM);
     running.wait();
-    line.expect_nothing_left();
+    line.assert_nothing_left();
 }

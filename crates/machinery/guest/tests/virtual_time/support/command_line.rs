@@ -6,9 +6,11 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub(crate) use timeloom_testing::eventually;
+use timeloom_traces::Traces;
 
 use super::{PATIENCE, Scratch, unique};
 
@@ -32,6 +34,7 @@ pub(crate) struct CommandLine {
     pub(crate) user: User,
     pub(crate) scratch: Scratch,
     program: PathBuf,
+    traces: Mutex<Traces>,
 }
 
 impl CommandLine {
@@ -40,11 +43,14 @@ impl CommandLine {
         scratch.directory("runtime");
         // Where the other user can execute it.
         let program = scratch.copy(&timeloom());
+        let name = unique(theme);
+        let traces = Traces::of(&name).at(&scratch.path(""));
         Self {
-            name: unique(theme),
+            name,
             user,
             scratch,
             program,
+            traces: Mutex::new(traces),
         }
     }
 
@@ -72,7 +78,8 @@ impl CommandLine {
                 command
             }
         };
-        command.args(arguments).stdin(Stdio::null());
+        self.traces().mark(command.args(arguments));
+        command.stdin(Stdio::null());
         command
     }
 
@@ -156,6 +163,7 @@ impl CommandLine {
                 serde_json::from_slice(&answer.stdout).unwrap_or_default();
             let processes = status["processes"].as_array().cloned().unwrap_or_default();
             if processes.iter().any(|one| one["name"] == name) {
+                self.traces().look();
                 return processes
                     .iter()
                     .filter_map(|one| one["pid"].as_i64())
@@ -171,41 +179,29 @@ impl CommandLine {
         }
     }
 
-    /// What of the session is still there: processes, cgroup, socket, keeper.
+    /// What of the session is still there.
     pub(crate) fn left_behind(&self) -> Vec<String> {
-        let mut left: Vec<String> = processes_of(&self.name)
-            .into_iter()
-            .map(|pid| format!("process {pid}: {}", command_of(pid)))
-            .collect();
-        if let Some(cgroup) = cgroup_of(&self.name).filter(|path| path.exists()) {
-            left.push(cgroup.display().to_string());
-        }
-        let socket = match self.user {
-            User::Same => PathBuf::from(format!("/run/timeloom/{}.sock", self.name)),
-            User::Nobody => self
-                .scratch
-                .path("runtime/timeloom")
-                .join(format!("{}.sock", self.name)),
-        };
-        if socket.exists() {
-            left.push(socket.display().to_string());
-        }
-        left
+        self.traces().left()
+    }
+
+    /// Its processes that live.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.traces().processes()
     }
 
     /// Waits until nothing is. (The keeper promises a second, of a machine that has one
     /// to give; how busy this one is, nobody knows.)
-    pub(crate) fn expect_nothing_left(&self) {
-        let mut left = Vec::new();
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            left = self.left_behind();
-            if left.is_empty() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("still there after {PATIENCE:?}: {left:?}");
+    pub(crate) fn assert_nothing_left(&self) {
+        self.traces().assert_nothing_left();
+    }
+
+    /// Of another session of this test, too.
+    pub(crate) fn also_of(&self, name: &str) {
+        self.traces().also_of(name);
+    }
+
+    fn traces(&self) -> MutexGuard<'_, Traces> {
+        self.traces.lock().expect("no panic while held")
     }
 }
 

@@ -1,0 +1,69 @@
+//! A process that one test has for itself: its threads and descriptors.
+
+use std::time::{Duration, Instant};
+
+use timeloom_testing::PATIENCE;
+
+use crate::processes::{numbers, open_files};
+
+/// What this process has, in a test that is alone in it.
+#[derive(Debug)]
+pub struct WholeProcess {
+    files: Vec<String>,
+    threads: usize,
+}
+
+impl WholeProcess {
+    /// What there is now.
+    #[must_use]
+    pub fn now() -> Self {
+        // The directory that is read is open meanwhile, and leads to itself.
+        let own = format!("/proc/{}/fd", std::process::id());
+        let files = open_files("self").into_iter();
+        let mut files: Vec<String> = files
+            .map(|(_, target)| target.to_string_lossy().into_owned())
+            .filter(|target| *target != own)
+            .map(|target| kind(&target))
+            .collect();
+        files.sort();
+        Self {
+            files,
+            threads: numbers("/proc/self/task").len(),
+        }
+    }
+
+    /// Waits until there is no more than was: as many descriptors of each kind, as many
+    /// threads.
+    ///
+    /// # Panics
+    /// When there is more after [`PATIENCE`].
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        let begun = Instant::now();
+        loop {
+            let now = Self::now();
+            let mut more = now.files.clone();
+            for file in &self.files {
+                if let Some(at) = more.iter().position(|it| it == file) {
+                    more.swap_remove(at);
+                }
+            }
+            if more.is_empty() && now.threads <= self.threads {
+                return;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "left behind: {more:?}, {} threads where {} were",
+                now.threads,
+                self.threads
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// `socket:[123]` is a socket, whichever.
+fn kind(target: &str) -> String {
+    let (kind, _) = target.split_once(":[").unwrap_or((target, ""));
+    kind.to_owned()
+}
