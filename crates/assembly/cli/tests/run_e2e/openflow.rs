@@ -13,7 +13,7 @@ fn scenario(controller: &str) -> String {
 schema = "timeloom/1"
 name = "openflow"
 [time]
-duration = "60 s"
+duration = "600 s"
 start = "2019-06-03T00:00:00Z"
 [system]
 switches = ["s1", "s2"]
@@ -45,7 +45,7 @@ fn controller() -> String {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sdn/learning_switch.py");
     format!(
-        r#"{{ name = "controller", run = ["python3", "{}", "--switches", "2"], ready = "log:all 2 switches" }}"#,
+        r#"{{ name = "controller", run = ["python3", "{}", "--switches", "2"], ready = "log:all 2 switches", ready_timeout = "300 s" }}"#,
         script.display()
     )
 }

@@ -1,0 +1,64 @@
+"""scripts/demand: which flow is there when, and what is counted of what its sink says."""
+
+import importlib.machinery
+import importlib.util
+import json
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts/demand"
+
+
+@pytest.fixture(scope="module")
+def demand():
+    loader = importlib.machinery.SourceFileLoader("demand", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("demand", loader))
+    loader.exec_module(module)
+    return module
+
+
+OPTIONS = types.SimpleNamespace(hosts=4, step=2, rate=100)
+
+
+def test_flows_double_with_each_step_and_last_to_the_end(demand):
+    flows = demand.steps(64)
+    assert flows == [1, 2, 4, 8, 16, 32, 64]
+    assert [demand.begins(flow, flows) for flow in (0, 1, 2, 3, 4, 63)] == [
+        (0, 7),
+        (1, 6),
+        (2, 5),
+        (2, 5),
+        (3, 4),
+        (6, 1),
+    ]
+
+
+def test_of_each_step_the_second_half_is_counted(demand):
+    def sink(rate, steps):
+        """What iperf3's server says of a flow of so many Mbit/s that lasts for so many steps."""
+        halves = range(int(steps * OPTIONS.step / 0.5))
+        sums = [{"start": n / 2, "end": (n + 1) / 2, "bits_per_second": rate * 1e6} for n in halves]
+        return "listening\n" + json.dumps({"intervals": [{"sum": one} for one in sums]})
+
+    texts = [sink(100, 3), sink(50, 2), "", sink(10, 1)]
+    got = demand.received(texts, demand.steps(4), OPTIONS)
+    assert got == pytest.approx([100, 150, 160])
+
+
+def test_each_host_of_the_first_tree_sends_to_one_of_the_second(demand):
+    plan = tomllib.loads(demand.scenario(OPTIONS, True, 5))
+    assert plan["time"]["duration"] == "12 s"
+    assert len(plan["system"]["switches"]) == 6
+    # A tree has one cable fewer than nodes.
+    assert len(plan["system"]["links"]) == 6 + 8 - 1
+    starts = [plan["system"]["hosts"][f"ah{n}"]["programs"][0]["start"] for n in range(1, 5)]
+    assert starts == ["3 s", "5 s", "7 s", "7 s"]
+    asked = [plan["system"]["hosts"][f"ah{n}"]["programs"][0]["run"][2] for n in range(1, 5)]
+    assert asked == ["10.0.2.1", "10.0.2.2", "10.0.2.3", "10.0.2.4"]
+
+
+def test_a_line_of_a_log_without_its_stamp(demand):
+    assert demand.said('[    9.488029] {"a": [1] }') == '{"a": [1] }'
