@@ -83,3 +83,19 @@ fn neighbours_of_ipv6_are_waited_for_by_virtual_time() {
     let routes = inside(h2, "ip -6 -d route show fd00::/64");
     assert!(routes.contains("rto_min lock 2s"), "{routes}");
 }
+
+#[test]
+fn a_host_keeps_its_address_of_ipv6_beside_its_machine() {
+    let spec = both();
+    let fabric = build(&spec);
+    let h1 = host(&fabric, "h1");
+    h1.attach_machine(&spec.stations[0]).expect("a card for it");
+    let card = inside(h1, "ip -o addr show dev eth0");
+    for own in ["inet 10.0.0.1/16", "inet6 fd00::1/64", "inet6 fe80::"] {
+        assert!(card.contains(own), "{own}: {card}");
+    }
+    let cable = inside(h1, "ip -o addr show dev wire0");
+    assert!(!cable.contains("inet"), "{cable}");
+    let said = inside(h1, "ping -6 -n -c 1 -W 60 fd00::2");
+    assert!(said.contains("1 received"), "{said}");
+}

@@ -195,6 +195,8 @@ pub(crate) fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
 
 #[cfg(test)]
 mod tests {
+    use timeloom_engine::Random;
+
     use super::*;
 
     #[test]
@@ -244,6 +246,38 @@ mod tests {
                 wrong[at] ^= 1;
                 // Traffic class and flow label are in no sum.
                 assert!(at < 4 || NdMessage::read(&wrong).is_none(), "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_neighbour_message_survives_and_no_bytes_do_harm() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed, 0);
+            let mut address = || {
+                let bits = u128::from(random.bits()) << 64 | u128::from(random.bits());
+                Ipv6Addr::from_bits(bits >> 8) // of no group
+            };
+            let (src, dst, target) = (address(), address(), address());
+            let word = random.bits().to_be_bytes();
+            let is_request = word[6] & 1 == 0;
+            let message = NdMessage {
+                is_request,
+                flags: if is_request { 0 } else { word[7] & 0xe0 },
+                src,
+                dst,
+                target,
+                mac: (word[6] & 2 == 0).then(|| mac(&word, 0)),
+            };
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            assert_eq!(NdMessage::read(&bytes), Some(message), "seed {seed}");
+            for _ in 0..8 {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.bits() as u8;
+                let cut = random.below(bytes.len() as u64 + 1) as usize;
+                let _ = (NdMessage::read(&bytes), NdMessage::read(&bytes[..cut]));
+                let _ = IpHeader::read(&bytes[..cut]);
             }
         }
     }

@@ -7,6 +7,9 @@ use timeloom_engine::Engine;
 use timeloom_net::{BuildError, LARGE, NetworkBuilder, Node, Offload, World};
 use timeloom_time::Duration;
 
+/// What came to a node: its place in the list, and the bytes.
+type Packet = (usize, Vec<u8>);
+
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
@@ -99,7 +102,7 @@ impl Net {
     }
 
     /// Lets ten seconds pass; gives back what came to `a` and `b`, and the frames at `d`.
-    fn pass(&mut self) -> (Vec<(usize, Vec<u8>)>, Vec<Vec<u8>>) {
+    fn pass(&mut self) -> (Vec<Packet>, Vec<Vec<u8>>) {
         let until = self.engine.now() + Duration::from_s(10);
         self.engine.run_until(until, u64::MAX);
         let nodes = self.nodes;
@@ -114,7 +117,7 @@ impl Net {
         (packets, frames)
     }
 
-    fn send(&mut self, from: usize, bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    fn send(&mut self, from: usize, bytes: &[u8]) -> Vec<Packet> {
         let from = self.nodes[from];
         self.engine
             .with(|world, agenda| world.send_raw(from, bytes, agenda));
