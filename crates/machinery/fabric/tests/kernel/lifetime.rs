@@ -4,7 +4,6 @@
 //! observer holds one end of a cable whose other end is in the namespace. The
 //! end inside keeps nothing alive, and when the namespace goes both ends go.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
@@ -15,11 +14,8 @@ use timeloom_testing::eventually;
 
 use crate::world::{H2, build, host, inside, line, ping};
 
-fn machine_interfaces() -> usize {
-    fs::read_to_string("/proc/self/net/dev")
-        .expect("/proc")
-        .lines()
-        .count()
+fn interfaces(machine: &Namespace) -> usize {
+    inside(machine, "ip -o link").lines().count()
 }
 
 /// Attaches a sensor that vanishes with the namespace behind `path`.
@@ -48,9 +44,12 @@ fn all_of(fabric: &Fabric) -> [&Namespace; 3] {
 #[test]
 fn drop_leaves_nothing() {
     let observer = Namespace::create("observer").expect("root");
-    let before = machine_interfaces();
-    let fabric = build(&line(4, Some(100_000_000)));
-    assert_eq!(machine_interfaces(), before, "nothing shows on the machine");
+    // In the place of the machine's own, where others come and go.
+    let machine = Namespace::create("machine").expect("root");
+    let before = interfaces(&machine);
+    let built = machine.run(|| build(&line(4, Some(100_000_000))));
+    let fabric = built.expect("entered");
+    assert_eq!(interfaces(&machine), before, "nothing shows there");
     for (i, namespace) in all_of(&fabric).iter().enumerate() {
         let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
         attach(&observer, &format!("sensor{i}"), &path);
@@ -64,7 +63,7 @@ fn drop_leaves_nothing() {
     eventually("the namespaces to vanish after drop", || {
         present(&observer) == 0
     });
-    assert_eq!(machine_interfaces(), before);
+    assert_eq!(interfaces(&machine), before);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn probe_finds_everything_here() {
             feature.name, feature.available, feature.detail
         );
     }
-    assert_eq!(features.len(), 6);
+    assert_eq!(features.len(), 7);
     assert!(
         features.iter().all(|feature| feature.available),
         "{features:#?}"
