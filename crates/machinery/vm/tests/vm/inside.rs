@@ -87,7 +87,7 @@ fn a_ptp_slave() {
     std::fs::write("/tmp/ptp4l.conf", settings).unwrap();
     let mut slave = Command::new("ptp4l");
     slave.args(["-m", "-i", "eth0", "-f", "/tmp/ptp4l.conf"]);
-    let _slave = slave.spawn().unwrap();
+    let mut slave = slave.spawn().unwrap();
     let timeline = opened("ptp");
     let listener = TcpListener::bind(("0.0.0.0", 7000)).unwrap();
     println!("the guest answers");
@@ -95,6 +95,8 @@ fn a_ptp_slave() {
         "ptp" => reading(&timeline),
         _ => "- - no such timeline\n".to_owned(),
     });
+    slave.kill().unwrap();
+    slave.wait().unwrap();
 }
 
 /// Answers whoever asks, a line to a line.
