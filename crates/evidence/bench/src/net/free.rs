@@ -150,7 +150,7 @@ pub(super) fn by_frames(model: &Model, simulated: Duration) -> Result<FreeOutcom
     on_cable(model, simulated, Cable::sockets)
 }
 
-/// The same by libpcap.
+/// In two that meet through emulation portals: whole frames on a cable, by libpcap.
 pub(super) fn by_libpcap(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
     on_cable(model, simulated, Cable::captures)
 }

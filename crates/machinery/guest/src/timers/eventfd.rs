@@ -17,7 +17,7 @@ pub(super) fn eventfd_id(process: &str, fd: i32) -> Option<u64> {
     identity_in(&fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?)
 }
 
-/// The same, of what /proc/PID/fdinfo/FD says.
+/// The identity of an eventfd, in what /proc/PID/fdinfo/FD says of it.
 pub(super) fn identity_in(text: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
