@@ -50,6 +50,7 @@ pub(crate) fn add(
     let control = match traffic.kind {
         TrafficKind::Reno => Some(Control::NewReno),
         TrafficKind::Cubic => Some(Control::Cubic),
+        TrafficKind::Cubic8312 => Some(Control::Cubic8312),
         TrafficKind::Bbr => Some(Control::Bbr),
         TrafficKind::Dctcp => Some(Control::Dctcp),
         _ => None,

@@ -56,6 +56,7 @@ fn args() -> Result<Args, Box<dyn std::error::Error>> {
             "--warm" => args.warm = value.parse()?,
             "--buffer" => args.buffer = value.parse()?,
             "--control" if value == "cubic" => args.control = Control::Cubic,
+            "--control" if value == "cubic-8312" => args.control = Control::Cubic8312,
             "--control" => args.control = Control::NewReno,
             "--queue" => args.queue = value,
             _ => return Err(format!("unknown option {word}").into()),

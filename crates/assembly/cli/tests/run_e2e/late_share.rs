@@ -3,28 +3,29 @@
 
 use crate::support::{Finished, Lab};
 
-/// Two engines, and between them a cable of one nanosecond: what crosses it has that long to get
-/// from thread to thread, which no machine can do. Sources at both ends send at the same
-/// instants, so of two that have lived through one, the second to hear of the other hears too
-/// late. Where virtual time is that slow, nothing else is.
+/// Two engines, and between them a cable of one nanosecond. Each has traffic of its own, so that it
+/// lives through an event every few microseconds. Two threads are never as far as each other to a
+/// nanosecond: who is behind, on whatever machine, sends to who is past that instant.
 const SHORT: &str = r#"
 schema = "timeloom/1"
 name = "short"
-time = { duration = "200 ms", dilation = 20 }
+time = { duration = "200 ms" }
 [network]
 routers = ["r1", "r2"]
 traffic = [
     { from = "l-h0", to = "r-h0", kind = "udp", rate = "80 Mbit/s" },
     { from = "r-h0", to = "l-h0", kind = "udp", rate = "80 Mbit/s" },
+    { from = "l-h1", to = "l-h2", kind = "udp", rate = "400 Mbit/s", bytes = 500 },
+    { from = "r-h1", to = "r-h2", kind = "udp", rate = "400 Mbit/s", bytes = 500 },
 ]
 [[network.generate]]
 name = "l"
 shape = "star"
-size = 1
+size = 3
 [[network.generate]]
 name = "r"
 shape = "star"
-size = 1
+size = 3
 [network.engines]
 parts = { west = ["r1", "l-*"], east = ["r2", "r-*"] }
 late_after = "1 ns"

@@ -277,6 +277,9 @@ pub enum TrafficKind {
     Reno,
     /// A bulk transfer by TCP CUBIC.
     Cubic,
+    /// A bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as Linux has it.
+    #[serde(rename = "cubic-8312")]
+    Cubic8312,
     /// A bulk transfer by TCP BBR, version 1.
     Bbr,
     /// A bulk transfer by DCTCP, which wants links that mark: `discipline = "step"`.
@@ -292,6 +295,7 @@ impl TrafficKind {
             Self::OnOff => "on-off",
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Cubic8312 => "cubic-8312",
             Self::Bbr => "bbr",
             Self::Dctcp => "dctcp",
         }
@@ -299,7 +303,7 @@ impl TrafficKind {
 
     /// Whether it is a bulk transfer by TCP.
     pub const fn is_tcp(self) -> bool {
-        matches!(self, Self::Reno | Self::Cubic | Self::Bbr | Self::Dctcp)
+        !matches!(self, Self::Udp | Self::Poisson | Self::OnOff)
     }
 }
 

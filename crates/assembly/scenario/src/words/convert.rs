@@ -213,6 +213,7 @@ read_from_words! {
         "on-off" => Self::OnOff,
         "reno" => Self::Reno,
         "cubic" => Self::Cubic,
+        "cubic-8312" => Self::Cubic8312,
         "bbr" => Self::Bbr,
         "dctcp" => Self::Dctcp,
     }

@@ -61,6 +61,7 @@ fn traffic_of_every_kind_is_made_of_packets_or_of_fluid() {
         r#"kind = "on-off", rate = "1 Mbit/s", on = "50 ms", off = "1 s""#,
         r#"kind = "reno""#,
         r#"kind = "cubic""#,
+        r#"kind = "cubic-8312""#,
     ];
     for kind in ["bbr", "dctcp"] {
         let entry = format!(r#"{{ from = "g-h0", to = "g-h1", kind = "{kind}" }}"#);

@@ -129,7 +129,7 @@ impl FluidConfig {
                 receive_window: 0, ..
             } => Some("windows have at least one segment"),
             FluidPattern::Tcp { control, .. }
-                if !matches!(control, Control::NewReno | Control::Cubic) =>
+                if matches!(control, Control::Bbr | Control::Dctcp) =>
             {
                 Some("as a fluid there are NewReno and CUBIC only")
             }

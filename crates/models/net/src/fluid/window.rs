@@ -59,7 +59,7 @@ impl Window {
         Self {
             window: INITIAL_WINDOW,
             threshold: f64::INFINITY,
-            cubic: (control == Control::Cubic).then(Cubic::default),
+            cubic: Cubic::of(control),
             limit: f64::from(receive_window),
             min_rto_ns: min_rto.as_ns() as f64,
             base_ns,

@@ -14,12 +14,21 @@ pub enum Control {
     NewReno,
     /// RFC 9438, with the slow start of RFC 9406 (HyStart++).
     Cubic,
+    /// The same with the Reno-friendly window of RFC 8312, section 4.2, which is the slower one, as
+    /// Linux has it.
+    Cubic8312,
     /// Version 1, as in Linux: a pace and a window from the path's rate and round trip. What is
     /// lost does not slow it down.
     Bbr,
     /// RFC 8257: as NewReno, but by how much of a window was marked. Wants queues that mark from a
     /// length on, as [`crate::RedConfig::step`] does.
     Dctcp,
+}
+
+impl Control {
+    fn is_cubic(self) -> bool {
+        matches!(self, Self::Cubic | Self::Cubic8312)
+    }
 }
 
 /// The window of one sender, in segments.
@@ -54,17 +63,17 @@ impl Congestion {
         Self {
             window: f64::from(initial.max(1)),
             threshold: f64::INFINITY,
-            cubic: (control == Control::Cubic).then(Cubic::default),
+            cubic: Cubic::of(control),
             bbr: (control == Control::Bbr).then(|| Box::new(Bbr::new(initial))),
             dctcp: (control == Control::Dctcp).then(Dctcp::default),
-            hystart: (control == Control::Cubic).then(Box::default),
+            hystart: control.is_cubic().then(Box::default),
         }
     }
 
     /// By what the window goes.
     pub(crate) fn control(&self) -> Control {
         match self {
-            Self { cubic: Some(_), .. } => Control::Cubic,
+            Self { cubic: Some(cubic), .. } => cubic.control(),
             Self { bbr: Some(_), .. } => Control::Bbr,
             Self { dctcp: Some(_), .. } => Control::Dctcp,
             _ => Control::NewReno,

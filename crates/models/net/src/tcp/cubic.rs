@@ -1,6 +1,8 @@
-//! CUBIC, RFC 9438; names and numbers as there.
+//! CUBIC, RFC 9438, and where that differs RFC 8312; names and numbers as there.
 
 use timeloom_time::{Duration, Instant, Virtual};
+
+use super::congestion::Control;
 
 /// The state of RFC 9438 section 4; windows in segments.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +11,8 @@ pub(crate) struct Cubic {
     w_est: f64,
     cwnd_prior: f64,
     k_s: f64,
+    /// Whether the Reno-friendly window grows as in RFC 8312, section 4.2: as slowly for ever.
+    stays_slow: bool,
     epoch_start: Option<Instant<Virtual>>,
 }
 
@@ -18,6 +22,23 @@ const BETA: f64 = 0.7;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 impl Cubic {
+    /// That of a control which is CUBIC.
+    pub(crate) fn of(control: Control) -> Option<Self> {
+        let stays_slow = control == Control::Cubic8312;
+        (stays_slow || control == Control::Cubic).then(|| Self {
+            stays_slow,
+            ..Self::default()
+        })
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        if self.stays_slow {
+            Control::Cubic8312
+        } else {
+            Control::Cubic
+        }
+    }
+
     /// Section 4.6 and 4.7: the slow-start threshold after a congestion event.
     pub(crate) fn shrink(&mut self, window: f64) -> f64 {
         self.epoch_start = None;
@@ -50,7 +71,7 @@ impl Cubic {
         };
         let t_s = (now - epoch).as_s_f64();
         let w_cubic = |t_s: f64| C * (t_s - self.k_s).powi(3) + self.w_max;
-        let alpha = if self.w_est < self.cwnd_prior {
+        let alpha = if self.stays_slow || self.w_est < self.cwnd_prior {
             ALPHA
         } else {
             1.0

@@ -104,6 +104,22 @@ fn cubic_follows_the_formula() {
     }
 }
 
+/// RFC 8312, section 4.2: with its window's own least and increase, Reno's formula has the root of
+/// 3 (1 + β) α / (1 - β) / 2 / loss with α = 3 (1 - β) / (1 + β), which is Reno's. RFC 9438's goes on
+/// by a whole segment from where the window was before, and is faster.
+#[test]
+fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
+    let short = Duration::from_ms(10);
+    let [new, old, reno] = [Control::Cubic, Control::Cubic8312, Control::NewReno]
+        .map(|control| lossy(1e-2, short, control));
+    assert!(old < new, "{old} {new}");
+    assert!((0.8..1.1).contains(&(old / reno)), "{old} {reno}");
+    // Where the window is the cubic one, both are alike.
+    let [new, old] = [Control::Cubic, Control::Cubic8312]
+        .map(|control| lossy(1e-4, Duration::from_ms(200), control));
+    assert!((new / old - 1.0).abs() < 0.02, "{old} {new}");
+}
+
 #[test]
 fn cubic_is_the_faster_one_on_long_paths_only() {
     let ratio = |loss, ms| {

@@ -12,7 +12,7 @@ pub(super) fn mbps(cell: Cell) -> f64 {
     let round_trip_s = cell.round_trip.as_s_f64();
     let segments_per_s = match cell.control {
         Control::NewReno => pftk(cell.loss, round_trip_s),
-        Control::Cubic => cubic(cell.loss, round_trip_s),
+        Control::Cubic | Control::Cubic8312 => cubic(cell.loss, round_trip_s),
         // Losses of this size do not slow it down (Cardwell et al. 2016, figure 8).
         Control::Bbr => f64::INFINITY,
         // It has no formula of losses: those are NewReno's to it.

@@ -9,7 +9,7 @@ use timeloom_fabric::{Fabric, NetworkSpec, StationSpec};
 use timeloom_portal::{Address, Commanded, Emulation, Options, Portals, Tap, Timing};
 use timeloom_time::Rate;
 
-use super::{Cell, Effort, SEGMENT_BYTES, Sending, control_name, network};
+use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
 use crate::error::BenchError;
 use crate::net::model::refused;
 
@@ -56,7 +56,7 @@ pub(super) fn run(
         let mut client = bed.command(&format!("a{index}"))?;
         client
             .args(["-J", "-c", &bed.targets[index]])
-            .args(["-C", control_name(cell.control)])
+            .args(["-C", kernels_name(cell.control)])
             .args(["-O", &effort.omit_s.to_string()])
             .args(["-t", &effort.seconds.to_string()])
             .stdout(Stdio::piped());
