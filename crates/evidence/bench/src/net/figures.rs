@@ -22,7 +22,7 @@ const MAKERS: [(&str, Maker); 12] = [
     ("figure-08", |quick| made(staircase::tcp(quick))),
     ("figure-09", |quick| made(staircase::udp(quick))),
     ("figure-10", |quick| made(staircase::mixed(quick))),
-    ("figure-11", |_| sdn::figure()),
+    ("figure-11", sdn::figure),
     ("not-waiting", |quick| made(waiting::curve(quick))),
     ("batch-size", |_| batches()),
     ("hold-time", |_| holds()),

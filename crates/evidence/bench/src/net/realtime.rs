@@ -21,7 +21,7 @@ mod against;
 mod bed;
 mod iperf;
 
-pub(super) use bed::{Bed, Between, Cutting, DELAY, GBIT, broken};
+pub(super) use bed::{Bed, Between, Cutting, DELAY, GBIT, broken, halves};
 use bed::{namespaces, stations};
 pub(super) use iperf::{Ended, counter, lost_between, received, socket_full};
 use iperf::{Measured, iperf3, measure};

@@ -73,7 +73,9 @@ impl Congestion {
     /// By what the window goes.
     pub(crate) fn control(&self) -> Control {
         match self {
-            Self { cubic: Some(cubic), .. } => cubic.control(),
+            Self {
+                cubic: Some(cubic), ..
+            } => cubic.control(),
             Self { bbr: Some(_), .. } => Control::Bbr,
             Self { dctcp: Some(_), .. } => Control::Dctcp,
             _ => Control::NewReno,

@@ -157,7 +157,8 @@ impl Bed {
         let target = target.expect("it has a link");
         let [here, there] = portals;
         let (emulation, beyond) = if is_cut {
-            let [(world, peers), (far, far_peers)] = halves(&world, between.cutting)?;
+            let is_far = |name: &str| name == "b" || name.starts_with("beside-r");
+            let [(world, peers), (far, far_peers)] = halves(&world, is_far, between.cutting)?;
             let with = |peers| Serving {
                 peers: Some(peers),
                 // Packets between engines would come too late.
@@ -180,10 +181,15 @@ impl Bed {
     }
 }
 
-/// Two engines' parts of a network, and their ways to one another.
-fn halves(world: &World, cutting: Cutting) -> Result<[(World, Portal); 2], BenchError> {
+/// Two engines' parts of a network, and their ways to one another. The second has the nodes
+/// whose names are far ones.
+pub(in crate::net) fn halves(
+    world: &World,
+    is_far: impl Fn(&str) -> bool,
+    cutting: Cutting,
+) -> Result<[(World, Portal); 2], BenchError> {
     let nodes = (0..world.nodes() as u32).map(|node| world.name(Node(node)));
-    let owners = nodes.map(|name| Owner::from(name == "b" || name.starts_with("beside-r")));
+    let owners = nodes.map(|name| Owner::from(is_far(name)));
     let cut = Cut::new(world, owners.collect()).map_err(broken)?;
     let (left, right) = Ring::pair(Ring::PACKETS).map_err(broken)?;
     let half = |here: Owner, ring: Ring| {
