@@ -17,6 +17,10 @@ fn scenario(machines: &Machines) -> PathBuf {
     fs::create_dir(&case).expect("a directory");
     fs::write(case.join("meter.py"), METER).expect("a file");
     fs::write(case.join("reader.py"), READER).expect("a file");
+    // The same by IPv6, at another port.
+    let meter6 = METER.replace(r#"("", 5000)"#, r#"("::", 5001), family=socket.AF_INET6"#);
+    fs::write(case.join("meter6.py"), meter6).expect("a file");
+    fs::write(case.join("reader6.py"), READER.replace("5000", "5001")).expect("a file");
     fs::write(case.join("names.txt"), "volt\nampere\n").expect("a file");
     let text = format!(
         r#"
@@ -48,17 +52,25 @@ fn scenario(machines: &Machines) -> PathBuf {
             {{ between = ["r2", "meter"] }},
         ]
         [system.hosts.meter]
-        address = "10.2.0.2/24"
+        address = ["10.2.0.2/24", "fd00:2::2/64"]
         [[system.hosts.meter.programs]]
         name = "meter"
         run = ["/usr/bin/python3", "meter.py", "names.txt"]
         ready = "tcp:5000"
+        [[system.hosts.meter.programs]]
+        name = "meter6"
+        run = ["/usr/bin/python3", "meter6.py", "names.txt"]
+        ready = "tcp:5001"
         [system.hosts.reader]
-        address = "10.1.0.2/24"
+        address = ["10.1.0.2/24", "fd00:1::2/64"]
         [[system.hosts.reader.programs]]
         name = "reader"
         run = ["/usr/bin/python3", "reader.py", "10.2.0.2"]
         after = ["meter"]
+        [[system.hosts.reader.programs]]
+        name = "reader6"
+        run = ["/usr/bin/python3", "reader6.py", "fd00:2::2"]
+        after = ["meter6"]
         [[capture]]
         link = ["r1", "r2"]
         [[check]]
@@ -106,18 +118,21 @@ fn engines_on_two_agents_run_one_simulated_network() {
     assert!(matches!(code, Some(0 | 4)), "{code:?} {said}");
 
     let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
-    let log = fs::read_to_string(results.path().join("logs/reader.log")).expect("a log");
-    let answers: Vec<Vec<&str>> = log
-        .lines()
-        .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
-        .collect();
-    assert!(answers.len() > 5, "{log}");
-    for words in &answers {
-        let ns = |index: usize| words[index].parse::<i64>().expect("nanoseconds");
-        let (before, there, after) = (ns(1), ns(2), ns(3));
-        // Each way has its 20 ms, by a clock that is one for both but for its reading.
-        let least = 19_900_000;
-        assert!(there - before > least && after - there > least, "{words:?}");
+    for reader in ["reader", "reader6"] {
+        let log = results.path().join(format!("logs/{reader}.log"));
+        let log = fs::read_to_string(log).expect("a log");
+        let answers: Vec<Vec<&str>> = log
+            .lines()
+            .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
+            .collect();
+        assert!(answers.len() > 5, "{reader}: {log}");
+        for words in &answers {
+            let ns = |index: usize| words[index].parse::<i64>().expect("nanoseconds");
+            let (before, there, after) = (ns(1), ns(2), ns(3));
+            // Each way has its 20 ms, by a clock that is one for both but for its reading.
+            let least = 19_900_000;
+            assert!(there - before > least && after - there > least, "{words:?}");
+        }
     }
 
     let events = results.events().expect("events");

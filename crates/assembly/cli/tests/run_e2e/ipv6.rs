@@ -213,8 +213,29 @@ fn programs_talk_over_ipv6_in_a_simulated_network() {
     far(&[]);
 }
 
+const PARTS: &str = r#"network.engines.parts={ west = ["r1"], east = ["r2", "lan", "served"] }"#;
+
 #[test]
 fn programs_talk_over_ipv6_across_a_cut() {
-    let parts = r#"network.engines.parts={ west = ["r1"], east = ["r2", "lan", "served"] }"#;
-    far(&[parts]);
+    far(&[PARTS]);
+}
+
+#[test]
+fn programs_talk_over_ipv6_between_engines_that_wait() {
+    far(&[PARTS, "network.engines.mode=exact"]);
+}
+
+#[test]
+fn programs_talk_over_ipv6_between_engines_that_are_processes() {
+    far(&[PARTS, "network.engines.processes=true"]);
+}
+
+#[test]
+fn programs_talk_over_ipv6_where_time_skips() {
+    far(&["time.mode=skip"]);
+}
+
+#[test]
+fn programs_talk_over_ipv6_where_computing_takes_no_time() {
+    far(&["time.mode=skip", "time.compute=none"]);
 }
