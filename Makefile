@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -97,6 +97,9 @@ test-vm: packages-vm build ## Real virtual machines (QEMU): guests bind and read
 
 test-vm-memory: packages-vm packages-test .venv/ready ## The kernel's out-of-memory killer by control groups of version 2, in an emulated machine (QEMU)
 	scripts/test-vm-memory
+
+test-vm-datapath: packages-vm packages-test build ## Open vSwitch by the kernel's datapath: the example in an emulated machine (QEMU)
+	scripts/test-vm-datapath $(BINARY)
 
 test-agents-vm: packages-vm build ## Agents on machines with clocks of their own, which NTP tells the time, in three emulated machines (QEMU)
 	scripts/test-agents-vm $(BINARY)
