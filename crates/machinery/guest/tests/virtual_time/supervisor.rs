@@ -179,10 +179,11 @@ fn a_paused_session_stands_and_starts_nothing() {
     ]);
     eventually("the session", || line.try_ask(&["query"]).status.success());
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(
-        line.output(),
-        "",
-        "its first instruction waits for the clock"
+    // (A machine without FUSE has been told of by then.)
+    let said = line.output();
+    assert!(
+        !said.contains("begun"),
+        "its first instruction waits for the clock: {said}"
     );
     let status = line.ask(&["query"]);
     assert_eq!(
