@@ -167,7 +167,6 @@ impl Handler {
             | Self::Prctl
             | Self::Setsockopt
             | Self::Ioctl
-            | Self::IpcStatus
             | Self::Sysinfo
             | Self::Utimensat
             | Self::Utimes
