@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -58,6 +58,9 @@ search-accord: ## Every order of two requests of each of three hosts that agree 
 
 scale: packages-scale build ## How many hosts this machine carries: start, pause, memory, end; and beside Mininet
 	/usr/bin/python3 scripts/scale $(BINARY) runs/scale --simulated 1000 --mininet 16,64,128
+
+demand: packages-scale packages-test build ## What is demanded of a network and what gets across, in Mininet and here; a quarter of an hour
+	/usr/bin/python3 scripts/demand $(BINARY) runs/demand --step 4
 
 scale-engines: build .venv/ready ## How large a simulated network this machine carries, in one engine and in two
 	.venv/bin/python scripts/scale-engines $(BINARY) runs/scale-engines
@@ -175,7 +178,7 @@ packages-test: packages-demo
 packages-report: packages-build
 	@scripts/packages chromium:chromium
 packages-scale: packages-build
-	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils iperf3:iperf3
+	@scripts/packages @files:python3 ip:iproute2 ping:iputils-ping mn:mininet brctl:bridge-utils ethtool:ethtool iperf3:iperf3
 packages-mpi: packages-build
 	@scripts/packages mpirun:openmpi-bin @libopenmpi-dev:libopenmpi-dev @libclang-dev:libclang-dev
 packages-aarch64: packages-build
