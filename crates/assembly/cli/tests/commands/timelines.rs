@@ -297,7 +297,7 @@ fn a_million_readings_hold_what_they_promise() {
         let scratch = Scratch::new(&format!("timelines-proof-{name}"));
         let mode = format!("time.mode=\"{mode}\"");
         let dilation = format!("time.dilation={dilation}");
-        let sets = [&mode, &dilation, "time.duration=\"190 s\"", "check=[]"];
+        let sets = [&mode, &dilation, "time.duration=\"200 s\"", "check=[]"];
         let mut run = Run::start(&scratch, name, "1 ms", &sets);
         let directory = run.directory.clone();
         let mut pauses = pauses();
