@@ -20,7 +20,7 @@ def demand():
     return module
 
 
-OPTIONS = types.SimpleNamespace(hosts=4, step=2, rate=100)
+OPTIONS = types.SimpleNamespace(hosts=4, step=2, rate=100, udp=False, dilation=5)
 
 
 def test_flows_double_with_each_step_and_last_to_the_end(demand):
@@ -49,8 +49,8 @@ def test_of_each_step_the_second_half_is_counted(demand):
 
 
 def test_each_host_of_the_first_tree_sends_to_one_of_the_second(demand):
-    plan = tomllib.loads(demand.scenario(OPTIONS, True, 5))
-    assert plan["time"]["duration"] == "12 s"
+    plan = tomllib.loads(demand.scenario(OPTIONS, "engines-dilated"))
+    assert plan["time"] == {"duration": "12 s", "dilation": 5}
     assert len(plan["system"]["switches"]) == 6
     # A tree has one cable fewer than nodes.
     assert len(plan["system"]["links"]) == 6 + 8 - 1
@@ -58,6 +58,19 @@ def test_each_host_of_the_first_tree_sends_to_one_of_the_second(demand):
     assert starts == ["3 s", "5 s", "7 s", "7 s"]
     asked = [plan["system"]["hosts"][f"ah{n}"]["programs"][0]["run"][2] for n in range(1, 5)]
     assert asked == ["10.0.2.1", "10.0.2.2", "10.0.2.3", "10.0.2.4"]
+
+
+def test_trees_of_open_vswitch_are_joined_by_a_simulated_network(demand):
+    options = types.SimpleNamespace(**{**vars(OPTIONS), "udp": True})
+    plan = tomllib.loads(demand.scenario(options, demand.OPENFLOW))
+    switches = plan["system"]["openflow"]["switches"]
+    assert sorted([*switches, "core"]) == sorted(plan["system"]["switches"])
+    joints = [link["between"] for link in plan["system"]["links"] if "core" in link["between"]]
+    assert joints == [["as1", "core"], ["core", "bs1"]]
+    assert plan["network"]["engines"] == {"count": 2}
+    sources = [plan["system"]["hosts"][f"ah{n}"]["programs"][0]["run"] for n in range(1, 5)]
+    assert ["--udp" in run for run in sources] == [False, True, False, True]
+    assert Path(plan["system"]["openflow"]["controller"]["run"][2]).exists()
 
 
 def test_a_line_of_a_log_without_its_stamp(demand):
