@@ -128,11 +128,10 @@ impl FluidConfig {
             FluidPattern::Tcp {
                 receive_window: 0, ..
             } => Some("windows have at least one segment"),
-            FluidPattern::Tcp { control, .. }
-                if matches!(control, Control::Bbr | Control::Dctcp) =>
-            {
-                Some("as a fluid there are NewReno and CUBIC only")
-            }
+            FluidPattern::Tcp {
+                control: Control::Bbr | Control::Dctcp,
+                ..
+            } => Some("as a fluid there are NewReno and CUBIC only"),
             FluidPattern::Tcp { min_rto, .. } if zero(min_rto) => {
                 Some("timers are longer than nothing")
             }
