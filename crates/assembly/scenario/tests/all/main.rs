@@ -1,6 +1,7 @@
 //! Scenarios as people write them, right and wrong.
 
 mod bad;
+mod clocks;
 mod documents;
 mod engines;
 mod extends;
@@ -10,3 +11,4 @@ mod sets;
 mod simulated;
 mod spread;
 mod topologies;
+mod traffic;

@@ -1,9 +1,9 @@
 //! Simulated networks that cannot be: refused before the start, with the place
 //! and the fix.
 
-use timeloom_scenario::{Background, parse};
+use timeloom_scenario::parse;
 
-const GOOD: &str = r#"schema = "timeloom/1"
+pub(crate) const GOOD: &str = r#"schema = "timeloom/1"
 name = "net"
 time = { duration = "10 s" }
 [network]
@@ -44,60 +44,6 @@ fn wrong(change: &str, to: &str) -> (String, String) {
 fn the_good_one_is_good() {
     let plan = parse(GOOD, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
     assert!(plan.simulated().unwrap().is_ok());
-}
-
-/// The good file with this traffic instead.
-fn with_traffic(traffic: &str) -> String {
-    let plain = r#"{ from = "g-h0", to = "g-h1", kind = "reno" }"#;
-    assert!(GOOD.contains(plain));
-    GOOD.replacen(plain, traffic, 1)
-}
-
-#[test]
-fn traffic_of_every_kind_is_made_of_packets_or_of_fluid() {
-    let kinds = [
-        r#"kind = "udp", rate = "1 Mbit/s""#,
-        r#"kind = "poisson", rate = "1 Mbit/s""#,
-        r#"kind = "on-off", rate = "1 Mbit/s", on = "50 ms", off = "1 s""#,
-        r#"kind = "reno""#,
-        r#"kind = "cubic""#,
-        r#"kind = "cubic-8312""#,
-    ];
-    for kind in ["bbr", "dctcp"] {
-        let entry = format!(r#"{{ from = "g-h0", to = "g-h1", kind = "{kind}" }}"#);
-        let marks = with_traffic(&entry).replacen(
-            "size = 3 }",
-            r#"size = 3, access = { discipline = "step" } }"#,
-            1,
-        );
-        let plan = parse(&marks, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
-        assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
-        let built = plan.simulated().unwrap().unwrap();
-        assert!(matches!(built.traffic[0], Background::Flow(_)), "{kind}");
-    }
-    for kind in kinds {
-        for model in ["", r#", model = "packet""#, r#", model = "fluid""#] {
-            let entry = format!(r#"{{ from = "g-h0", to = "g-h1", {kind}{model} }}"#);
-            let plan = parse(&with_traffic(&entry), "net.toml", &[]);
-            let plan = plan.unwrap_or_else(|errors| panic!("{entry}: {errors}"));
-            let built = plan.simulated().unwrap().unwrap();
-            let fluid = matches!(built.traffic[0], Background::Fluid(_));
-            assert_eq!(fluid, model.contains("fluid"), "{entry}");
-            assert_eq!(built.world.fluid_count(), usize::from(fluid));
-        }
-    }
-}
-
-#[test]
-fn a_step_of_fluid_is_as_long_as_the_file_says() {
-    let fluid = r#"{ from = "g-h0", to = "g-h1", kind = "cubic", model = "fluid" }"#;
-    let text = with_traffic(fluid).replacen("[network]", "[network]\nfluid_step = \"5 ms\"", 1);
-    let plan = parse(&text, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
-    let built = plan.simulated().unwrap().unwrap();
-    assert_eq!(
-        built.world.fluid_step(),
-        timeloom_time::Duration::from_ms(5)
-    );
 }
 
 #[test]
@@ -298,75 +244,6 @@ fn where_real_and_simulated_switches_do_not_meet() {
     }
 }
 
-const CLOCKS: &str = r#"schema = "timeloom/1"
-name = "clocks"
-time = { duration = "10 s" }
-[network]
-ptp = { profile = "default", transport = "udp4", sync_interval = "125 ms" }
-generate = [{ name = "g", shape = "star", size = 3 }]
-[network.clocks.s1]
-role = "transparent"
-clock = { frequency = "30 ppm" }
-resolution = "8 ns"
-[network.clocks.gm]
-role = "grandmaster"
-address = "10.1.0.9/24"
-[network.clocks.g-h0]
-role = "slave"
-[system]
-switches = ["s1"]
-links = [
-    { between = ["a", "s1"] },
-    { between = ["gm", "s1"] },
-    { between = ["g-switch", "s1"] },
-]
-[system.hosts.a]
-address = "10.1.0.1/24"
-[[check]]
-name = "close"
-assert = "max(g-h0.clock.offset) < 0.001"
-"#;
-
-#[test]
-fn ptp_clocks_are_at_switches_and_simulated_hosts() {
-    let plan = parse(CLOCKS, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
-    let simulated = plan.simulated().unwrap().unwrap();
-    let names: Vec<_> = simulated.clocks.iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["g-h0", "gm", "s1"]);
-    let world = &simulated.world;
-    let gm = world.port_of(simulated.nodes["gm"]).unwrap();
-    assert_eq!(world.address(gm).to_string(), "10.1.0.9");
-    for (change, to, message) in [
-        ("\"125 ms\"", "\"120 ms\"", "PTP knows no `sync_interval`"),
-        ("\"8 ns\"", "\"0 ns\"", "no clock has such a resolution"),
-        ("30 ppm", "30000 ppm", "no crystal is as far off"),
-        (
-            "clocks.s1",
-            "clocks.s2",
-            "there is no simulated switch `s2`",
-        ),
-        ("clocks.g-h0", "clocks.a", "`a`"),
-        ("\"slave\"", "\"transparent\"", "`g-h0`"),
-        (
-            "\"grandmaster\"",
-            "\"master\"",
-            "`master` is not known here",
-        ),
-        (
-            "between = [\"gm\", \"s1\"]",
-            "between = [\"g-h1\", \"s1\"]",
-            "g",
-        ),
-        ("g-h0.clock.offset", "gm.clock.offset", "is not recorded"),
-    ] {
-        assert!(CLOCKS.contains(change), "{change}");
-        let text = CLOCKS.replacen(change, to, 1);
-        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
-        assert!(errors.contains(message), "{to}: {errors}");
-    }
-}
-
 #[test]
 fn addresses_of_ipv6_reach_the_model() {
     let text = SERVED
@@ -473,59 +350,6 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
             errors.contains(message) && errors.contains(place),
             "{to}: {errors}"
         );
-    }
-}
-
-#[test]
-fn time_can_be_signed_and_a_clock_be_a_rogue() {
-    let signed = CLOCKS
-        .replacen(
-            "\"125 ms\" }",
-            "\"125 ms\", security = \"bls-once\", policy = \"monitor\" }",
-            1,
-        )
-        .replacen(
-            "\"8 ns\"\n",
-            "\"8 ns\"\nrogue = { attack = \"strip\", from = \"4 s\" }\n",
-            1,
-        )
-        .replacen("g-h0.clock.offset", "g-h0.ptp.violations", 1);
-    let plan = parse(&signed, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
-    for (change, to, message) in [
-        ("\"bls-once\"", "\"rsa\"", "`rsa` is not known here"),
-        ("\"bls-once\"", "\"none\"", "nothing to be strict about"),
-        (
-            "security = \"bls-once\", policy = \"monitor\"",
-            "domain = 3",
-            "no signatures to attack",
-        ),
-        (
-            "from = \"4 s\"",
-            "by = \"1 us\"",
-            "only `correction`, `lie` and `delay-sync`",
-        ),
-        (
-            "\"strip\", from",
-            "\"lie\", by = \"1 s\", from",
-            "an attack is by 1 ns",
-        ),
-        ("\"strip\"", "\"stripe\"", "`stripe` is not known here"),
-        (
-            "role = \"grandmaster\"",
-            "role = \"grandmaster\"\nrogue = { attack = \"lie\" }",
-            "only a hop can say too much of itself",
-        ),
-        (
-            "role = \"slave\"",
-            "role = \"slave\"\nrogue = { attack = \"replay\" }",
-            "a slave tells nobody the time",
-        ),
-    ] {
-        assert!(signed.contains(change), "{change}");
-        let text = signed.replacen(change, to, 1);
-        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
-        assert!(errors.contains(message), "{to}: {errors}");
     }
 }
 

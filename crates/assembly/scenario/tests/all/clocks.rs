@@ -1,0 +1,125 @@
+//! PTP clocks in a simulated network: where they may be, who signs, who lies.
+
+use timeloom_scenario::parse;
+
+const CLOCKS: &str = r#"schema = "timeloom/1"
+name = "clocks"
+time = { duration = "10 s" }
+[network]
+ptp = { profile = "default", transport = "udp4", sync_interval = "125 ms" }
+generate = [{ name = "g", shape = "star", size = 3 }]
+[network.clocks.s1]
+role = "transparent"
+clock = { frequency = "30 ppm" }
+resolution = "8 ns"
+[network.clocks.gm]
+role = "grandmaster"
+address = "10.1.0.9/24"
+[network.clocks.g-h0]
+role = "slave"
+[system]
+switches = ["s1"]
+links = [
+    { between = ["a", "s1"] },
+    { between = ["gm", "s1"] },
+    { between = ["g-switch", "s1"] },
+]
+[system.hosts.a]
+address = "10.1.0.1/24"
+[[check]]
+name = "close"
+assert = "max(g-h0.clock.offset) < 0.001"
+"#;
+
+#[test]
+fn ptp_clocks_are_at_switches_and_simulated_hosts() {
+    let plan = parse(CLOCKS, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan.clone()));
+    let simulated = plan.simulated().unwrap().unwrap();
+    let names: Vec<_> = simulated.clocks.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["g-h0", "gm", "s1"]);
+    let world = &simulated.world;
+    let gm = world.port_of(simulated.nodes["gm"]).unwrap();
+    assert_eq!(world.address(gm).to_string(), "10.1.0.9");
+    for (change, to, message) in [
+        ("\"125 ms\"", "\"120 ms\"", "PTP knows no `sync_interval`"),
+        ("\"8 ns\"", "\"0 ns\"", "no clock has such a resolution"),
+        ("30 ppm", "30000 ppm", "no crystal is as far off"),
+        (
+            "clocks.s1",
+            "clocks.s2",
+            "there is no simulated switch `s2`",
+        ),
+        ("clocks.g-h0", "clocks.a", "`a`"),
+        ("\"slave\"", "\"transparent\"", "`g-h0`"),
+        (
+            "\"grandmaster\"",
+            "\"master\"",
+            "`master` is not known here",
+        ),
+        (
+            "between = [\"gm\", \"s1\"]",
+            "between = [\"g-h1\", \"s1\"]",
+            "g",
+        ),
+        ("g-h0.clock.offset", "gm.clock.offset", "is not recorded"),
+    ] {
+        assert!(CLOCKS.contains(change), "{change}");
+        let text = CLOCKS.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(errors.contains(message), "{to}: {errors}");
+    }
+}
+
+#[test]
+fn time_can_be_signed_and_a_clock_be_a_rogue() {
+    let signed = CLOCKS
+        .replacen(
+            "\"125 ms\" }",
+            "\"125 ms\", security = \"bls-once\", policy = \"monitor\" }",
+            1,
+        )
+        .replacen(
+            "\"8 ns\"\n",
+            "\"8 ns\"\nrogue = { attack = \"strip\", from = \"4 s\" }\n",
+            1,
+        )
+        .replacen("g-h0.clock.offset", "g-h0.ptp.violations", 1);
+    let plan = parse(&signed, "net.toml", &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+    for (change, to, message) in [
+        ("\"bls-once\"", "\"rsa\"", "`rsa` is not known here"),
+        ("\"bls-once\"", "\"none\"", "nothing to be strict about"),
+        (
+            "security = \"bls-once\", policy = \"monitor\"",
+            "domain = 3",
+            "no signatures to attack",
+        ),
+        (
+            "from = \"4 s\"",
+            "by = \"1 us\"",
+            "only `correction`, `lie` and `delay-sync`",
+        ),
+        (
+            "\"strip\", from",
+            "\"lie\", by = \"1 s\", from",
+            "an attack is by 1 ns",
+        ),
+        ("\"strip\"", "\"stripe\"", "`stripe` is not known here"),
+        (
+            "role = \"grandmaster\"",
+            "role = \"grandmaster\"\nrogue = { attack = \"lie\" }",
+            "only a hop can say too much of itself",
+        ),
+        (
+            "role = \"slave\"",
+            "role = \"slave\"\nrogue = { attack = \"replay\" }",
+            "a slave tells nobody the time",
+        ),
+    ] {
+        assert!(signed.contains(change), "{change}");
+        let text = signed.replacen(change, to, 1);
+        let errors = parse(&text, "net.toml", &[]).expect_err(to).to_string();
+        assert!(errors.contains(message), "{to}: {errors}");
+    }
+}
