@@ -74,7 +74,7 @@ class Machine:
             "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check "
             # On a busy host a machine may find its counter's pace wrong by half. What it is
             # told here it tries to better, which is what makes it drift.
-            f"tsc_early_khz={khz} script={script} arguments={index} ",
+            f"tsc_early_khz={khz} run=/usr/bin/python3;{script};{index} ",
             "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
             "-fsdev", f"local,id=out,path={self.out},security_model=none",

@@ -4,8 +4,8 @@
 use crate::support::{Finished, Lab};
 
 /// Two engines, and between them a cable of one nanosecond. Each has traffic of its own, so that it
-/// lives through an event every few microseconds. Two threads are never as far as each other to a
-/// nanosecond: who is behind, on whatever machine, sends to who is past that instant.
+/// lives through an event every few microseconds. No machine keeps two threads as far as each other
+/// to a nanosecond all the time: who is behind sends to who is past that instant.
 const SHORT: &str = r#"
 schema = "timeloom/1"
 name = "short"

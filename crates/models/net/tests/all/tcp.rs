@@ -104,9 +104,9 @@ fn cubic_follows_the_formula() {
     }
 }
 
-/// RFC 8312, section 4.2: with its window's own least and increase, Reno's formula has the root of
-/// 3 (1 + β) α / (1 - β) / 2 / loss with α = 3 (1 - β) / (1 + β), which is Reno's. RFC 9438's goes on
-/// by a whole segment from where the window was before, and is faster.
+/// RFC 8312, section 4.2: a window that is cut to β and grows by α a round trip is in the mean the
+/// root of α (1 + β) / (2 (1 - β) loss), which with its α of 3 (1 - β) / (1 + β) is Reno's. That of
+/// RFC 9438 grows by a whole segment once it is where it was before, and is faster.
 #[test]
 fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
     let short = Duration::from_ms(10);
