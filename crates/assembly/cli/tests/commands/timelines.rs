@@ -293,11 +293,12 @@ fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
 #[test]
 #[ignore = "takes some minutes; `make proof-timeline` runs it"]
 fn a_million_readings_hold_what_they_promise() {
+    let mut all = 0;
     for (name, mode, dilation) in [("skip", "skip", "1"), ("virtual", "virtual", "0.2")] {
         let scratch = Scratch::new(&format!("timelines-proof-{name}"));
         let mode = format!("time.mode=\"{mode}\"");
         let dilation = format!("time.dilation={dilation}");
-        let sets = [&mode, &dilation, "time.duration=\"200 s\"", "check=[]"];
+        let sets = [&mode, &dilation, "time.duration=\"250 s\"", "check=[]"];
         let mut run = Run::start(&scratch, name, "1 ms", &sets);
         let directory = run.directory.clone();
         let mut pauses = pauses();
@@ -308,8 +309,31 @@ fn a_million_readings_hold_what_they_promise() {
             run.disturb(&mut pauses, turn, false);
         }
         assert!(run.end().success());
-        println!("{name}: {} readings with an interval", check(&directory));
+        let readings = check(&directory);
+        println!("{name}: {readings} readings with an interval");
+        all += readings;
     }
+    assert!(all > 1_000_000, "{all}");
+}
+
+/// The same signals where a server's clock is not what it vouches for, and where more is asked for
+/// than a timeline can know.
+#[test]
+fn what_is_outside_and_what_violates_its_accuracy_is_seen() {
+    let scratch = Scratch::new("timelines-wrong");
+    let sets = [
+        "time.duration=\"20 s\"",
+        "check=[]",
+        "system.hosts.server.clock.offset=\"10 ms\"",
+        "system.hosts.plc.timelines.plant.accuracy=\"1 ns\"",
+    ];
+    let run = Run::start(&scratch, "wrong", "100 ms", &sets);
+    let directory = run.directory.clone();
+    assert!(run.end().success());
+    let outside = samples(&directory, "plant", "outside");
+    assert!(outside.contains(&1.0), "none of {} readings", outside.len());
+    let violated = samples(&directory, "plant", "violated");
+    assert!(!violated.is_empty() && violated.iter().all(|violated| *violated == 1.0));
 }
 
 #[test]
