@@ -64,10 +64,12 @@ def relate(machines):
 
 def agents(machines):
     """An agent on each, by hand, with a program that reads its clock."""
-    key = DIRECTORY / "key"
-    key.write_text(os.urandom(32).hex())
+    key = os.urandom(32).hex()
+    for directory in [DIRECTORY, *(machine.out for machine in machines)]:
+        # One that others may read is refused.
+        (directory / "key").touch(mode=0o600)
+        (directory / "key").write_text(key)
     for machine in machines:
-        (machine.out / "key").write_text(key.read_text())
         command = [TIMELOOM, "agent", "--host", machine.name, "--name", machine.name]
         command += ["--listen", f"{machine.address}:5500", "--key-file", "/mnt/key"]
         command += ["--patience", "60s", "--assembly", "300s", "--start", START]
