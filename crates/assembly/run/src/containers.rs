@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::{Bind, Root, RootSpec};
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Bundle, Host, Plan, Program};
 use timeloom_sys::rooted;
 
@@ -113,13 +114,14 @@ impl Containers {
         is_inside(plan, host, program).then(|| container.root.clone())?
     }
 
-    /// What of their bundles does not count here, in words for the manifest.
-    pub(crate) fn left_out(&self) -> impl Iterator<Item = String> {
+    /// Returns what of their bundles does not count here.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = Caveat> {
         let all = self.0.iter();
         let all = all.filter(|(_, container)| !container.image.left_out.is_empty());
         all.map(|(name, container)| {
             let parts = container.image.left_out.join(", ");
-            format!("Of the bundle of host {name} these do not count: {parts}.")
+            let reason = format!("Of the bundle of host {name} these do not count: {parts}.");
+            Caveat::new(reason, NOT_OF_A_BUNDLE)
         })
     }
 
@@ -143,6 +145,11 @@ pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
         described.container.is_some() && (program == Host::container_program(host) || is_own())
     })
 }
+
+const NOT_OF_A_BUNDLE: Remedy = Remedy::new(
+    "Remove them from the bundle's config.json if the experiment does not rest on them; else set \
+     limits on the session's cgroup, and capabilities by the process that the container runs.",
+);
 
 /// Where programs in a container find the timelines of their host.
 pub(crate) const TIMELINES: &str = "/run/timelines";

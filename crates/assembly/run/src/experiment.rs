@@ -13,7 +13,7 @@ use timeloom_bus::Bus;
 use timeloom_fabric::Fabric;
 use timeloom_guest::{HoldError, Lookout, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
-use timeloom_results::{Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
+use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{Compute, OpenFlow, Plan, Program};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
@@ -72,8 +72,8 @@ pub struct Summary {
     pub progress: Progress,
     /// Calls that programs made and that are not virtualised.
     pub unhandled: Vec<UnhandledCall>,
-    /// Why neither what holds nor what fails is to be trusted, in whole sentences.
-    pub untrusted: Vec<String>,
+    /// Reasons why neither what holds nor what fails is to be trusted.
+    pub untrusted: Vec<Caveat>,
 }
 
 impl Summary {

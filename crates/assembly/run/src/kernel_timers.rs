@@ -11,6 +11,7 @@ use timeloom_fabric::{
     make_self_clocking,
 };
 use timeloom_guest::{ChangeKind, Session};
+use timeloom_results::Caveat;
 use timeloom_scenario::{Compute, Plan};
 
 use crate::error::RunError;
@@ -65,8 +66,8 @@ impl KernelTimers {
         Ok(Self { all })
     }
 
-    /// In a sentence, what this machine's kernel did not let it settle.
-    pub(crate) fn lacks(&self) -> Option<String> {
+    /// Returns what this machine's kernel did not let it settle.
+    pub(crate) fn lacks(&self) -> Option<Caveat> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.first.lacks()
     }

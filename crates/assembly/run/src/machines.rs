@@ -3,10 +3,16 @@
 use std::path::Path;
 
 use timeloom_fabric::{Fabric, FabricError, StationSpec};
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{MachineProfile, Mode, Plan, Program};
 
 use crate::network::interfaces;
 use crate::timelines::TimelineDaemon;
+
+const EXACT: Remedy = Remedy::new(
+    "Leave out `profile = \"fast\"` and set `time.tsc = \"emulate\"`: the machine's counter is then \
+     virtual, and reading it is slower.",
+);
 
 /// Gives each machine that has an address of its own a card at its host's cable.
 pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
@@ -63,8 +69,8 @@ pub(crate) fn give_timelines(
     }
 }
 
-/// What of real time the virtual machines see, in words for the manifest.
-pub(crate) fn leaks(plan: &Plan) -> Vec<String> {
+/// Returns what of real time the virtual machines see.
+pub(crate) fn leaks(plan: &Plan) -> Vec<Caveat> {
     let hosts = plan.system.hosts.iter();
     hosts
         .filter(|(_, host)| {
@@ -73,9 +79,10 @@ pub(crate) fn leaks(plan: &Plan) -> Vec<String> {
                 && plan.time.mode != Mode::Real
         })
         .map(|(name, _)| {
-            format!(
+            let reason = format!(
                 "The time-stamp counter inside the virtual machine of {name} is the machine's own: it does not stand when the session does (profile fast)."
-            )
+            );
+            Caveat::new(reason, EXACT)
         })
         .collect()
 }

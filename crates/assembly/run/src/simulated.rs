@@ -19,6 +19,7 @@ use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
+use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
 use timeloom_time::{ClockMap, Instant, Utc, Virtual, Wall};
@@ -294,7 +295,7 @@ impl Network {
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
-    pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
+    pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();

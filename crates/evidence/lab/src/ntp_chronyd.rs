@@ -159,7 +159,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
         .into_iter()
         .chain(manifest.untrusted)
     {
-        (options.warn)(doubt);
+        (options.warn)(doubt.to_string());
     }
     hosts
         .iter()

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod caveat;
 mod checks;
 mod civil;
 mod columns;
@@ -58,6 +59,7 @@ mod topology;
 mod tree;
 
 pub use capture::Capture;
+pub use caveat::{Caveat, Remedy};
 pub use checks::{Check, Measured};
 pub use civil::{ParseCivilError, format_rfc3339, parse_rfc3339};
 pub use columns::{Column, Values, write_columns};

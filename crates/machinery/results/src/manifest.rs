@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
+use crate::caveat::Caveat;
 use crate::civil::{serde_utc, serde_utc_option};
 
 /// What a reader needs to know to trust a run, and to repeat it.
@@ -38,13 +39,13 @@ pub struct Manifest {
     pub clock_source: String,
     /// The machine.
     pub machine: Machine,
-    /// In whole sentences, what could not be done as well as it should.
+    /// What could not be done as well as it should.
     #[serde(default)]
-    pub degraded_modes: Vec<String>,
-    /// In whole sentences, why neither what holds nor what fails in the results is to
-    /// be trusted. Empty in a run that is.
+    pub degraded_modes: Vec<Caveat>,
+    /// Reasons why neither what holds nor what fails in the results is to be trusted. Empty
+    /// in a run that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub untrusted: Vec<String>,
+    pub untrusted: Vec<Caveat>,
     /// The programs that ran, each with its file's hash.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,

@@ -101,7 +101,7 @@ fn assert_nothing_was_sent_again(lab: &Lab, run: &Finished) {
     assert_eq!(said(lab, "client"), ["sent again 0 0"], "{}", run.output());
     assert_eq!(said(lab, "server"), ["listening", "sent again 0"]);
     let degraded = run.manifest().degraded_modes;
-    assert_eq!(degraded, Vec::<String>::new());
+    assert_eq!(degraded, []);
 }
 
 /// For 1.2 s: the kernel's own first timeout is a second.

@@ -281,5 +281,5 @@ fn clean_lets_a_run_alone_that_is_getting_ready() {
     let run = run.wait().succeeded();
     let mut degraded = run.manifest().degraded_modes;
     degraded.retain(|text| !text.starts_with("/proc/uptime")); // a machine without FUSE
-    assert_eq!(degraded, Vec::<String>::new());
+    assert_eq!(degraded, []);
 }

@@ -5,7 +5,8 @@ use std::time::Duration as StdDuration;
 
 use timeloom_guest::{Order, Reckoning, end_grants};
 use timeloom_results::{
-    Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, RunDirectory,
+    Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
+    RunDirectory,
 };
 use timeloom_scenario::{Compute, Plan};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -88,7 +89,9 @@ impl Run<'_> {
             manifest.untrusted.extend(network.stop(&self.scribe));
         }
         let doubt = self.session.clock().distrusted();
-        manifest.untrusted.extend(doubt.map(str::to_owned));
+        manifest
+            .untrusted
+            .extend(doubt.map(|reason| Caveat::new(reason, OTHER_COUNTER)));
         if let Some(tunnels) = self.tunnels {
             manifest
                 .untrusted
@@ -97,11 +100,14 @@ impl Run<'_> {
         for (name, capture) in self.captures {
             let statistics = capture.stop();
             if statistics.dropped_by_kernel > 0 {
-                manifest.degraded_modes.push(format!(
+                let reason = format!(
                     "The capture of {name} lacks {} of {} frames, which the kernel dropped.",
                     statistics.dropped_by_kernel,
                     statistics.dropped_by_kernel + statistics.delivered
-                ));
+                );
+                manifest
+                    .degraded_modes
+                    .push(Caveat::new(reason, LESS_TRAFFIC));
             }
         }
         for plant in self.plants.values() {
@@ -176,12 +182,13 @@ impl Run<'_> {
     }
 }
 
-fn told_cut(cut: &CutRows) -> String {
+fn told_cut(cut: &CutRows) -> Caveat {
     let since = Duration::from_ns(cut.since.as_ns());
-    format!(
+    let reason = format!(
         "The rows of {} reached their limit (results.source_limit) at {since}: {} after that are left out.",
         cut.source, cut.left_out_rows
-    )
+    );
+    Caveat::new(reason, FEWER_ROWS)
 }
 
 /// Makes the results whole, as far as the disk lets it, and holds them against the plan.
@@ -199,21 +206,42 @@ fn complete(
 
 /// What is to be said of the order of a run whose computing takes no time, and why it
 /// does not reproduce, if that is known.
-fn told(order: &Order) -> (String, Option<String>) {
+fn told(order: &Order) -> (String, Option<Caveat>) {
     let text = format!(
         "{} turns; after {} of them more than one thread ran, in the kernel's order; {} steps while a thread computed",
         order.turns, order.shared, order.steps
     );
     let names: Vec<&str> = order.spinning.iter().map(String::as_str).collect();
     let doubt = (order.steps > 0).then(|| {
-        format!(
+        let reason = format!(
             "Time was moved by {} steps for programs that computed or polled for long at one instant ({}); the run may not reproduce.",
             order.steps,
             names.join(", ")
-        )
+        );
+        Caveat::new(reason, WAIT_FOR_EVENTS)
     });
     (text, doubt)
 }
+
+const OTHER_COUNTER: Remedy = Remedy::new(
+    "Run again: a session that begins now reads the kernel's choice of clock. If the counter goes \
+     wrong again, keep it from being used (boot with clocksource=kvm-clock or hpet), or use another \
+     machine.",
+);
+
+const LESS_TRAFFIC: Remedy = Remedy::new(
+    "Capture fewer links, let time pass more slowly (a larger `time.dilation`), or use a machine \
+     with more free processors.",
+);
+
+const FEWER_ROWS: Remedy = Remedy::new(
+    "Raise `results.source_limit`, or record less of this source (fewer signals, a longer `every`).",
+);
+
+const WAIT_FOR_EVENTS: Remedy = Remedy::new(
+    "Let these programs wait (poll, select, a blocking read, a sleep) where they spin; \
+     `timeloom run --verify` shows whether the run reproduces all the same.",
+);
 
 /// How much of the log of who failed is told.
 const LAST_LINES: usize = 12;

@@ -6,7 +6,7 @@ use std::time::Duration as StdDuration;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::{ClockOptions, FreezeKind, Grants, ProcFiles, Session, SessionOptions, serve};
-use timeloom_results::{Manifest, RunDirectory};
+use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Compute, Mode, Plan, Proc};
 use timeloom_time::{Instant, Virtual};
 
@@ -200,21 +200,35 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
     })?))
 }
 
-/// What this machine does less well than it could be done, in whole sentences.
-fn degraded_modes(plan: &Plan, session: &Session) -> Vec<String> {
+/// Returns what this machine does less well than it could be done.
+fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {
     let mut modes = Vec::new();
     if session.freeze_kind() == FreezeKind::Signals {
         let signals = "Processes are stopped by SIGSTOP instead of the cgroup freezer; parents may \
                        notice.";
-        modes.push(signals.to_owned());
+        modes.push(Caveat::new(signals, FREEZER));
     }
-    modes.extend(session.clock().degraded_mode().map(str::to_owned));
+    let slow_reads = session.clock().degraded_mode();
+    modes.extend(slow_reads.map(|reason| Caveat::new(reason, COUNTER)));
     if plan.time.proc == Proc::Virtual {
         let machine = session.machine_files();
-        modes.extend(machine.map(|reason| format!("{reason}.")));
+        modes.extend(machine.map(|reason| Caveat::new(format!("{reason}."), FUSE)));
     }
     modes
 }
+
+const FREEZER: Remedy =
+    Remedy::new("Run as root, with cgroup v2 mounted and writable (`timeloom doctor`).");
+
+const COUNTER: Remedy = Remedy::new(
+    "On hardware with an even time-stamp counter boot with clocksource=tsc (tsc=reliable in a \
+     virtual machine); readings are right all the same.",
+);
+
+const FUSE: Remedy = Remedy::new(
+    "Run as root with /dev/fuse (modprobe fuse), or set `time.proc = \"machine\"` if no program \
+     reads these files.",
+);
 
 /// Who grants the run time, if its time is granted.
 fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {

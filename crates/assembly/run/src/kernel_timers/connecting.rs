@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use timeloom_guest::{GuestError, Session};
+use timeloom_results::{Caveat, Remedy};
 use timeloom_sys::first_timeout::FirstTimeout;
 
 /// What Linux waits for by itself (TCP_TIMEOUT_INIT).
@@ -15,6 +16,11 @@ pub(super) const USUAL: Duration = Duration::from_secs(1);
 
 /// As long as a kernel waits at all (TCP_RTO_MAX).
 const BEYOND_COMPUTING: Duration = Duration::from_secs(120);
+
+const ALLOW_BPF: Remedy = Remedy::new(
+    "Run as root on a kernel with cgroup v2 and CONFIG_CGROUP_BPF, in a container with CAP_BPF and \
+     CAP_NET_ADMIN; or do not rest the experiment on how long a first connection takes.",
+);
 
 /// Those of the session's programs, and of hosts whose pace is not the session's.
 pub(super) struct FirstTimeouts {
@@ -67,13 +73,14 @@ impl FirstTimeouts {
         }
     }
 
-    /// In a sentence, why programs see the kernel's own.
-    pub(super) fn lacks(&self) -> Option<String> {
+    /// Returns why programs see the kernel's own.
+    pub(super) fn lacks(&self) -> Option<Caveat> {
         let why = self.refused.as_ref()?;
-        Some(format!(
+        let reason = format!(
             "A connection's first packet is sent again after a second of the machine's time: \
              the kernel takes no other ({why})."
-        ))
+        );
+        Some(Caveat::new(reason, ALLOW_BPF))
     }
 
     fn set_whole(&mut self, timeout: Duration) -> Result<(), GuestError> {

@@ -11,7 +11,8 @@ use std::io;
 use std::path::Path;
 
 use timeloom_results::{
-    ClockAction, ClockRow, EventRow, LabelRow, Manifest, ResultsError, Row, RunDirectory, SignalRow,
+    Caveat, ClockAction, ClockRow, EventRow, LabelRow, Manifest, ResultsError, Row, RunDirectory,
+    SignalRow,
 };
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -31,8 +32,8 @@ pub(super) enum MergeError {
 /// What the manifests say together.
 #[derive(Debug, Default)]
 pub(super) struct MergedManifests {
-    pub(super) untrusted: Vec<String>,
-    pub(super) degraded_modes: Vec<String>,
+    pub(super) untrusted: Vec<Caveat>,
+    pub(super) degraded_modes: Vec<Caveat>,
     pub(super) manifests: Vec<Manifest>,
 }
 
@@ -59,7 +60,7 @@ pub(super) fn merge(
         let named = |error| MergeError::Agent(name.clone(), error);
         let run = RunDirectory::open(*path).map_err(named)?;
         let manifest = run.manifest().map_err(named)?;
-        let from = |text: &String| format!("On agent {name}: {text}");
+        let from = |caveat: &Caveat| caveat.within(format_args!("On agent {name}"));
         told.untrusted.extend(manifest.untrusted.iter().map(from));
         told.degraded_modes
             .extend(manifest.degraded_modes.iter().map(from));

@@ -15,6 +15,7 @@ use timeloom_guest::{Clock, Session};
 use timeloom_portal::{
     Follow, PacketOptions, PacketPort, TunnelEnd as End, TunnelKey, TunnelReport, Tunnels,
 };
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Plan, TunnelEnd};
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
@@ -236,7 +237,7 @@ impl Together {
 }
 
 /// What is to be said of the links to other agents, and why results are not to be trusted.
-pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<String> {
+pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for report in reports {
         let text = format!(
@@ -252,11 +253,12 @@ pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<String> {
         scribe.event("local", &report.name, "tunnel", &text);
         let lost = report.lost + report.refused + report.dropped_by_machine;
         if lost > 0 {
-            doubts.push(format!(
+            let reason = format!(
                 "The link {} to another agent lost {lost} frames that the link of the scenario \
                  would not have lost.",
                 report.name
-            ));
+            );
+            doubts.push(Caveat::new(reason, Remedy::LOST_BETWEEN_PARTS));
         }
     }
     doubts

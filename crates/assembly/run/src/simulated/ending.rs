@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use timeloom_net::Owner;
 use timeloom_peering::AdjacencyReport;
 use timeloom_portal::Report;
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
@@ -15,7 +16,7 @@ use crate::record::Scribe;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Closing {
     events: Vec<(String, String)>,
-    doubts: Vec<String>,
+    doubts: Vec<Caveat>,
 }
 
 impl Closing {
@@ -38,7 +39,7 @@ impl Closing {
     }
 
     /// Says it; gives back what makes the results doubtful.
-    pub(super) fn tell(self, scribe: &Scribe) -> Vec<String> {
+    pub(super) fn tell(self, scribe: &Scribe) -> Vec<Caveat> {
         for (kind, text) in self.events {
             scribe.event("local", "network", &kind, &text);
         }
@@ -52,7 +53,7 @@ pub(super) fn tell(
     closings: Vec<(Owner, Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
     scribe: &Scribe,
-) -> Vec<String> {
+) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for (here, closing, known) in closings {
         let of = of(parts, here);
@@ -68,36 +69,40 @@ pub(super) fn tell(
             // It has said what it had to say.
             None if known.is_away => {}
             None => {
-                doubts.push(format!("The simulated network's{of} {what} has died."));
+                let reason = format!("The simulated network's{of} {what} has died.");
+                doubts.push(Caveat::new(reason, KEEP_ALIVE));
                 continue;
             }
         }
         // What a kernel has dropped is known where the portal was made.
         let dropped = known.dropped;
         if dropped > 0 && !lost.is_empty() {
-            doubts.push(format!(
+            let reason = format!(
                 "The kernel dropped {dropped} frames that the simulated network{of} did not take \
                  in time."
-            ));
+            );
+            doubts.push(Caveat::new(reason, KEEP_ALIVE));
         } else if dropped > 0 {
-            doubts.push(format!(
+            let reason = format!(
                 "This machine was too slow for the simulated network{of}, so its results are not \
                  to be trusted: the kernel dropped {dropped} frames before it took them."
-            ));
+            );
+            doubts.push(Caveat::new(reason, Remedy::SLOWER));
         }
     }
-    for text in &doubts {
-        scribe.event("local", "network", "untrusted", text);
+    for doubt in &doubts {
+        scribe.event("local", "network", "untrusted", doubt);
     }
     doubts
 }
 
-fn was_away(of: &str, absences: &[String]) -> String {
-    format!(
+fn was_away(of: &str, absences: &[String]) -> Caveat {
+    let reason = format!(
         "The simulated network's{of} was lost and started anew, so the results are not to be \
          trusted: its part was away {}.",
         absences.join(", ")
-    )
+    );
+    Caveat::new(reason, KEEP_ALIVE)
 }
 
 /// Of which engine something is said, with a blank before it.
@@ -168,46 +173,60 @@ fn crossed(name: &str, line: &AdjacencyReport) -> String {
     )
 }
 
-fn doubt_of_cut(name: &str, line: &AdjacencyReport) -> Option<String> {
+fn doubt_of_cut(name: &str, line: &AdjacencyReport) -> Option<Caveat> {
     let lateness = &line.lateness;
     if line.lost() > 0 {
-        return Some(format!(
+        let reason = format!(
             "Packets between engines were lost, so the results are not to be trusted: {} on the way back of {name}.",
             line.lost()
-        ));
+        );
+        return Some(Caveat::new(reason, Remedy::LOST_BETWEEN_PARTS));
     }
     if line.missing() > 0 {
-        return Some(format!(
+        let reason = format!(
             "Datagrams between engines were lost, so the results are not to be trusted: {} on {name}.",
             line.missing()
-        ));
+        );
+        return Some(Caveat::new(reason, Remedy::LOST_BETWEEN_PARTS));
     }
     lateness.is_untrusted().then(|| {
-        format!(
+        let reason = format!(
             "Packets came too late from engine to engine, so the results are not to be trusted: {} of {} on {name}, the worst by {}.",
             lateness.late(),
             lateness.events(),
             lateness.worst()
-        )
+        );
+        Caveat::new(reason, LONGER_CUTS)
     })
 }
 
-fn too_slow(of: &str, report: &Report) -> String {
+fn too_slow(of: &str, report: &Report) -> Caveat {
     let lateness = &report.lateness;
     let dropped = match report.dropped_by_machine() {
         0 => String::new(),
         1 => "; it dropped one frame".to_owned(),
         frames => format!("; it dropped {frames} frames"),
     };
-    format!(
+    let reason = format!(
         "This machine was too slow for the simulated network{of}, so its results are not to be \
          trusted: {} of {} events were more than 1 ms late, the worst by {}{dropped}.",
         lateness.late(),
         lateness.events(),
         lateness.worst(),
-    )
+    );
+    Caveat::new(reason, Remedy::SLOWER)
 }
 
 fn rounded(time: Duration) -> Duration {
     Duration::from_ms(time.as_ns() / 1_000_000)
 }
+
+const KEEP_ALIVE: Remedy = Remedy::new(
+    "Read the event `died` for the cause, and run again; `timeloom leave` and `timeloom join` take \
+     an engine away without loss.",
+);
+
+const LONGER_CUTS: Remedy = Remedy::new(
+    "Cut the network at links with a longer delay, give each engine a processor of its own, use \
+     `mode = \"exact\"` under `[network.engines]`, or raise `late_share` if later packets do no harm.",
+);

@@ -21,6 +21,7 @@ use std::time::Duration as StdDuration;
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
 use timeloom_portal::{Capture, Died, Port};
+use timeloom_results::Caveat;
 use timeloom_sys::schedule::{Policy, set_policy};
 
 use super::engine::Ended;
@@ -66,7 +67,7 @@ pub(super) struct Known {
     /// What lives of it had counted that were over before the last.
     pub(super) counted: NetworkObservation,
     /// What made their results doubtful.
-    pub(super) doubts: Vec<String>,
+    pub(super) doubts: Vec<Caveat>,
 }
 
 impl Process {

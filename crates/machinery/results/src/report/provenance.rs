@@ -3,7 +3,7 @@
 use super::data::RunData;
 use super::markup::{escape, missing, section_head};
 use super::number::duration;
-use crate::{Manifest, format_rfc3339};
+use crate::{Caveat, Manifest, format_rfc3339};
 
 /// The section. Facts that all runs share are said once.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -92,7 +92,7 @@ fn agreed<'a>(
 }
 
 fn degraded(out: &mut String, known: &[(&str, &Manifest)]) {
-    let mut modes: Vec<&String> = known
+    let mut modes: Vec<&Caveat> = known
         .iter()
         .flat_map(|(_, manifest)| &manifest.degraded_modes)
         .collect();

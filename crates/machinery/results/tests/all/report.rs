@@ -179,7 +179,7 @@ fn what_went_wrong_stands_on_top_and_no_check_passes_in_green() {
 
     manifest.outcome = Outcome::Done;
     manifest.failure = None;
-    manifest.untrusted = vec!["The machine was too slow.".into()];
+    manifest.untrusted = vec![Caveat::new("The machine was too slow.", Remedy::SLOWER)];
     let untrusted = checked_run(&temporary.path().join("untrusted"), &manifest);
     let html = report_of(&untrusted);
     let text = well_formed(&html);
@@ -227,8 +227,9 @@ fn hostile_names_stay_text() {
     recorder.finish().unwrap();
     let mut manifest = Manifest::begin(HOSTILE, 1, Instant::<Utc>::ZERO, b"");
     manifest.culprit = Some(HOSTILE.into());
-    manifest.degraded_modes.push(HOSTILE.into());
-    manifest.untrusted.push(HOSTILE.into());
+    let hostile = Caveat::new(HOSTILE, Remedy::SLOWER);
+    manifest.degraded_modes.push(hostile.clone());
+    manifest.untrusted.push(hostile);
     manifest.outcome = Outcome::Failed;
     manifest.failure = Some(Failure {
         culprit: HOSTILE.into(),

@@ -16,6 +16,7 @@ use std::time::Duration as StdDuration;
 use timeloom_guest::Clock;
 use timeloom_net::Owner;
 use timeloom_portal::Port;
+use timeloom_results::Caveat;
 use timeloom_sys::{descriptor, wall_now};
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -55,7 +56,7 @@ pub(super) struct Past {
     /// What they had counted: when they left, or by their last samples.
     pub(super) counted: NetworkObservation,
     /// What makes the results doubtful of those that have left.
-    pub(super) doubts: Vec<String>,
+    pub(super) doubts: Vec<Caveat>,
     /// Frames that the kernel dropped while nobody was to take them.
     dropped_away: u64,
     /// Those that it had dropped when the last one left, who has not come back.
