@@ -16,6 +16,7 @@
 mod output;
 
 use std::fmt::{self, Display};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use timeloom_guest::{ControlError, GuestError};
@@ -112,6 +113,9 @@ impl From<RunError> for Failure {
             RunError::Fabric(error) => Self::machine(format!("building the network: {error}")),
             RunError::Plan(_) => Self::usage(error),
             RunError::Results(ResultsError::RunThere(_)) => Self::usage(error),
+            RunError::Mistakes(errors) => {
+                Self::usage(errors.render(std::io::stderr().is_terminal()))
+            }
             RunError::Results(_) | RunError::Start(_) => Self::run(error),
         }
     }

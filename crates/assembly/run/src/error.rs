@@ -3,6 +3,7 @@
 use timeloom_fabric::FabricError;
 use timeloom_guest::GuestError;
 use timeloom_results::ResultsError;
+use timeloom_scenario::ScenarioErrors;
 
 /// What kept a run from beginning.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub enum RunError {
     /// bound to a signal that the plant does not have.
     #[error("{0}")]
     Plan(String),
+    /// The scenario names signals that its plants do not have.
+    #[error(transparent)]
+    Mistakes(#[from] ScenarioErrors),
     /// A part could not be started.
     #[error("{0}")]
     Start(String),

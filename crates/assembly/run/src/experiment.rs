@@ -14,7 +14,7 @@ use timeloom_fabric::Fabric;
 use timeloom_guest::{HoldError, Lookout, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
-use timeloom_scenario::{Compute, OpenFlow, Plan, Program};
+use timeloom_scenario::{Compute, OpenFlow, Places, Plan, Program};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
@@ -38,6 +38,9 @@ pub struct Options {
     pub replace: bool,
     /// The program `timeloom`, which keeps the scenario's timelines.
     pub timeloom: PathBuf,
+    /// Where the parts of the scenario stand, if it was read from a file: signals that the plants
+    /// turn out not to have are shown there.
+    pub places: Option<Places>,
     /// Name of the session for `timeloom query` and others.
     pub session: String,
     /// Set from outside (Ctrl-C, SIGTERM) to end the run.
@@ -121,6 +124,12 @@ pub(crate) fn run_here(
     let begun = Run::prepare(plan, together, &options, &directory, &mut manifest);
     match begun {
         Ok(run) => run.go(options, manifest),
+        Err(error @ RunError::Mistakes(_)) => {
+            // As if it had been found before: nothing has run.
+            let _ = python::take_back(&options.directory);
+            let _ = directory.discard();
+            Err(error)
+        }
         Err(error) => {
             manifest.outcome = Outcome::Failed;
             manifest.culprit = Some(error.to_string());

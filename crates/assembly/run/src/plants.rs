@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use timeloom_bus::Bus;
 use timeloom_guest::Session;
 use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
-use timeloom_scenario::{Plan, Plant};
+use timeloom_scenario::{Places, Plan, Plant};
 use timeloom_time::Instant;
 
 use crate::error::RunError;
@@ -20,8 +20,12 @@ use crate::rights;
 use crate::verdict::Reporter;
 
 /// Starts every plant and asks what it is.
+///
+/// # Errors
+/// A plant that does not start; with `places`, signals that the plants do not have.
 pub(crate) fn start(
     plan: &Plan,
+    places: Option<&Places>,
     session: &Session,
     logs: &Logs<'_>,
     bus: &Bus,
@@ -29,6 +33,8 @@ pub(crate) fn start(
     reporter: &Reporter,
 ) -> Result<BTreeMap<String, Arc<Exchange>>, RunError> {
     let mut exchanges = BTreeMap::new();
+    let mut signals = BTreeMap::new();
+    let mut refused = None;
     for (name, plant) in &plan.simulation.plants {
         let (log, input) = Log::open_plain(logs, &format!("plant-{name}"), reporter)?;
         let output = Arc::clone(log.output());
@@ -43,8 +49,19 @@ pub(crate) fn start(
         if let Some((variable, place)) = place {
             spec.env.push((variable.into(), place));
         }
-        let process = PlantProcess::start(&spec, &init(plan, plant, &plant.record.signals))
-            .map_err(|error| RunError::Start(error.to_string()))?;
+        let started = PlantProcess::start(&spec, &init(plan, plant, &plant.record.signals));
+        let process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                // It may refuse a signal that it is to record and does not have.
+                if let Some(names) = places.and_then(|_| signals_of(plan, name, plant).ok()) {
+                    signals.insert(name.clone(), names);
+                }
+                refused.get_or_insert(RunError::Start(error.to_string()));
+                continue;
+            }
+        };
+        signals.insert(name.clone(), names_of(&process));
         let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
         let exchange = Exchange::new(bus.clone(), process, move |sample| {
@@ -56,7 +73,18 @@ pub(crate) fn start(
         });
         exchanges.insert(name.clone(), Arc::new(exchange));
     }
-    Ok(exchanges)
+    if let Some(places) = places {
+        places.check_signals(plan, &signals)?;
+    }
+    match refused {
+        Some(error) => Err(error),
+        None => Ok(exchanges),
+    }
+}
+
+fn names_of(process: &PlantProcess) -> Vec<String> {
+    let signals = process.info().signals.iter();
+    signals.map(|signal| signal.name.clone()).collect()
 }
 
 /// The names of the signals that a plant has. It is started, asked and stopped.
@@ -77,8 +105,7 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
         .extend(path.map(|path| (VARIABLE.into(), path.into())));
     let started = PlantProcess::start(&spec, &init(plan, plant, &[]));
     let mut process = started.map_err(|error| RunError::Start(error.to_string()))?;
-    let signals = process.info().signals.iter();
-    let names = signals.map(|signal| signal.name.clone()).collect();
+    let names = names_of(&process);
     let _ = process.stop();
     Ok(names)
 }

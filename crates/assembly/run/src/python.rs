@@ -54,6 +54,17 @@ pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
     Ok(plan)
 }
 
+/// Removes the package from the run directory `run`, where [`provide`] has put it.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn take_back(run: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(run.join(FOLDER)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// The package, lent to one program for as long as this value lives.
 pub struct Lent {
     /// What the program's PYTHONPATH has to be, if it is a Python that lacks the package.
@@ -131,7 +142,7 @@ impl Package {
         if !lacks {
             return Ok(None);
         }
-        let place = std::path::absolute(self.run.join("python"))?;
+        let place = std::path::absolute(self.run.join(FOLDER))?;
         if !self.is_written {
             write(&place)?;
             self.is_written = true;
@@ -174,6 +185,9 @@ fn write(place: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// The folder of the run directory that has the package.
+const FOLDER: &str = "python";
 
 pub(crate) const VARIABLE: &str = "PYTHONPATH";
 

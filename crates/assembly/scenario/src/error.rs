@@ -261,6 +261,11 @@ impl Report {
             .map(|found| found.path.as_slice())
     }
 
+    /// The texts, of a scenario without mistakes.
+    pub(crate) fn into_sources(self) -> Vec<Source> {
+        self.sources
+    }
+
     pub(crate) fn into_errors(mut self) -> ScenarioErrors {
         self.found
             .sort_by_key(|found| (found.spot.source, found.spot.span.start));

@@ -33,6 +33,7 @@ mod bundle;
 mod cycles;
 mod error;
 mod extends;
+mod places;
 mod plan;
 mod read;
 mod render;
@@ -51,6 +52,7 @@ pub use background::Background;
 pub use bundle::{Bundle, BundleFault, BundleProcess, CONTAINER_CAPABILITIES};
 pub use cycles::CyclesFault;
 pub use error::{Mistake, ScenarioErrors};
+pub use places::Places;
 pub use plan::{
     AgentPlace, Attack, CLOCK_SIGNALS, Capture, Check, ClockSpec, Compute, Condition,
     ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
@@ -62,7 +64,6 @@ pub use plan::{
     TIMELINE_SIGNALS, Temperature, Time, TimelineScale, TimelineSpec, Traffic, TrafficKind,
     TrafficModel, Tsc, TunnelEnd, Wire,
 };
-pub use rules::plants::AskPlant;
 pub use schema::json_schema;
 pub use simulated::{
     CUT_SIGNALS, FLOW_SIGNALS, Fault, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames, Parts,
@@ -100,18 +101,16 @@ pub fn load_for(
     sets: &[String],
     machine: Machine,
 ) -> Result<Plan, ScenarioErrors> {
-    read_file(path.as_ref(), sets, machine, None)
+    load_with_places(path, sets, machine).map(|(plan, _)| plan)
 }
 
-/// As [`load`], and when all else is right, each plant is asked which signals it has: a
-/// signal of a device or a record that it lacks is a mistake. A plant of which `ask` says
-/// `None` is not held against anything.
-pub fn load_asking(
+/// As [`load_for`], and keeps where everything stands, for what is known only later.
+pub fn load_with_places(
     path: impl AsRef<Path>,
     sets: &[String],
-    ask: &mut AskPlant<'_>,
-) -> Result<Plan, ScenarioErrors> {
-    read_file(path.as_ref(), sets, Machine::Checked, Some(ask))
+    machine: Machine,
+) -> Result<(Plan, Places), ScenarioErrors> {
+    read_file(path.as_ref(), sets, machine)
 }
 
 /// Reads the scenario in `text`; `file_name` is what messages call it and what
@@ -123,15 +122,14 @@ pub fn load_asking(
 /// is not TOML, and a plain value where a text is wanted, is taken as a text.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     let file = Source::file(file_name, text, None);
-    read_source(file, Path::new(file_name), sets, Machine::Ignored, None)
+    read_source(file, Path::new(file_name), sets, Machine::Ignored).map(|(plan, _)| plan)
 }
 
 fn read_file(
     path: &Path,
     sets: &[String],
     machine: Machine,
-    ask: Option<&mut AskPlant<'_>>,
-) -> Result<Plan, ScenarioErrors> {
+) -> Result<(Plan, Places), ScenarioErrors> {
     let name = path.display().to_string();
     // Its user names it, so that it may be what another program writes.
     let text = plain::read_any_text(path, Source::MOST_BYTES)
@@ -140,7 +138,7 @@ fn read_file(
         .ok()
         .and_then(|file| file.parent().map(Path::to_path_buf));
     let file = Source::file(&name, &text, directory);
-    read_source(file, path, sets, machine, ask)
+    read_source(file, path, sets, machine)
 }
 
 fn read_source(
@@ -148,8 +146,7 @@ fn read_source(
     path: &Path,
     sets: &[String],
     machine: Machine,
-    ask: Option<&mut AskPlant<'_>>,
-) -> Result<Plan, ScenarioErrors> {
+) -> Result<(Plan, Places), ScenarioErrors> {
     let text = file.text.clone();
     let mut sources = vec![file];
     sources.extend(sets.iter().map(|set| Source::set(set)));
@@ -169,11 +166,9 @@ fn read_source(
         let plan = context.read_root(&root);
         report.end_of_reading();
         rules::check(&plan, &root, machine, &mut report);
-        if let Some(ask) = ask.filter(|_| report.is_clean()) {
-            rules::plants::check(&plan, &root, ask, &mut report);
-        }
         if report.is_clean() {
-            return Ok(plan);
+            let places = Places::new(root, report.into_sources());
+            return Ok((plan, places));
         }
     }
     Err(report.into_errors())

@@ -131,6 +131,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
         Options {
             directory: run.clone(),
             replace: true,
+            places: None,
             // The scenario keeps no timelines.
             timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),

@@ -304,6 +304,22 @@ impl RunDirectory {
             || TABLES.iter().all(|table| self.tree.has(&table_name(table)))
     }
 
+    /// Removes the run, and its directory if nothing else is in it.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn discard(self) -> Result<(), ResultsError> {
+        self.remove_earlier_run()?;
+        for folder in FOLDERS.into_iter().chain([place::FILES]) {
+            if self.tree.has(folder) {
+                self.tree.remove_folder(folder)?;
+            }
+        }
+        // Another's files stay, and so does their directory.
+        let _ = fs::remove_dir(self.path());
+        Ok(())
+    }
+
     fn remove_earlier_run(&self) -> Result<(), ResultsError> {
         // Before anything is removed: whether it is what it looks like.
         for folder in FOLDERS.into_iter().filter(|folder| self.tree.has(folder)) {

@@ -1,18 +1,18 @@
 //! `timeloom check`: whether a scenario can be run, without running it.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
-use timeloom_scenario::{Machine, Plan, Plant, ScenarioErrors, load_asking, load_for};
+use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist here
 ///
-/// All mistakes are shown at once, each where it stands and with its fix.
-/// When there are none, each plant is started, for as long as it takes to say which signals
-/// it has: devices and records must name no others. No program is started.
+/// All mistakes are shown at once, each where it stands and with its fix. Nothing of the scenario
+/// is started, unless --ask-plants says so.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom check examples/ieee13/ieee13.toml --set attack.dos.enabled=false"
@@ -23,9 +23,14 @@ pub(crate) struct Check {
     /// Change a value of the scenario, as `timeloom run --set` does; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Do not look whether directories and programs exist on this machine, and start no plant
+    /// Do not look whether directories and programs exist on this machine
     #[arg(long)]
     file_only: bool,
+    /// Start each plant, for as long as it takes to say which signals it has: devices and records
+    /// must name no others. Plants run with your rights, or those of their `user`: use it only
+    /// with a scenario that you would run
+    #[arg(long, conflicts_with = "file_only")]
+    ask_plants: bool,
     /// Print one JSON object: the summary; or one for each mistake
     #[arg(long)]
     json: bool,
@@ -38,11 +43,14 @@ impl Check {
         } else {
             Machine::Checked
         };
-        let loaded = match machine {
-            Machine::Ignored => load_for(&self.scenario, &self.sets, machine),
-            Machine::Checked => load_asking(&self.scenario, &self.sets, &mut ask),
-        };
-        match loaded {
+        let loaded = load_with_places(&self.scenario, &self.sets, machine);
+        let checked = loaded.and_then(|(plan, places)| {
+            if self.ask_plants {
+                places.check_signals(&plan, &signals(&plan))?;
+            }
+            Ok(plan)
+        });
+        match checked {
             Ok(plan) => {
                 self.say_good(&plan);
                 Ok(ExitCode::SUCCESS)
@@ -110,14 +118,21 @@ impl Check {
     }
 }
 
-/// A plant that cannot be asked (its packages may be missing here) is no mistake of the file.
-fn ask(plan: &Plan, name: &str, plant: &Plant) -> Option<Vec<String>> {
-    let signals = timeloom_run::signals_of(plan, name, plant);
-    signals
-        .map_err(|error| {
-            eprintln!("timeloom: the names of signals of `{name}` were not checked: {error}");
-        })
-        .ok()
+/// Returns the signals of each plant that can be asked. One that cannot (its packages may be
+/// missing here) is no mistake of the file.
+fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    for (name, plant) in &plan.simulation.plants {
+        match timeloom_run::signals_of(plan, name, plant) {
+            Ok(signals) => {
+                all.insert(name.clone(), signals);
+            }
+            Err(error) => {
+                eprintln!("timeloom: the names of signals of `{name}` were not checked: {error}");
+            }
+        }
+    }
+    all
 }
 
 /// Exit code: the user's mistake.

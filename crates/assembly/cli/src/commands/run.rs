@@ -12,7 +12,7 @@ use timeloom_exit::{Failure, UNTRUSTED, try_say};
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
-use timeloom_scenario::Plan;
+use timeloom_scenario::{Machine, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
 /// Run a scenario: network, plants, programs, report
@@ -56,7 +56,8 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let plan = timeloom_scenario::load(&self.scenario, &self.sets)
+        let loaded = load_with_places(&self.scenario, &self.sets, Machine::Checked);
+        let (plan, places) = loaded
             .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
         let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
         let session = self
@@ -68,11 +69,12 @@ impl Run {
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
         let replace = self.replace;
-        let first = make(&plan, directory, replace, &session, &interrupted)?;
+        let read = (&plan, &places);
+        let first = make(read, directory, replace, &session, &interrupted)?;
         let (text, json, code) = if self.verify && first.summary.end != End::Interrupted {
             let mut again = first.directory.clone().into_os_string();
             again.push("-again");
-            let second = make(&plan, again.into(), replace, &session, &interrupted)?;
+            let second = make(read, again.into(), replace, &session, &interrupted)?;
             verdict(&first, &second)?
         } else {
             (first.to_text(), first.to_json(), first.code())
@@ -118,7 +120,7 @@ impl Made {
 }
 
 fn make(
-    plan: &Plan,
+    (plan, places): (&Plan, &Places),
     directory: PathBuf,
     replace: bool,
     session: &str,
@@ -130,6 +132,7 @@ fn make(
         replace,
         timeloom: std::env::current_exe()
             .map_err(|error| Failure::run(format!("finding this program: {error}")))?,
+        places: Some(places.clone()),
         session: session.to_owned(),
         interrupted: Arc::clone(interrupted),
         progress: Box::new(move |progress| display.show(progress)),

@@ -57,7 +57,8 @@ fn crossed(run: &Finished) -> Vec<(u64, u64)> {
 
 /// What the run says against itself: of packets between engines, and else.
 fn doubts(run: &Finished) -> (Vec<String>, Vec<String>) {
-    let all = run.manifest().untrusted.into_iter();
+    let all = run.manifest().untrusted;
+    let all = all.iter().map(|doubt| doubt.to_string());
     all.partition(|doubt| doubt.starts_with("Packets came too late from engine to engine"))
 }
 

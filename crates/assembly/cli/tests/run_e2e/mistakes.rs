@@ -106,15 +106,63 @@ fn a_program_that_does_not_exist_is_found_before_anything_is_started() {
     );
 }
 
-/// Only the plant can say which signals it has, so this one is found late; it
-/// is the user's mistake all the same, and what was started is ended.
+/// Only the plant has the names of its signals, so this is found after its start: the mistake is
+/// shown as `check --ask-plants` shows it, what was started is ended, and no directory is left.
 #[test]
 fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
-    let lab = Lab::with_text(&good().to_toml().replace("world.level", "world.lever"));
-    let run = lab.run(&[]);
-    assert_eq!(run.code, 2, "{}", run.output());
-    assert!(run.stderr.contains("lever"), "{}", run.output());
+    let text = good().to_toml();
+    for (right, wrong) in [("world.level\"", "world.levl\""), ("\"walk\"", "\"wlk\"")] {
+        assert!(text.contains(right), "{text}");
+        let lab = Lab::with_text(&text.replacen(right, wrong, 1));
+        let run = lab.run(&[]);
+        let meant = right.trim_matches('"').trim_start_matches("world.");
+        let hint = format!("did you mean `{meant}`?");
+        assert_refused(&lab, &run, &["scenario.toml:", &hint]);
+        let (code, said) = check(&lab, &["--ask-plants"]);
+        assert_eq!(code, Some(2), "{said}");
+        let place = |text: &str| {
+            let line = text.lines().find(|line| line.contains("--> "));
+            line.expect("a place").rsplit('/').next().map(str::to_owned)
+        };
+        assert_eq!(place(&said), place(&run.stderr), "{said}");
+        assert!(said.contains(&hint), "{said}");
+    }
+}
+
+/// Such as the one that a Python is given.
+#[test]
+fn a_script_that_is_not_there_is_found_before_anything_is_started() {
+    for (run, file) in [
+        (&["python3", "gone.py", "0.1"][..], "gone.py"),
+        (&["python3", "-u", "-X", "dev", "gone.py"], "gone.py"),
+        (&["bash", "-e", "gone.sh"], "gone.sh"),
+    ] {
+        let lab = Lab::new(&good().program('b', "late", run, "start = \"500 ms\""));
+        let missing = format!("/{file}`");
+        let words = [
+            "scenario.toml:",
+            "there is no file `",
+            &missing,
+            "`directory`",
+        ];
+        assert_refused(&lab, &lab.run(&[]), &words);
+        let (code, said) = check(&lab, &[]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(&missing), "{said}");
+    }
+    let plant = good().to_toml().replace("\"plant.py\"", "\"plan.py\"");
+    let lab = Lab::with_text(&plant);
+    assert_refused(&lab, &lab.run(&[]), &["there is no file `", "/plan.py`"]);
+}
+
+/// What `timeloom check` exits with, and what it says on stderr.
+fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
+    let file = lab.path().join("scenario.toml");
+    let arguments = ["check", file.to_str().expect("UTF-8")];
+    let ended = timeloom(&[&arguments, options].concat());
     lab.assert_nothing_left();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    (ended.status.code(), said)
 }
 
 /// A binary that nobody may read lies where the tests were built, hence the
@@ -193,26 +241,20 @@ fn a_run_directory_is_replaced_only_when_that_is_said() {
     assert_ne!(third.manifest().started, started);
 }
 
-/// Only the plant knows its signals, and so it is asked: `check` refuses what a run would.
+/// A scenario may be a stranger's: `check` starts nothing of it unless that is said.
 #[test]
-fn a_misspelt_signal_of_a_device_or_a_record_is_refused_by_check() {
-    let good = Scenario::lasting("1 s").plant("{}");
-    let check = |text: &str| {
-        let lab = Lab::with_text(text);
-        let file = lab.path().join("scenario.toml");
-        let ended = timeloom(&["check", file.to_str().expect("UTF-8")]);
-        lab.assert_nothing_left();
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        (ended.status.code(), said)
-    };
-    let text = good.to_toml();
-    assert_eq!(check(&text), (Some(0), String::new()));
-    for (right, wrong) in [("world.level\"", "world.levl\""), ("\"walk\"", "\"wlk\"")] {
-        assert!(text.contains(right), "{text}");
-        let (code, said) = check(&text.replacen(right, wrong, 1));
-        assert_eq!(code, Some(2), "{said}");
-        let meant = right.trim_matches('"').trim_start_matches("world.");
-        assert!(said.contains(&format!("did you mean `{meant}`?")), "{said}");
-        assert!(said.contains("scenario.toml:"), "with its line: {said}");
-    }
+fn check_starts_a_plant_only_when_it_is_to_ask_it() {
+    let text = good().to_toml();
+    let plant = "\"-c\", \"open('started', 'w')\"";
+    let lab = Lab::with_text(&text.replace("\"plant.py\"", plant));
+    let started = lab.path().join("started");
+    let (code, said) = check(&lab, &[]);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    assert!(!started.exists(), "check started the plant");
+    let (code, said) = check(&lab, &["--ask-plants"]);
+    assert_eq!(code, Some(0), "a plant that does not answer is no mistake");
+    assert!(said.contains("`world` were not checked"), "{said}");
+    assert!(started.exists(), "the plant was not asked");
+    let lab = Lab::new(&good());
+    assert_eq!(check(&lab, &["--ask-plants"]), (Some(0), String::new()));
 }

@@ -114,7 +114,8 @@ impl<'a> Run<'a> {
         let roots = containers.roots();
         keyboard.open(Door::of(plan, &fabric, &keepers, roots, &scribe)?);
         let reporter = verdict.reporter();
-        let plants = plants::start(plan, &session, &logs, &bus, &scribe, &reporter)?;
+        let places = options.places.as_ref();
+        let plants = plants::start(plan, places, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
         let around = Surroundings {
             fabric: &fabric,

@@ -396,6 +396,7 @@ impl Agent {
         Options {
             directory: results.to_owned(),
             replace: false,
+            places: None,
             timeloom: self.serve.timeloom.clone(),
             session: self
                 .serve

@@ -1,5 +1,7 @@
-//! What this machine must have: the directories and the executables. Looked at
+//! What this machine must have: the directories, executables and scripts. Looked at
 //! before a run, so that none fails half-way for a missing file.
+
+mod script;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -81,6 +83,11 @@ fn command(
         return;
     };
     let run_path = at(path, ["run"]);
+    if let Some((index, file)) = script::missing(run, directory) {
+        let message = format!("there is no file `{}`", file.display());
+        let help = "it is relative to the program's `directory`";
+        rules.broken(&at(&run_path, [&index.to_string()]), message, help);
+    }
     if name.contains('/') {
         let file = directory.join(name);
         if !file.is_file() {

@@ -1,17 +1,21 @@
 //! What only a plant itself knows: which signals it has. Held against what devices and
 //! records name.
 
+use std::collections::BTreeMap;
+
 use super::{Rules, at};
 use crate::error::Report;
-use crate::plan::{Plan, Plant};
+use crate::plan::Plan;
 use crate::suggest;
 use crate::tree::Node;
 
-/// Asks a plant, by its name, for the names of its signals; `None` where it cannot be asked.
-pub type AskPlant<'a> = dyn FnMut(&Plan, &str, &Plant) -> Option<Vec<String>> + 'a;
-
-/// Checks a plan that is right but for that.
-pub(crate) fn check(plan: &Plan, root: &Node, ask: &mut AskPlant<'_>, report: &mut Report) {
+/// Checks a plan that is right but for that. `known_signals` has the signals of plants, by their names.
+pub(crate) fn check(
+    plan: &Plan,
+    root: &Node,
+    known_signals: &BTreeMap<String, Vec<String>>,
+    report: &mut Report,
+) {
     let mut rules = Rules {
         plan,
         root,
@@ -19,13 +23,13 @@ pub(crate) fn check(plan: &Plan, root: &Node, ask: &mut AskPlant<'_>, report: &m
         network: None,
     };
     for (name, plant) in &plan.simulation.plants {
-        let Some(signals) = ask(plan, name, plant) else {
+        let Some(signals) = known_signals.get(name) else {
             continue;
         };
         for (index, signal) in plant.record.signals.iter().enumerate() {
             let table = ["simulation", "plants", name, "record", "signals"];
             let path = at(&at(&[], table), [&index.to_string()]);
-            known(&mut rules, signal, (name, &signals), &path);
+            known(&mut rules, signal, (name, signals), &path);
         }
         for (device, described) in &plan.system.devices {
             for (index, register) in described.registers.iter().enumerate() {
@@ -33,7 +37,7 @@ pub(crate) fn check(plan: &Plan, root: &Node, ask: &mut AskPlant<'_>, report: &m
                     let index = index.to_string();
                     let path = ["system", "devices", device, "registers", &index, "signal"];
                     let path = at(&[], path);
-                    known(&mut rules, &register.signal.signal, (name, &signals), &path);
+                    known(&mut rules, &register.signal.signal, (name, signals), &path);
                 }
             }
         }
