@@ -46,7 +46,7 @@ fn a_run_that_is_not_to_be_trusted_says_so_first_and_has_an_exit_code_of_its_own
     assert_eq!(run.stdout.matches("UNTRUSTED").count(), 1, "one line");
     let manifest = run.manifest();
     assert_eq!(manifest.untrusted.len(), 1, "{manifest:?}");
-    let report = std::fs::read_to_string(run.directory().path().join("report.html"));
+    let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     let banner = report
         .find("class=\"banner untrusted\"")
