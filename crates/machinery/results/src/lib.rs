@@ -63,6 +63,7 @@ mod sweep_directory;
 mod table;
 mod topology;
 mod tree;
+mod visible;
 
 pub use capture::Capture;
 pub use checks::{Check, Measured};
@@ -90,3 +91,4 @@ pub use spread::{SignalApart, Signals, Spread, Threshold, value_at};
 pub use sweep_directory::SweepDirectory;
 pub use table::Row;
 pub use topology::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};
+pub use visible::{visible, visible_in_colours};
