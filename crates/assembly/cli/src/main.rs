@@ -4,6 +4,12 @@
 
 use std::process::ExitCode;
 
+/// Every line that a command prints on stderr goes through the filter of `timeloom-exit`.
+macro_rules! eprintln {
+    () => { ::timeloom_exit::note_line(::std::format_args!("")) };
+    ($($text:tt)*) => { ::timeloom_exit::note_line(::std::format_args!($($text)*)) };
+}
+
 mod commands;
 
 fn main() -> ExitCode {

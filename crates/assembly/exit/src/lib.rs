@@ -24,7 +24,7 @@ use timeloom_ptp_io::PtpError;
 use timeloom_results::ResultsError;
 use timeloom_run::RunError;
 
-pub use output::{say_line, try_say};
+pub use output::{note_in_colours, note_line, say_line, try_say};
 
 /// A run that reached its end and that this machine was too slow for. Neither checks that
 /// hold nor checks that fail say anything.
@@ -35,6 +35,7 @@ pub const UNTRUSTED: u8 = 4;
 pub struct Failure {
     code: u8,
     message: String,
+    in_colours: bool,
 }
 
 impl Failure {
@@ -43,6 +44,7 @@ impl Failure {
         Self {
             code: 1,
             message: message.to_string(),
+            in_colours: false,
         }
     }
 
@@ -51,6 +53,15 @@ impl Failure {
         Self {
             code: 2,
             message: message.to_string(),
+            in_colours: false,
+        }
+    }
+
+    /// The user's mistake, in a message that Timeloom has coloured for a terminal.
+    pub fn usage_in_colours(message: impl Display) -> Self {
+        Self {
+            in_colours: true,
+            ..Self::usage(message)
         }
     }
 
@@ -59,6 +70,7 @@ impl Failure {
         Self {
             code: 3,
             message: format!("{message}\n(`timeloom doctor` says what this machine can do)"),
+            in_colours: false,
         }
     }
 
@@ -67,12 +79,16 @@ impl Failure {
         Self {
             code: 3,
             message: message.to_string(),
+            in_colours: false,
         }
     }
 
     /// Says it on stderr.
     pub fn report(self) -> ExitCode {
-        eprintln!("timeloom: {}", self.message);
+        match self.in_colours {
+            true => note_in_colours(&format!("timeloom: {}", self.message)),
+            false => note_line(format_args!("timeloom: {}", self.message)),
+        }
         ExitCode::from(self.code)
     }
 }

@@ -1,7 +1,15 @@
-//! Lines on stdout, whose reader may leave.
+//! Lines on stdout, whose reader may leave, and on stderr.
+//!
+//! Much of what is printed was written by programs, other machines and other people's run
+//! directories. It is filtered here, and only here: on stderr always, since diagnostics are
+//! for people; on stdout when that is a terminal. What goes to a file or a pipe is data, and
+//! is not changed.
 
 use std::fmt::Arguments;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
+
+use timeloom_results::{visible, visible_in_colours};
 
 /// What a shell says of a program that SIGPIPE ended: 128 + 13.
 const BROKEN_PIPE: i32 = 141;
@@ -26,8 +34,23 @@ pub fn say_line(line: Arguments<'_>) {
     if error.kind() == ErrorKind::BrokenPipe {
         std::process::exit(BROKEN_PIPE);
     }
-    eprintln!("timeloom: writing to stdout: {error}");
+    note_line(format_args!("timeloom: writing to stdout: {error}"));
     std::process::exit(FAILED);
+}
+
+/// Prints a line on stderr, with what a terminal would act upon made visible.
+pub fn note_line(line: Arguments<'_>) {
+    to_stderr(&visible(&line.to_string()));
+}
+
+/// As [`note_line`], of a text that Timeloom has coloured.
+pub fn note_in_colours(text: &str) {
+    to_stderr(&visible_in_colours(text));
+}
+
+fn to_stderr(line: &str) {
+    // A reader that has left is told nothing, and is no reason to end.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// The line, or why it could not be written: for who has a verdict of its own to end with.
@@ -35,8 +58,13 @@ pub fn say_line(line: Arguments<'_>) {
 /// # Errors
 /// Stdout's.
 pub fn try_say(line: Arguments<'_>) -> std::io::Result<()> {
+    static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
     let mut stdout = std::io::stdout().lock();
-    stdout.write_fmt(line)?;
+    if *IS_TERMINAL.get_or_init(|| std::io::stdout().is_terminal()) {
+        stdout.write_all(visible(&line.to_string()).as_bytes())?;
+    } else {
+        stdout.write_fmt(line)?;
+    }
     stdout.write_all(b"\n")?;
     stdout.flush()
 }

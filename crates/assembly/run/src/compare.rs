@@ -4,12 +4,12 @@
 //! The figures are `timeloom_results`'s; here is which runs, and how they are shown.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_results::{
-    Alignment, Comparison, RunDirectory, Series, SignalApart, Signals, Spread, Threshold,
-    compare_runs,
+    Alignment, Comparison, Series, SignalApart, Signals, Spread, Threshold, compare_runs,
+    write_page,
 };
 
 use crate::report::{ReportError, recovered};
@@ -75,37 +75,22 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
     let threshold = |name: &str| request.of.get(name).copied().or(request.all);
     let apart = signals.apart(request.alignment, threshold);
     let difference = compare_runs(&first, &second).map_err(ReportError::Results)?;
-    let page = request
-        .output
-        .clone()
-        .unwrap_or_else(|| beside(&first, &second));
-    let html = sheet(request, &signals, &apart, &difference).render();
-    std::fs::write(&page, html).map_err(|error| ReportError::Write {
-        path: page.clone(),
-        error,
-    })?;
+    let labels = [first.name(), second.name()];
+    let html = sheet(&labels, &signals, &apart, &difference).render();
+    let page = match &request.output {
+        Some(path) => write_page(path, &html).map(|()| path.clone()),
+        None => {
+            let file = format!("compare-{}-{}.html", labels[0], labels[1]);
+            second.write_beside(&file, &html)
+        }
+    };
+    let page = page.map_err(ReportError::Results)?;
     Ok(Compared {
         signals: apart,
         difference,
         page,
         remarks,
     })
-}
-
-fn beside(first: &RunDirectory, second: &RunDirectory) -> PathBuf {
-    let name = format!(
-        "compare-{}-{}.html",
-        own_name(first.path()),
-        own_name(second.path())
-    );
-    second.path().with_file_name(name)
-}
-
-/// The last part of a path, also of `runs/..` and `.`.
-fn own_name(path: &Path) -> String {
-    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name = full.file_name().unwrap_or(full.as_os_str());
-    name.to_string_lossy().into_owned()
 }
 
 /// A number with about four digits that count.
@@ -160,12 +145,11 @@ pub fn row(signal: &SignalApart) -> Vec<String> {
 }
 
 fn sheet(
-    request: &CompareRequest,
+    labels: &[String; 2],
     signals: &Signals,
     apart: &[SignalApart],
     difference: &Comparison,
 ) -> Sheet {
-    let labels = [own_name(&request.first), own_name(&request.second)];
     let past = apart.iter().filter(|signal| signal.past).count();
     let first_difference = match &difference.difference {
         Some(found) => format!(
@@ -199,14 +183,14 @@ fn sheet(
                 paragraphs: Vec::new(),
             },
             Part::Figure {
-                charts: charts(signals, apart, &labels),
+                charts: charts(signals, apart, labels),
                 lead: "Both runs over virtual time.".to_owned(),
                 caption: "Those signals that are furthest apart for their range come first."
                     .to_owned(),
             },
             Part::Table {
                 heading: "Every signal".to_owned(),
-                columns: named_columns(&labels),
+                columns: named_columns(labels),
                 rows: apart.iter().map(row).collect(),
                 note: "Apart at most, and the root of the mean square (RMS) over the virtual \
                        time that both cover, in the signal's unit."

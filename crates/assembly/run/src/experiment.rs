@@ -120,13 +120,19 @@ pub(crate) fn run_here(
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
     directory.write_manifest(&manifest)?;
-    let plan = &python::provide(plan, &options.directory)?;
-    let begun = Run::prepare(plan, together, &options, &directory, &mut manifest);
+    // From here on the manifest says how the run ends, whatever fails.
+    let provided;
+    let begun = match python::provide(plan, &directory) {
+        Ok(plan) => {
+            provided = plan;
+            Run::prepare(&provided, together, &options, &directory, &mut manifest)
+        }
+        Err(error) => Err(error),
+    };
     match begun {
         Ok(run) => run.go(options, manifest),
         Err(error @ RunError::Mistakes(_)) => {
             // As if it had been found before: nothing has run.
-            let _ = python::take_back(&options.directory);
             let _ = directory.discard();
             Err(error)
         }
@@ -239,6 +245,7 @@ impl<'a> Run<'a> {
             });
             let (plan, scribe) = (self.plan, self.scribe.clone());
             let (all, keepers) = (&self.hosts, &self.keepers);
+            let run = self.directory;
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
                 hosts::record(plan, clock, all, &scribe, over);
@@ -246,7 +253,7 @@ impl<'a> Run<'a> {
             let (plan, scribe) = (self.plan, self.scribe.clone());
             in_thread(scope, &reporter, "timeloom", move || {
                 let over = || over_ref.load(Ordering::SeqCst);
-                timelines::record(plan, clock, all, keepers, &scribe, over);
+                timelines::record(plan, clock, all, (run, keepers), &scribe, over);
             });
             let end = loop {
                 let heard = self.verdict.wait(StdDuration::from_millis(200));

@@ -342,7 +342,7 @@ mod tests {
             let copy = input
                 .kept
                 .as_ref()
-                .map(|kept| fs::read(directory.path().join(kept)));
+                .map(|kept| fs::read(temporary.path().join("run").join(kept)));
             match copy {
                 Some(copy) => assert_eq!(copy.unwrap(), fs::read(&input.path).unwrap()),
                 None => assert_eq!(name(input), "secret.pem"),

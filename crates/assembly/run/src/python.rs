@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use timeloom_results::RunDirectory;
 use timeloom_scenario::Plan;
 
 use crate::error::RunError;
@@ -25,9 +26,10 @@ const PACKAGE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/package.rs"
 ///
 /// # Errors
 /// A run directory that cannot be written.
-pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
+pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError> {
     let mut plan = plan.clone();
-    let mut package = Package::new(run);
+    let write = || run.write_package(NAME, PACKAGE).map_err(io::Error::other);
+    let mut package = Package::new(&write);
     let mut give = |run: &[String], env: &mut BTreeMap<String, String>, directory: &Path| {
         let path = package.path_for(run, env, directory);
         let path = path.map_err(|error| {
@@ -54,17 +56,6 @@ pub(crate) fn provide(plan: &Plan, run: &Path) -> Result<Plan, RunError> {
     Ok(plan)
 }
 
-/// Removes the package from the run directory `run`, where [`provide`] has put it.
-///
-/// # Errors
-/// The kernel's.
-pub(crate) fn take_back(run: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(run.join(FOLDER)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 /// The package, lent to one program for as long as this value lives.
 pub struct Lent {
     /// What the program's PYTHONPATH has to be, if it is a Python that lacks the package.
@@ -87,7 +78,8 @@ impl Lent {
             .prefix("timeloom-python-")
             .permissions(fs::Permissions::from_mode(0o755))
             .tempdir()?;
-        let path = Package::new(place.path()).path_for(run, env, directory)?;
+        let write = || write(place.path());
+        let path = Package::new(&write).path_for(run, env, directory)?;
         Ok(Self {
             path,
             _place: place,
@@ -96,20 +88,20 @@ impl Lent {
 }
 
 /// The package, as the programs of one run get it.
-struct Package {
-    /// The run directory.
-    run: PathBuf,
-    is_written: bool,
+struct Package<'a> {
+    /// Writes it, and says where it is: what a PYTHONPATH has to name.
+    write: &'a dyn Fn() -> io::Result<PathBuf>,
+    written: Option<PathBuf>,
     /// Whether a command was found to lack it: the interpreter, where it runs, and the
     /// variable that says where it looks.
     asked: BTreeMap<(String, PathBuf, Option<String>), bool>,
 }
 
-impl Package {
-    fn new(run: &Path) -> Self {
+impl<'a> Package<'a> {
+    fn new(write: &'a dyn Fn() -> io::Result<PathBuf>) -> Self {
         Self {
-            run: run.to_owned(),
-            is_written: false,
+            write,
+            written: None,
             asked: BTreeMap::new(),
         }
     }
@@ -142,11 +134,11 @@ impl Package {
         if !lacks {
             return Ok(None);
         }
-        let place = std::path::absolute(self.run.join(FOLDER))?;
-        if !self.is_written {
-            write(&place)?;
-            self.is_written = true;
-        }
+        let place = match self.written.take() {
+            Some(place) => place,
+            None => (self.write)()?,
+        };
+        let place = &*self.written.insert(place);
         let ours = place.to_string_lossy();
         Ok(Some(match before.filter(|before| !before.is_empty()) {
             Some(before) => format!("{before}:{ours}"),
@@ -177,17 +169,18 @@ fn lacks(python: &str, env: &BTreeMap<String, String>, directory: &Path) -> bool
     asked.is_ok_and(|status| status.code() == Some(LACKS))
 }
 
-fn write(place: &Path) -> io::Result<()> {
-    let package = place.join("timeloom");
-    fs::create_dir_all(&package)?;
+/// Writes it to a directory that is new and this process's.
+fn write(place: &Path) -> io::Result<PathBuf> {
+    let package = place.join(NAME);
+    fs::create_dir(&package)?;
     for (name, text) in PACKAGE {
         fs::write(package.join(name), text)?;
     }
-    Ok(())
+    Ok(place.to_owned())
 }
 
-/// The folder of the run directory that has the package.
-const FOLDER: &str = "python";
+/// What programs import.
+const NAME: &str = "timeloom";
 
 pub(crate) const VARIABLE: &str = "PYTHONPATH";
 
@@ -224,7 +217,8 @@ mod tests {
     fn a_python_gets_the_package_if_it_lacks_it() {
         let scratch = std::env::temp_dir().join(format!("timeloom-python-{}", std::process::id()));
         fs::create_dir_all(&scratch).expect("a writable temporary directory");
-        let mut package = Package::new(&scratch);
+        let write = || write(&scratch);
+        let mut package = Package::new(&write);
         let run = vec!["/usr/bin/python3".to_owned(), "plant.py".to_owned()];
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
         let path = package.path_for(&run, &theirs, &scratch).expect("written");

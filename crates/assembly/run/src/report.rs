@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use timeloom_results::report::{
     Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, ReportSpec, RunKind, render,
 };
-use timeloom_results::{ResultsError, RunDirectory};
+use timeloom_results::{ResultsError, RunDirectory, write_page};
 use timeloom_scenario::{self as scenario, Plan};
 use timeloom_time::Duration;
 
@@ -78,14 +78,6 @@ pub enum ReportError {
     /// A directory is no run, or the report cannot be written.
     #[error("{0}")]
     Results(ResultsError),
-    /// The report cannot be written where it was asked for.
-    #[error("{path}: {error}")]
-    Write {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
 }
 
 impl ReportError {
@@ -108,19 +100,10 @@ pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
     let spec = report_spec(request, &mut remarks)?;
     let html = render(&spec);
     let path = match &request.output {
-        Some(path) => {
-            std::fs::write(path, html).map_err(|error| ReportError::Write {
-                path: path.clone(),
-                error,
-            })?;
-            path.clone()
-        }
-        None => {
-            let run = RunDirectory::open(&request.directory).map_err(ReportError::Results)?;
-            run.write_report(&html).map_err(ReportError::Results)?;
-            run.path().join("report.html")
-        }
+        Some(path) => write_page(path, &html).map(|()| path.clone()),
+        None => RunDirectory::open(&request.directory).and_then(|run| run.write_report(&html)),
     };
+    let path = path.map_err(ReportError::Results)?;
     Ok(Report { path, remarks })
 }
 
@@ -166,6 +149,7 @@ pub fn report_spec(
 
 /// A run directory with what it says about itself.
 struct Opened {
+    path: PathBuf,
     run: RunDirectory,
     /// The scenario, when it is there and can be read.
     plan: Option<Plan>,
@@ -174,10 +158,10 @@ struct Opened {
 impl Opened {
     fn new(path: &Path, remarks: &mut Vec<String>) -> Result<Self, ReportError> {
         let run = recovered(path, remarks)?;
-        let file = path.join("scenario.toml");
-        let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+        let read = run.scenario().map_err(|error| error.to_string());
         let plan = read.and_then(|text| {
-            scenario::parse(&text, &file.display().to_string(), &[]).map_err(|e| e.to_string())
+            let file = path.join("scenario.toml").display().to_string();
+            scenario::parse(&text, &file, &[]).map_err(|error| error.to_string())
         });
         if let Err(error) = &plan {
             remarks.push(format!(
@@ -186,14 +170,15 @@ impl Opened {
             ));
         }
         let plan = plan.ok();
-        Ok(Self { run, plan })
+        let path = path.to_owned();
+        Ok(Self { path, run, plan })
     }
 
     fn title(&self) -> String {
         match (&self.plan, self.run.manifest()) {
             (Some(plan), _) => plan.name.clone(),
             (None, Ok(manifest)) => manifest.name,
-            (None, Err(_)) => self.run.path().display().to_string(),
+            (None, Err(_)) => self.run.shown().to_string(),
         }
     }
 
@@ -204,8 +189,7 @@ impl Opened {
             return "this run".to_owned();
         };
         if plan.attacks.is_empty() {
-            let directory = self.run.path().file_name().unwrap_or_default();
-            return directory.to_string_lossy().into_owned();
+            return self.run.name();
         }
         let enabled = plan.attacks.iter().filter(|attack| attack.enabled);
         let attacks: Vec<String> = enabled.map(|a| format!("{} at {}", a.id, a.at)).collect();
@@ -221,7 +205,7 @@ impl Opened {
         let labelled = self.run.labels().is_ok_and(|labels| !labels.is_empty());
         let attacked = labelled || self.plan.as_ref().is_some_and(planned);
         ReportRun {
-            directory: self.run.path().to_owned(),
+            directory: self.path.clone(),
             label,
             kind: if attacked {
                 RunKind::Attack
@@ -316,8 +300,8 @@ pub(crate) fn recovered(
 ) -> Result<RunDirectory, ReportError> {
     let run = RunDirectory::open(path).map_err(ReportError::Results)?;
     if !run.is_finished() {
-        match RunDirectory::recover(path) {
-            Ok((_, found)) => remarks.push(format!(
+        match run.recovered() {
+            Ok(found) => remarks.push(format!(
                 "{} was killed before its end; {} rows were recovered",
                 path.display(),
                 found.rows

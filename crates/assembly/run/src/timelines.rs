@@ -2,14 +2,13 @@
 //! against true time, which the run alone knows.
 
 use std::cell::Cell;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_clock::quality::Status;
 use timeloom_guest::{Clock, Host, TrueTime};
 use timeloom_publish::{Domain, PageReader, Reading};
-use timeloom_results::RunDirectory;
+use timeloom_results::{RunDirectory, TIMELINES_CONFIG};
 use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineScale, TimelineSpec};
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -48,12 +47,16 @@ fn keeper(
     run: &RunDirectory,
     timeloom: &Path,
 ) -> Result<TimelineDaemon, RunError> {
-    let failed = |what: &Path, error: &dyn std::fmt::Display| {
-        RunError::Start(format!("{}: {error}", what.display()))
-    };
-    let run = std::path::absolute(run.path()).map_err(|error| failed(run.path(), &error))?;
-    let directory = run.join("timelines").join(name);
-    fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
+    let tables: Result<Vec<toml::Value>, _> = host
+        .timelines
+        .iter()
+        .map(|(name, timeline)| timeline.to_table(name).map(toml::Value::from))
+        .collect();
+    let tables = tables.map_err(|error| {
+        RunError::Start(format!("the configuration of timelines of {name}: {error}"))
+    })?;
+    let config = toml::Table::from_iter([("timeline".to_owned(), toml::Value::Array(tables))]);
+    let directory = run.make_timelines(name, &config.to_string())?;
     let longest = host.timelines.keys().map(String::len).max().unwrap_or(0);
     if directory.as_os_str().len() + longest + SUFFIX > SOCKET_PATH {
         return Err(RunError::Start(format!(
@@ -61,15 +64,7 @@ fn keeper(
             directory.display()
         )));
     }
-    let tables: Result<Vec<toml::Value>, _> = host
-        .timelines
-        .iter()
-        .map(|(name, timeline)| timeline.to_table(name).map(toml::Value::from))
-        .collect();
-    let file = directory.join("timelines.toml");
-    let tables = tables.map_err(|error| failed(&file, &error))?;
-    let config = toml::Table::from_iter([("timeline".to_owned(), toml::Value::Array(tables))]);
-    fs::write(&file, config.to_string()).map_err(|error| failed(&file, &error))?;
+    let file = directory.join(TIMELINES_CONFIG);
     let text = |path: &Path| path.display().to_string();
     Ok(TimelineDaemon {
         host: name.to_owned(),
@@ -93,18 +88,10 @@ fn keeper(
     })
 }
 
-/// Takes away what nobody answers at any more. The pages stay, as results.
-pub(crate) fn put_away(keepers: &[TimelineDaemon]) {
+/// Removes the sockets and locks of daemons that have ended. The pages stay, as results.
+pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
-        let entries = fs::read_dir(&keeper.directory).into_iter().flatten();
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path
-                .extension()
-                .is_some_and(|end| end == "sock" || end == "lock")
-            {
-                let _ = fs::remove_file(path);
-            }
-        }
+        run.remove_timeline_sockets(&keeper.host);
     }
 }
 
@@ -113,7 +100,7 @@ pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
     hosts: &Hosts,
-    keepers: &[TimelineDaemon],
+    (run, keepers): (&RunDirectory, &[TimelineDaemon]),
     scribe: &Scribe,
     over: impl Fn() -> bool,
 ) {
@@ -127,7 +114,7 @@ pub(crate) fn record(
                 source: keeper.host.as_str().into(),
                 name,
                 spec,
-                page: keeper.directory.join(format!("{name}.page")),
+                run,
                 reader: None,
                 // At the beginning its daemon is only starting: whether there is a page yet
                 // would differ from run to run.
@@ -155,7 +142,7 @@ struct Watched<'a> {
     source: Arc<str>,
     name: &'a str,
     spec: &'a TimelineSpec,
-    page: PathBuf,
+    run: &'a RunDirectory,
     /// Once its daemon has made the page.
     reader: Option<PageReader>,
     next: Instant<Virtual>,
@@ -172,7 +159,8 @@ impl Watched<'_> {
                 session: clock.number(),
                 host: self.host.number(),
             };
-            let page = File::open(&self.page).ok();
+            let page = self.run.timeline_page(&self.source, self.name);
+            let page = page.ok().flatten();
             self.reader = page.and_then(|page| PageReader::open_as(&page, domain).ok());
         }
         let reading = self.reader.as_ref().map(|reader| {

@@ -261,8 +261,10 @@ fn scenario(hosts: &[Host], chronyd: &Path, seed: u64, questions: u32) -> String
 
 impl Host {
     fn row(&self, run: &RunDirectory, path: &Path) -> Result<ChronydRow, ChronydError> {
-        let file = path.join(format!("logs/{}-chronyd.log", self.name));
-        let log = std::fs::read_to_string(&file)
+        let name = format!("{}-chronyd", self.name);
+        let file = path.join(format!("logs/{name}.log"));
+        let log = run.open_log(&name).map_err(ChronydError::Results)?;
+        let log = std::io::read_to_string(log)
             .map_err(|error| ChronydError::Io(file.clone(), error))?;
         let all: Vec<(f64, f64)> = log.lines().filter_map(correction).collect();
         // The first half is not counted; what follows a lost one neither.

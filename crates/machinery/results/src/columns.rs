@@ -3,7 +3,6 @@
 //!
 //! The tables of a run have fixed columns; those are `parquet_file`'s.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,12 +33,9 @@ pub enum Values {
     Text(Vec<Option<String>>),
 }
 
-/// Writes a table at `path`, whole or not at all. All columns have the same length.
-///
-/// # Errors
-/// The file cannot be written, or two columns have one name.
-pub fn write_columns(path: &Path, columns: &[Column]) -> Result<(), ResultsError> {
-    let bad = |error: ParquetError| ResultsError::malformed(path, error);
+/// Encodes a table as a Parquet file. All columns have the same length. `path` is where the
+/// file will be, for messages.
+pub(crate) fn encode_columns(columns: &[Column], path: &Path) -> Result<Vec<u8>, ResultsError> {
     let names: std::collections::BTreeSet<_> = columns.iter().map(|c| &c.name).collect();
     if names.len() < columns.len() {
         return Err(ResultsError::malformed(
@@ -47,13 +43,12 @@ pub fn write_columns(path: &Path, columns: &[Column]) -> Result<(), ResultsError
             "two columns have the same name",
         ));
     }
-    let partial = path.with_extension("partial");
-    let file = File::create(&partial).map_err(ResultsError::io(&partial))?;
-    write(file, columns).map_err(bad)?;
-    std::fs::rename(&partial, path).map_err(ResultsError::io(path))
+    let mut bytes = Vec::new();
+    write(&mut bytes, columns).map_err(|error| ResultsError::malformed(path, error))?;
+    Ok(bytes)
 }
 
-fn write(file: File, columns: &[Column]) -> Result<(), ParquetError> {
+fn write(file: &mut Vec<u8>, columns: &[Column]) -> Result<(), ParquetError> {
     let properties = WriterProperties::builder()
         .set_created_by(format!("timeloom {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::SNAPPY)
@@ -119,8 +114,7 @@ mod tests {
 
     #[test]
     fn values_come_back_and_missing_ones_stay_missing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("sweep.parquet");
+        let path = Path::new("sweep.parquet");
         let column = |name: &str, values| Column {
             name: name.to_owned(),
             values,
@@ -132,8 +126,10 @@ mod tests {
                 Values::Text(vec![None, Some("ä program".into()), None]),
             ),
         ];
-        write_columns(&path, &columns).unwrap();
-        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let bytes = encode_columns(&columns, path).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
         let rows: Vec<_> = reader
             .get_row_iter(None)
             .unwrap()
@@ -145,6 +141,6 @@ mod tests {
         assert!(rows[0].get_string(1).is_err());
         assert_eq!(rows[0].get_column_iter().next().unwrap().0, "gain; {x}");
         let twice = [columns[0].clone(), columns[0].clone()];
-        assert!(write_columns(&path, &twice).is_err());
+        assert!(encode_columns(&twice, path).is_err());
     }
 }

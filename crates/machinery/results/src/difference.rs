@@ -5,12 +5,14 @@
 //! ports, how busy the network's thread was. *What* programs print is compared apart from
 //! the rest, for it often has such things in it: the port of a connection, a process.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufReader;
 
 use serde::Serialize;
 use timeloom_time::{Instant, Virtual};
 
+use crate::lines::read_line;
 use crate::{EventRow, ResultsError, RunDirectory, SignalRow};
 
 /// The first row that is not in both.
@@ -28,8 +30,11 @@ pub struct Difference {
     pub second: Option<String>,
 }
 
-/// Rows of one file and one source: when, and what.
-type Rows = BTreeMap<(String, String), Vec<(i64, String)>>;
+/// A row: when, and what.
+type Entry = (i64, Cow<'static, str>);
+
+/// Rows of one file and one source.
+type Rows = BTreeMap<(String, String), Vec<Entry>>;
 
 /// How two runs of one scenario compare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,44 +53,119 @@ pub fn compare_runs(
     first: &RunDirectory,
     second: &RunDirectory,
 ) -> Result<Comparison, ResultsError> {
+    let text = compare_texts(first, second)?;
     let (first, second) = (rows_of(first)?, rows_of(second)?);
     Ok(Comparison {
-        difference: compare(&first, &second, |file| file != TEXTS),
-        text: compare(&first, &second, |file| file == TEXTS),
+        difference: compare(&first, &second),
+        text,
     })
 }
 
-/// Under this name lines are compared with their text.
-const TEXTS: &str = "texts";
-
-fn compare(first: &Rows, second: &Rows, counts: impl Fn(&str) -> bool) -> Option<Difference> {
+fn compare(first: &Rows, second: &Rows) -> Option<Difference> {
     let none = Vec::new();
     let keys = first.keys().chain(second.keys());
-    let keys = keys.filter(|(file, _)| counts(file));
-    keys.filter_map(|key| {
+    earliest(keys.filter_map(|key| {
         let one = first.get(key).unwrap_or(&none);
         let other = second.get(key).unwrap_or(&none);
         let length = one.len().max(other.len());
         let index = (0..length).find(|&index| one.get(index) != other.get(index))?;
-        let rows = [one.get(index), other.get(index)];
-        let at_ns = rows.iter().flatten().map(|(at_ns, _)| *at_ns).min()?;
-        let shown = |row: &(i64, String)| match row.0 == at_ns {
-            true => row.1.clone(),
-            false => format!(
-                "{} at {} s",
-                row.1,
-                Instant::<Virtual>::from_ns(row.0).as_ns() as f64 / 1e9
-            ),
+        difference(key, [one.get(index), other.get(index)])
+    }))
+}
+
+/// The first difference, by virtual time, in what one log of each run says: both are read
+/// side by side, since logs may be long.
+fn compare_texts(
+    first: &RunDirectory,
+    second: &RunDirectory,
+) -> Result<Option<Difference>, ResultsError> {
+    let (in_first, in_second) = (first.log_names()?, second.log_names()?);
+    let all: BTreeSet<&String> = in_first.iter().chain(&in_second).collect();
+    let mut found = Vec::new();
+    for name in all {
+        let lines = |run: &RunDirectory, names: &[String]| match names.contains(name) {
+            true => LogLines::open(run, name).map(Some),
+            false => Ok(None),
         };
-        Some(Difference {
-            file: key.0.clone(),
-            of: key.1.clone(),
-            at_ns,
-            first: rows[0].map(shown),
-            second: rows[1].map(shown),
-        })
+        let mut one = lines(first, &in_first)?;
+        let mut other = lines(second, &in_second)?;
+        let next = |lines: &mut Option<LogLines>| match lines {
+            Some(lines) => lines.next(),
+            None => Ok(None),
+        };
+        loop {
+            let rows = [next(&mut one)?, next(&mut other)?];
+            if rows == [None, None] {
+                break;
+            }
+            if rows[0] != rows[1] {
+                let key = (TEXTS.to_owned(), name.clone());
+                found.extend(difference(&key, [rows[0].as_ref(), rows[1].as_ref()]));
+                break;
+            }
+        }
+    }
+    Ok(earliest(found.into_iter()))
+}
+
+/// What differences in printed lines are called.
+const TEXTS: &str = "texts";
+
+/// The difference between two rows at one place, if there are any.
+fn difference(key: &(String, String), rows: [Option<&Entry>; 2]) -> Option<Difference> {
+    let at_ns = rows.iter().flatten().map(|(at_ns, _)| *at_ns).min()?;
+    let shown = |row: &Entry| match row.0 == at_ns {
+        true => row.1.clone().into_owned(),
+        false => format!(
+            "{} at {} s",
+            row.1,
+            Instant::<Virtual>::from_ns(row.0).as_ns() as f64 / 1e9
+        ),
+    };
+    Some(Difference {
+        file: key.0.clone(),
+        of: key.1.clone(),
+        at_ns,
+        first: rows[0].map(shown),
+        second: rows[1].map(shown),
     })
-    .min_by(|a, b| (a.at_ns, &a.file, &a.of).cmp(&(b.at_ns, &b.file, &b.of)))
+}
+
+fn earliest(all: impl Iterator<Item = Difference>) -> Option<Difference> {
+    all.min_by(|a, b| (a.at_ns, &a.file, &a.of).cmp(&(b.at_ns, &b.file, &b.of)))
+}
+
+/// The lines of a log, one after the other.
+struct LogLines {
+    reader: BufReader<std::fs::File>,
+    log: String,
+    /// What the run directory is called in them.
+    own: Option<String>,
+    line: Vec<u8>,
+}
+
+impl LogLines {
+    fn open(run: &RunDirectory, name: &str) -> Result<Self, ResultsError> {
+        Ok(Self {
+            reader: BufReader::new(run.open_log(name)?),
+            log: format!("{}/logs/{name}.log", run.shown()),
+            own: own_path(run),
+            line: Vec::new(),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Entry>, ResultsError> {
+        self.line.clear();
+        read_line(&mut self.reader, &mut self.line)
+            .map_err(|error| ResultsError::io(self.log.as_ref())(error))?;
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        let line = String::from_utf8_lossy(&self.line);
+        let line = line.trim_end_matches('\n').trim_end_matches('\r');
+        let (at_ns, text) = log_row(&placeless(line, self.own.as_deref()));
+        Ok(Some((at_ns, text.into())))
+    }
 }
 
 fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
@@ -94,48 +174,44 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
         let of = format!("{}.{}", row.source, row.name);
         let value = format!("{} {}", row.value, row.unit).trim_end().to_owned();
         let series = rows.entry(("signals".into(), of)).or_default();
-        series.push((row.t_virtual.as_ns(), value));
+        series.push((row.t_virtual.as_ns(), value.into()));
         Ok(())
     })?;
     let own = own_path(run);
-    let placeless = |text: &str| match &own {
-        Some(path) => text.replace(path, "RUN"),
-        None => text.to_owned(),
-    };
     run.for_each(|row: EventRow| {
         if !is_of_the_machine(&row) {
             let events = rows
                 .entry(("events".into(), row.source.to_string()))
                 .or_default();
-            let text = placeless(&row.text);
-            events.push((row.t_virtual.as_ns(), format!("{}: {text}", row.kind)));
+            let text = placeless(&row.text, own.as_deref());
+            let text = format!("{}: {text}", row.kind);
+            events.push((row.t_virtual.as_ns(), text.into()));
         }
         Ok(())
     })?;
-    let logs = run.path().join("logs");
-    for entry in fs::read_dir(&logs).map_err(ResultsError::io(&logs))? {
-        let path = entry.map_err(ResultsError::io(&logs))?.path();
-        let text = fs::read_to_string(&path).map_err(ResultsError::io(&path))?;
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let lines: Vec<(i64, String)> = placeless(&text).lines().map(log_row).collect();
-        let when = lines.iter().map(|(at_ns, _)| (*at_ns, "a line".into()));
-        rows.insert(("logs".into(), name.clone()), when.collect());
-        rows.insert((TEXTS.into(), name), lines);
+    for name in run.log_names()? {
+        let mut lines = LogLines::open(run, &name)?;
+        let series = rows.entry(("logs".into(), name)).or_default();
+        while let Some((at_ns, _)) = lines.next()? {
+            series.push((at_ns, "a line".into()));
+        }
     }
     // What several threads record at one instant is in no order.
-    rows.iter_mut()
-        .filter(|((file, _), _)| file != TEXTS)
-        .for_each(|(_, rows)| rows.sort());
+    rows.values_mut().for_each(|rows| rows.sort());
     Ok(rows)
+}
+
+/// The text without the run directory's own path: two runs have two.
+fn placeless<'a>(text: &'a str, own: Option<&str>) -> Cow<'a, str> {
+    match own {
+        Some(path) => text.replace(path, "RUN").into(),
+        None => text.into(),
+    }
 }
 
 /// What a run directory is called in what programs are told and print: two runs have two.
 fn own_path(run: &RunDirectory) -> Option<String> {
-    let whole = std::path::absolute(run.path()).ok()?;
+    let whole = std::path::absolute(run.tree.path()).ok()?;
     Some(whole.to_string_lossy().into_owned())
 }
 
@@ -168,7 +244,7 @@ mod tests {
     fn rows(of: &[Series<'_>]) -> Rows {
         let own = |rows: &[(i64, &str)]| {
             rows.iter()
-                .map(|(at, what)| (*at, (*what).to_owned()))
+                .map(|(at, what)| (*at, (*what).to_owned().into()))
                 .collect()
         };
         of.iter()
@@ -182,7 +258,7 @@ mod tests {
             ("logs", "a", &[(5, "x"), (9, "y")]),
             ("signals", "grid.v", &[(1, "2.5 V"), (7, "3 V"), (8, "4 V")]),
         ]);
-        assert_eq!(compare(&one, &one, |_| true), None);
+        assert_eq!(compare(&one, &one), None);
         let other = rows(&[
             ("logs", "a", &[(5, "x"), (9, "z")]),
             (
@@ -191,7 +267,7 @@ mod tests {
                 &[(1, "2.5 V"), (7, "3.5 V"), (8, "5 V")],
             ),
         ]);
-        let found = compare(&one, &other, |_| true).expect("they differ");
+        let found = compare(&one, &other).expect("they differ");
         assert_eq!(
             (found.file.as_str(), found.of.as_str(), found.at_ns),
             ("signals", "grid.v", 7)
@@ -203,7 +279,7 @@ mod tests {
     #[test]
     fn a_row_that_only_one_run_has_is_a_difference() {
         let one = rows(&[("logs", "a", &[(5, "x")])]);
-        let found = compare(&one, &rows(&[]), |_| true).expect("they differ");
+        let found = compare(&one, &rows(&[])).expect("they differ");
         assert_eq!(
             (found.at_ns, found.first.as_deref(), found.second),
             (5, Some("x"), None)

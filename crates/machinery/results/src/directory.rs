@@ -1,29 +1,34 @@
 //! The directory of one run: what may be in it, how it is made and read.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use timeloom_time::{Instant, Utc};
 
+use crate::documents::JSON_BYTES;
+use crate::folders::{PYTHON, TIMELINES};
 use crate::parquet_file::TableWriter;
 use crate::place;
 use crate::recorder::lock_journal;
 use crate::table::Row;
 use crate::tree::{Tree, partial};
 use crate::{
-    Capture, Check, ClockRow, EventRow, LabelRow, Manifest, Outcome, Recorder, ResultsError,
-    SignalRow, Topology, journal, parquet_file,
+    Capture, ClockRow, EventRow, LabelRow, Outcome, Recorder, ResultsError, SignalRow, journal,
+    parquet_file,
 };
 
 /// One run's directory.
+///
+/// Everything in it is opened, made and removed by its methods, whoever reads or writes:
+/// from a descriptor of the directory, following no link, regular files only, documents up
+/// to a length. Its path is for messages.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
-    tree: Tree,
+    pub(crate) tree: Tree,
 }
 
 /// What became of the journal.
@@ -54,11 +59,11 @@ impl RunDirectory {
         let run = Self { tree };
         if run.is_run() {
             if !replaces {
-                return Err(ResultsError::RunThere(run.path().to_owned()));
+                return Err(ResultsError::RunThere(run.tree.path().to_owned()));
             }
             run.remove_earlier_run()?;
         } else if !run.tree.entries(".")?.is_empty() {
-            return Err(ResultsError::NotARun(run.path().to_owned()));
+            return Err(ResultsError::NotARun(run.tree.path().to_owned()));
         }
         for folder in FOLDERS {
             run.tree.make_folder(folder)?;
@@ -72,11 +77,21 @@ impl RunDirectory {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         let path = path.into();
         match Tree::open(&path) {
-            Ok(tree) => Some(Self { tree }).filter(Self::is_run),
-            Err(ResultsError::Io { source, .. }) if is_no_directory(&source) => None,
-            Err(error) => return Err(error),
+            Ok(tree) => Self::of(tree),
+            Err(ResultsError::Io { source, .. }) if is_no_directory(&source) => {
+                Err(ResultsError::NoRunHere(path))
+            }
+            Err(error) => Err(error),
         }
-        .ok_or(ResultsError::NoRunHere(path))
+    }
+
+    /// The run in a directory that is open.
+    pub(crate) fn of(tree: Tree) -> Result<Self, ResultsError> {
+        let run = Self { tree };
+        match run.is_run() {
+            true => Ok(run),
+            false => Err(ResultsError::NoRunHere(run.tree.path().to_owned())),
+        }
     }
 
     /// Makes a run whole that was killed: builds the Parquet files from its
@@ -84,29 +99,67 @@ impl RunDirectory {
     /// On a run that is whole already it changes nothing.
     pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidated), ResultsError> {
         let run = Self::open(path)?;
-        if !run.tree.has("journal") {
-            return Ok((run, Consolidated::default()));
+        let consolidated = run.recovered()?;
+        Ok((run, consolidated))
+    }
+
+    /// As [`Self::recover`], of this run.
+    ///
+    /// # Errors
+    /// A process still writes it, or the disk is full.
+    pub fn recovered(&self) -> Result<Consolidated, ResultsError> {
+        if !self.tree.has("journal") {
+            return Ok(Consolidated::default());
         }
-        let lock = lock_journal(&run.tree)?;
+        let lock = lock_journal(&self.tree)?;
         // A run that was killed has not given it back.
-        run.use_room_aside()?;
-        let consolidated = consolidate(&run.tree)?;
+        self.use_room_aside()?;
+        let consolidated = consolidate(&self.tree)?;
         drop(lock);
-        if let Ok(mut manifest) = run.manifest()
+        if let Ok(mut manifest) = self.manifest()
             && manifest.outcome == Outcome::Running
         {
             manifest.outcome = Outcome::Interrupted;
             manifest.culprit = Some(
                 "the session was killed before it could finish; its journal was recovered".into(),
             );
-            run.write_manifest(&manifest)?;
+            self.write_manifest(&manifest)?;
         }
-        Ok((run, consolidated))
+        Ok(consolidated)
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.tree.path()
+    /// Returns the directory's path for messages. Its files are opened by methods of this
+    /// type only, which judge what they open.
+    pub fn shown(&self) -> impl std::fmt::Display {
+        self.tree.path().display()
+    }
+
+    /// Returns the last part of the directory's path, also of `runs/..` and `.`.
+    pub fn name(&self) -> String {
+        let path = self.tree.path();
+        let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = full.file_name().unwrap_or(full.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Writes a page beside the directory, as `FILE`, and returns its path.
+    ///
+    /// # Errors
+    /// As [`crate::write_page`].
+    pub fn write_beside(&self, file: &str, html: &str) -> Result<PathBuf, ResultsError> {
+        let path = self.tree.path();
+        // `.` and `runs/..` have no name beside which something is.
+        let full = path.canonicalize().map_err(ResultsError::io(path))?;
+        let plain = path.file_name().is_some();
+        let page = if plain { path } else { &full }.with_file_name(file);
+        crate::write_page(&page, html)?;
+        Ok(page)
+    }
+
+    /// Returns when the folder of logs was last added to: about when the run began.
+    pub fn begun(&self) -> Option<std::time::SystemTime> {
+        let logs = fs::File::from(self.tree.folder("logs").ok()?);
+        logs.metadata().ok()?.modified().ok()
     }
 
     /// Whether the tables are Parquet already.
@@ -128,11 +181,29 @@ impl RunDirectory {
         Ok((file, format!("logs/{last}")))
     }
 
-    /// Makes `files/NAME` for a program of another user, who may write there and nowhere
-    /// else in this directory. The name is made one for a file, as that of a log.
-    pub fn place_for(&self, name: &str, user: u32, group: u32) -> Result<PathBuf, ResultsError> {
-        let path = place::make(&self.tree, &stem(name), user, group)?;
-        std::path::absolute(&path).map_err(ResultsError::io(&path))
+    /// The names of the logs, sorted; none where there is no folder of logs.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or is a link.
+    pub fn log_names(&self) -> Result<Vec<String>, ResultsError> {
+        let entries = self.tree.entries("logs")?;
+        let name = |(name, _): (OsString, bool)| {
+            let name = name.into_string().ok()?;
+            Some(name.strip_suffix(".log")?.to_owned())
+        };
+        let mut names: Vec<String> = entries.into_iter().filter_map(name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens the log `name` for reading.
+    ///
+    /// # Errors
+    /// There is none, or it is no regular file.
+    pub fn open_log(&self, name: &str) -> Result<fs::File, ResultsError> {
+        let path = format!("logs/{name}.log");
+        let missing = || ResultsError::io(&self.tree.path_of(&path))(ErrorKind::NotFound.into());
+        self.tree.read(&path)?.ok_or_else(missing)
     }
 
     /// Sets room aside, without which a run whose disk is full could not say how it ended.
@@ -193,19 +264,6 @@ impl RunDirectory {
         Ok(format!("inputs/{name}"))
     }
 
-    /// Writes `topology.json`.
-    pub fn write_topology(&self, topology: &Topology) -> Result<(), ResultsError> {
-        self.write_json("topology.json", topology)
-    }
-
-    /// Reads `topology.json`; `None` in a run without a simulated network.
-    pub fn topology(&self) -> Result<Option<Topology>, ResultsError> {
-        match self.tree.has("topology.json") {
-            true => self.read_json("topology.json").map(Some),
-            false => Ok(None),
-        }
-    }
-
     /// Opens `net/LINK.pcapng`. `session_start` is the civil time that
     /// programs see at virtual zero.
     pub fn capture(
@@ -215,41 +273,6 @@ impl RunDirectory {
     ) -> Result<Capture<fs::File>, ResultsError> {
         let (file, path) = self.create_new("net", link, "pcapng")?;
         Capture::new(file, link, session_start).map_err(ResultsError::io(&path))
-    }
-
-    /// Writes `manifest.json`, replacing it whole.
-    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        self.write_json("manifest.json", manifest)
-    }
-
-    /// Reads `manifest.json`.
-    pub fn manifest(&self) -> Result<Manifest, ResultsError> {
-        self.read_json("manifest.json")
-    }
-
-    /// Writes `checks.json`, replacing it whole.
-    pub fn write_checks(&self, checks: &[Check]) -> Result<(), ResultsError> {
-        self.write_json("checks.json", &checks)
-    }
-
-    /// Reads `checks.json`.
-    pub fn checks(&self) -> Result<Vec<Check>, ResultsError> {
-        self.read_json("checks.json")
-    }
-
-    /// Whether there is a `checks.json`.
-    pub fn has_checks(&self) -> bool {
-        self.tree.has("checks.json")
-    }
-
-    /// Writes `scenario.toml` (as checked, with defaults filled in).
-    pub fn write_scenario(&self, text: &str) -> Result<(), ResultsError> {
-        self.tree.replace("scenario.toml", text.as_bytes())
-    }
-
-    /// Writes `report.html`.
-    pub fn write_report(&self, html: &str) -> Result<(), ResultsError> {
-        self.tree.replace("report.html", html.as_bytes())
     }
 
     /// Calls `each` for every row of a table in the order of recording, which
@@ -295,12 +318,10 @@ impl RunDirectory {
     /// inside; the lock file exists from the first moment of a run, and all
     /// four tables from its last.
     fn is_run(&self) -> bool {
-        let ours = |file: &fs::File| {
-            let text = io::read_to_string(file);
-            text.is_ok_and(|text| text.contains("\"timeloom_version\""))
-        };
+        let ours = |text: &String| text.contains("\"timeloom_version\"");
+        let manifest = || self.tree.read_text("manifest.json", JSON_BYTES);
         self.tree.has("journal/lock")
-            || matches!(self.tree.read("manifest.json"), Ok(Some(file)) if ours(&file))
+            || matches!(manifest(), Ok(Some(text)) if ours(&text))
             || TABLES.iter().all(|table| self.tree.has(&table_name(table)))
     }
 
@@ -336,7 +357,10 @@ impl RunDirectory {
         for table in TABLES {
             self.tree.remove(&table_name(table))?;
         }
-        place::remove_all(&self.tree)?;
+        for folder in GIVEN {
+            self.tree.remove_all(folder)?;
+        }
+        self.remove_incoming()?;
         self.tree.remove_files("net")?;
         self.tree.remove_files("inputs")?;
         self.tree.remove_files("logs")
@@ -367,24 +391,10 @@ impl RunDirectory {
         unreachable!("more files than numbers")
     }
 
-    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
-        let mut text = serde_json::to_vec_pretty(value)
-            .map_err(|error| ResultsError::malformed(&self.tree.path_of(name), error))?;
-        text.push(b'\n');
-        self.tree.replace(name, &text)
-    }
-
-    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ResultsError> {
-        let path = self.tree.path_of(name);
-        let missing = || ResultsError::io(&path)(ErrorKind::NotFound.into());
-        let file = self.tree.read(name)?.ok_or_else(missing)?;
-        let text = io::read_to_string(file).map_err(ResultsError::io(&path))?;
-        serde_json::from_str(&text).map_err(|error| ResultsError::malformed(&path, error))
-    }
 }
 
 /// A name as that of a file, without what may not be in one.
-fn stem(name: &str) -> String {
+pub(crate) fn stem(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let letters = name.chars().take(100);
     let mut stem: String = letters.map(|c| if plain(c) { c } else { '_' }).collect();
@@ -474,6 +484,9 @@ fn journal_name(table: &str) -> String {
 const LAST_BYTES: u64 = 16 * 1024;
 
 const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
+
+/// Folders that programs write to.
+const GIVEN: [&str; 3] = [place::FILES, PYTHON, TIMELINES];
 
 const TABLES: [&str; 4] = [
     SignalRow::TABLE,

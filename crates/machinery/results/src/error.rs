@@ -34,6 +34,24 @@ pub enum ResultsError {
         "{0} leads through a symbolic link, and none is followed in a run directory; remove the link, or choose another directory"
     )]
     Link(PathBuf),
+    /// A run directory consists of regular files and folders.
+    #[error(
+        "{path} is {kind}, not a regular file; it is not opened (remove it, or choose another directory)"
+    )]
+    NotAFile {
+        /// The name in the directory.
+        path: PathBuf,
+        /// What it names, with its article.
+        kind: &'static str,
+    },
+    /// The folder for an agent's results exists, and was not left by a run.
+    #[error(
+        "{path} is in the way of an agent's results and holds other files; move it, or choose another directory"
+    )]
+    InTheWay {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Who owns a directory may change under a run what it writes to.
     #[error(
         "{path} belongs to another user (uid {uid}), who could make a run write elsewhere; choose a directory that does not exist yet, or `chown` this one"

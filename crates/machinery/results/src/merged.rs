@@ -2,11 +2,13 @@
 //! the run still writes them.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufReader};
 
 use timeloom_time::{Instant, Virtual};
+
+use crate::lines::read_line;
+use crate::{ResultsError, RunDirectory};
 
 /// A line that a program printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +28,10 @@ impl LogLine {
     }
 }
 
-/// Reads the logs in a directory, of these programs or of all.
+/// Reads the logs of a run, of these programs or of all.
 #[derive(Debug)]
 pub struct MergedLogs {
-    directory: PathBuf,
+    run: RunDirectory,
     /// None: every program's, and no plant's, whose lines have no stamps.
     programs: Option<BTreeSet<String>>,
     sources: Vec<Source>,
@@ -39,10 +41,10 @@ pub struct MergedLogs {
 
 impl MergedLogs {
     /// Of the run directory `run`. Without names, of all programs.
-    pub fn new(run: &Path, programs: &[String]) -> Self {
+    pub fn new(run: &RunDirectory, programs: &[String]) -> Self {
         let programs: BTreeSet<String> = programs.iter().cloned().collect();
         Self {
-            directory: run.join("logs"),
+            run: run.clone(),
             programs: Some(programs).filter(|programs| !programs.is_empty()),
             sources: Vec::new(),
             is_complete: false,
@@ -53,18 +55,8 @@ impl MergedLogs {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|kind| kind == "log")
-                && let Some(name) = path.file_stem()
-            {
-                names.push(name.to_string_lossy().into_owned());
-            }
-        }
-        names.sort();
-        Ok(names)
+    pub fn names(&self) -> Result<Vec<String>, ResultsError> {
+        self.run.log_names()
     }
 
     /// From now on nothing more is written.
@@ -91,7 +83,7 @@ impl MergedLogs {
     ///
     /// # Errors
     /// The directory, or a log, cannot be opened.
-    pub fn look(&mut self) -> io::Result<()> {
+    pub fn look(&mut self) -> Result<(), ResultsError> {
         for name in self.names()? {
             let wanted = match &self.programs {
                 Some(programs) => programs.contains(&name),
@@ -99,7 +91,7 @@ impl MergedLogs {
             };
             let known = self.sources.iter().any(|source| source.name == name);
             if wanted && !known {
-                let file = File::open(self.directory.join(format!("{name}.log")))?;
+                let file = self.run.open_log(&name)?;
                 self.sources.push(Source::new(name, file));
             }
         }
@@ -134,10 +126,9 @@ impl Source {
         if self.head.is_some() {
             return Ok(());
         }
-        self.reader.read_until(b'\n', &mut self.begun)?;
-        let ends = self.begun.last() == Some(&b'\n');
+        let is_whole = read_line(&mut self.reader, &mut self.begun)?;
         let is_last = is_complete && !self.begun.is_empty();
-        if !ends && !is_last {
+        if !is_whole && !is_last {
             return Ok(());
         }
         let line = String::from_utf8_lossy(&self.begun);
@@ -181,9 +172,9 @@ mod tests {
 
     #[test]
     fn lines_come_by_their_instants_and_when_they_are_whole() {
-        let run = tempfile::tempdir().expect("a temporary directory");
-        let logs = run.path().join("logs");
-        fs::create_dir(&logs).expect("it can be made");
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let logs = place.path().join("run/logs");
+        let run = RunDirectory::create(place.path().join("run")).expect("it can be made");
         let write = |name: &str, text: &str| {
             let file = File::options()
                 .append(true)
@@ -195,7 +186,7 @@ mod tests {
         write("a.log", "[    0.000002] two\nno stamp\n[   11.0");
         write("plant-p.log", "hello\n");
         write("a.log.1", "[    0.000000] something else\n");
-        let mut merged = MergedLogs::new(run.path(), &[]);
+        let mut merged = MergedLogs::new(&run, &[]);
         merged.look().expect("the directory is there");
         let early = ["b one", "a two", "a no stamp", "b four"];
         assert_eq!(all(&mut merged), early);
@@ -208,7 +199,7 @@ mod tests {
         assert_eq!(all(&mut merged), ["c six"]);
         assert_eq!(merged.names().expect("it is there").len(), 4);
 
-        let mut one = MergedLogs::new(run.path(), &["plant-p".into()]);
+        let mut one = MergedLogs::new(&run, &["plant-p".into()]);
         one.look().expect("the directory is there");
         assert_eq!(all(&mut one), ["plant-p hello"]);
     }

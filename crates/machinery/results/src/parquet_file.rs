@@ -13,15 +13,16 @@ use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::ResultsError;
 use crate::table::{Cell, Cells, Interner, Kind, Row};
 use crate::tree::{Tree, partial};
+use crate::{ResultsError, page_headers};
 
 /// Writes `PATH` by way of `PATH.partial`, so that the file at `PATH` is
 /// always whole. At most one row group is held in memory.
@@ -126,13 +127,16 @@ fn group(
     Ok(())
 }
 
-/// Calls `each` for every row of the file, one row group in memory at a time.
+/// Calls `each` for every row of the file, some thousand rows in memory at a time.
 pub(crate) fn read<R: Row>(
     file: File,
     path: &Path,
     mut each: impl FnMut(R) -> Result<(), ResultsError>,
 ) -> Result<(), ResultsError> {
+    let length = file.metadata().map_err(ResultsError::io(path))?.len();
+    let pages = file.try_clone().map_err(ResultsError::io(path))?;
     let reader = guarded(path, || SerializedFileReader::new(file))?;
+    check_rows(reader.metadata(), length).map_err(|why| ResultsError::malformed(path, why))?;
     let schema = reader.metadata().file_metadata().schema_descr();
     let names: Vec<&str> = schema
         .columns()
@@ -152,29 +156,51 @@ pub(crate) fn read<R: Row>(
     let mut interner = Interner::default();
     for index in 0..reader.num_row_groups() {
         let group = guarded(path, || reader.get_row_group(index))?;
-        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        let mut columns = Vec::with_capacity(places.len());
-        for (&place, &(name, kind)) in places.iter().zip(R::COLUMNS) {
-            let cells = guarded(path, || {
-                read_column(group.as_ref(), place, rows, kind, &mut interner)
-            })?;
-            if cells.len() != rows {
-                return Err(ResultsError::malformed(
-                    path,
-                    format!("column `{name}` is shorter than the others"),
-                ));
-            }
-            columns.push(cells.into_iter());
+        let mut readers = Vec::with_capacity(places.len());
+        for &place in &places {
+            // It looks at no page yet, and refuses compressions that it cannot undo.
+            readers.push(guarded(path, || group.get_column_reader(place))?);
+            page_headers::check(&pages, group.metadata().column(place))
+                .map_err(|why| ResultsError::malformed(path, why))?;
         }
-        for _ in 0..rows {
-            let cells = columns.iter_mut().filter_map(Iterator::next).collect();
-            let row = R::from_cells(Cells::new(cells));
-            each(
-                row.ok_or_else(|| ResultsError::malformed(path, "a row does not fit its columns"))?,
-            )?;
+        let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        while left > 0 {
+            let rows = left.min(BATCH_ROWS);
+            left -= rows;
+            let mut columns = Vec::with_capacity(places.len());
+            for (reader, &(name, kind)) in readers.iter_mut().zip(R::COLUMNS) {
+                let cells = guarded(path, || read_column(reader, rows, kind, &mut interner))?;
+                if cells.len() != rows {
+                    return Err(ResultsError::malformed(
+                        path,
+                        format!("column `{name}` is shorter than the others"),
+                    ));
+                }
+                columns.push(cells.into_iter());
+            }
+            for _ in 0..rows {
+                let cells = columns.iter_mut().filter_map(Iterator::next).collect();
+                let row = R::from_cells(Cells::new(cells));
+                each(row.ok_or_else(|| {
+                    ResultsError::malformed(path, "a row does not fit its columns")
+                })?)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Refuses a file that claims more rows than one of its length has: what is made of them
+/// takes memory for each. (A row has an instant of the machine's clock, which compresses
+/// to some bytes; tables that were made up come down to half a byte.)
+fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
+    let rows = metadata.row_groups().iter();
+    let rows: i128 = rows.map(|group| i128::from(group.num_rows())).sum();
+    let most = i128::from(length) * ROWS_PER_BYTE + FEW_ROWS;
+    match rows > most {
+        true => Err(format!("it claims {rows} rows in {length} bytes")),
+        false => Ok(()),
+    }
 }
 
 /// Has the crate read something of a file that may be hostile. It panics at some of what it
@@ -188,38 +214,43 @@ fn guarded<T>(
         .map_err(|error| ResultsError::malformed(path, error))
 }
 
+/// Reads the next `rows` of a column; fewer where it has no more.
 fn read_column(
-    group: &dyn RowGroupReader,
-    place: usize,
+    reader: &mut ColumnReader,
     rows: usize,
     kind: Kind,
     interner: &mut Interner,
 ) -> Result<Vec<Cell>, ParquetError> {
-    Ok(match (group.get_column_reader(place)?, kind) {
+    Ok(match (reader, kind) {
         (ColumnReader::Int64ColumnReader(column), Kind::Int) => {
             values(column, rows)?.into_iter().map(Cell::Int).collect()
         }
         (ColumnReader::DoubleColumnReader(column), Kind::Real) => {
             values(column, rows)?.into_iter().map(Cell::Real).collect()
         }
-        (ColumnReader::ByteArrayColumnReader(column), Kind::Text) => values(column, rows)?
-            .into_iter()
-            .map(|bytes| Cell::Text(interner.get(&String::from_utf8_lossy(bytes.data()))))
-            .collect(),
+        (ColumnReader::ByteArrayColumnReader(column), Kind::Text) => {
+            let texts = values(column, rows)?;
+            if let Some(long) = texts.iter().find(|text| text.len() > TEXT_BYTES) {
+                let length = long.len();
+                return Err(ParquetError::General(format!("a text has {length} bytes")));
+            }
+            let text = |bytes: ByteArray| interner.get(&String::from_utf8_lossy(bytes.data()));
+            texts.into_iter().map(text).map(Cell::Text).collect()
+        }
         _ => {
             return Err(ParquetError::General(format!(
-                "column {place} is not of kind {kind:?}"
+                "a column is not of kind {kind:?}"
             )));
         }
     })
 }
 
 fn values<T: DataType>(
-    mut column: ColumnReaderImpl<T>,
+    column: &mut ColumnReaderImpl<T>,
     rows: usize,
 ) -> Result<Vec<T::T>, ParquetError> {
-    let mut values = Vec::with_capacity(rows.min(ROWS_PER_GROUP));
-    // An optional column (a file somebody rewrote) needs room for its levels.
+    let mut values = Vec::with_capacity(rows);
+    // An optional column, of a file that another program wrote, needs room for its levels.
     let mut levels = Vec::new();
     while values.len() < rows {
         let (records, _, _) =
@@ -272,3 +303,10 @@ fn empty_columns<R: Row>() -> Vec<Column> {
 }
 
 const ROWS_PER_GROUP: usize = 65_536;
+/// How many rows are decoded at a time.
+const BATCH_ROWS: usize = 8_192;
+const ROWS_PER_BYTE: i128 = 8;
+/// So many rows any file may have.
+const FEW_ROWS: i128 = 1 << 20;
+/// Longest text: twice what the journal keeps of one.
+const TEXT_BYTES: usize = 64 * 1024;

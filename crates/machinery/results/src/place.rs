@@ -1,8 +1,6 @@
-//! A folder of the run directory that belongs to a program of another user, who may write
-//! nowhere else in it. Nothing in it is ever read by us.
+//! A folder of the run directory that belongs to a program of another user, which may write
+//! nowhere else in it. Timeloom reads nothing in it.
 
-use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
@@ -11,7 +9,7 @@ use rustix::io::Errno;
 use crate::ResultsError;
 use crate::tree::Tree;
 
-/// All of them.
+/// Folder of all of them.
 pub(crate) const FILES: &str = "files";
 
 /// Makes `files/NAME`, which only this user may enter. `name` is one component.
@@ -36,27 +34,4 @@ pub(crate) fn make(
     )
     .map_err(failed)?;
     Ok(path)
-}
-
-/// Removes all that programs have put there.
-pub(crate) fn remove_all(tree: &Tree) -> Result<(), ResultsError> {
-    if !tree.has(FILES) {
-        return Ok(());
-    }
-    // Whether it is what it looks like.
-    tree.make_folder(FILES)?;
-    let all: OwnedFd = tree.folder(FILES)?;
-    for (name, _) in tree.entries(FILES)? {
-        let path = tree.path_of(FILES).join(&name);
-        // From the descriptor, and following no link on the way down: so does the standard
-        // library.
-        let there = PathBuf::from(format!("/proc/self/fd/{}", all.as_raw_fd())).join(&name);
-        let is_folder = fs::symlink_metadata(&there).is_ok_and(|it| it.is_dir());
-        let removed = match is_folder {
-            true => fs::remove_dir_all(&there),
-            false => fs::remove_file(&there),
-        };
-        removed.map_err(ResultsError::io(&path))?;
-    }
-    Ok(())
 }

@@ -1,15 +1,16 @@
 //! The files of a run directory, all of which are opened, made, replaced and removed
 //! here, and only here.
 //!
-//! A directory may have been prepared by somebody else: unpacked, copied, or left where
-//! a run will be told to write. So names are looked up from a descriptor of the directory
-//! and no symbolic link in it is ever followed, new files are new, and a directory into
-//! which somebody else could put something meanwhile is not written to.
+//! A directory may have been prepared by another user: unpacked, copied, or left where
+//! a run will be told to write. Names are therefore looked up from a descriptor of the
+//! directory and no symbolic link in it is ever followed, new files are new, and a directory
+//! in which another user could create files meanwhile is not written to. Only regular files
+//! are opened: a FIFO would block, and opening a device has effects of its own.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read as _, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// One that is there.
+    /// Opens an existing directory.
     pub(crate) fn open(path: &Path) -> Result<Self, ResultsError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
@@ -55,7 +56,15 @@ impl Tree {
         })
     }
 
-    /// Where it is.
+    /// Opens a folder of this directory as a directory of its own.
+    pub(crate) fn subtree(&self, name: &str) -> Result<Self, ResultsError> {
+        Ok(Self {
+            root: Arc::new(self.folder(name)?),
+            path: self.path_of(name),
+        })
+    }
+
+    /// Path of the directory, for messages and for programs that are given it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -80,6 +89,32 @@ impl Tree {
                 Ok(None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Content of a text file of at most `most` bytes; `None` when there is no such file.
+    pub(crate) fn read_text(&self, name: &str, most: u64) -> Result<Option<String>, ResultsError> {
+        let Some(file) = self.read(name)? else {
+            return Ok(None);
+        };
+        let path = self.path_of(name);
+        let too_long = || {
+            let reason = format!(
+                "it has more than {} MiB, which no file of this name has; it is not read",
+                most >> 20
+            );
+            ResultsError::malformed(&path, reason)
+        };
+        let length = file.metadata().map_err(ResultsError::io(&path))?.len();
+        if length > most {
+            return Err(too_long());
+        }
+        let mut text = String::new();
+        // It may grow meanwhile.
+        let read = file.take(most + 1).read_to_string(&mut text);
+        match read.map_err(ResultsError::io(&path))? as u64 > most {
+            true => Err(too_long()),
+            false => Ok(Some(text)),
         }
     }
 
@@ -147,12 +182,25 @@ impl Tree {
 
     /// Makes a folder, unless there is one. It may be written to.
     pub(crate) fn make_folder(&self, name: &str) -> Result<(), ResultsError> {
-        self.check_own(&self.root, &self.path)?;
-        let path = self.path_of(name);
-        match rustix::fs::mkdirat(&self.root, name, Mode::from_raw_mode(FOLDER_MODE)) {
-            Ok(()) | Err(Errno::EXIST) => self.check_own(self.folder(name)?, &path),
-            Err(error) => Err(ResultsError::io(&path)(error.into())),
+        match self.make_new_folder(name) {
+            Err(ResultsError::Io { source, .. })
+                if source.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                self.check_own(self.folder(name)?, &self.path_of(name))
+            }
+            other => other,
         }
+    }
+
+    /// Makes a folder that is not there yet.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] among others.
+    pub(crate) fn make_new_folder(&self, name: &str) -> Result<(), ResultsError> {
+        self.check_own(&self.root, &self.path)?;
+        let (parent, last) = self.folder_of(name)?;
+        rustix::fs::mkdirat(parent, last, Mode::from_raw_mode(FOLDER_MODE))
+            .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
     }
 
     /// The files in a folder, or in the directory itself (`.`): names as they are, and
@@ -181,6 +229,27 @@ impl Tree {
         Ok(found)
     }
 
+    /// Returns true if the directory and its folders have regular files only, whose names
+    /// `is_known`.
+    pub(crate) fn holds_only(&self, is_known: &dyn Fn(&str) -> bool) -> bool {
+        let known = |name: &str, is_file: bool| is_file && is_known(name);
+        let Ok(entries) = self.entries(".") else {
+            return false;
+        };
+        entries.iter().all(|(name, is_file)| {
+            let Some(name) = name.to_str() else {
+                return false;
+            };
+            let below = || match self.entries(name) {
+                Ok(below) => below.iter().all(|(last, is_file)| {
+                    known(&format!("{name}/{}", last.to_string_lossy()), *is_file)
+                }),
+                Err(_) => false,
+            };
+            known(name, *is_file) || !is_file && below()
+        })
+    }
+
     /// Removes the files in a folder; what else is in it stays.
     pub(crate) fn remove_files(&self, folder: &str) -> Result<(), ResultsError> {
         for (name, is_file) in self.entries(folder)? {
@@ -201,6 +270,36 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
     }
 
+    /// Removes what is called `name` with everything in it; nothing where there is no such
+    /// name. Links are removed, not followed.
+    pub(crate) fn remove_all(&self, name: &str) -> Result<(), ResultsError> {
+        self.check_own(&self.root, &self.path)?;
+        if !self.has(name) {
+            return Ok(());
+        }
+        let (folder, last) = self.folder_of(name)?;
+        // From the descriptor. The standard library follows no link on the way down.
+        let there = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(last);
+        let is_folder = fs::symlink_metadata(&there).is_ok_and(|it| it.is_dir());
+        let removed = match is_folder {
+            true => fs::remove_dir_all(&there),
+            false => fs::remove_file(&there),
+        };
+        removed.map_err(ResultsError::io(&self.path_of(name)))
+    }
+
+    /// Moves a regular file out of another directory on the same file system to `to`, which
+    /// must not exist.
+    pub(crate) fn take_over(&self, from: &Self, name: &str, to: &str) -> Result<(), ResultsError> {
+        self.check_own(&self.root, &self.path)?;
+        // Opened to be judged: what it names may be anything.
+        drop(from.file(name, OFlags::RDONLY)?);
+        let ((old, from_last), (new, to_last)) = (from.folder_of(name)?, self.folder_of(to)?);
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(old, from_last, new, to_last, flags)
+            .map_err(|error| ResultsError::io(&self.path_of(to))(error.into()))
+    }
+
     /// The folder `name`, which is one and no link to one.
     pub(crate) fn folder(&self, name: &str) -> Result<OwnedFd, ResultsError> {
         self.at(name, OFlags::RDONLY | OFlags::DIRECTORY)
@@ -212,17 +311,37 @@ impl Tree {
         Ok((self.folder(folder)?, last))
     }
 
-    /// A plain file. (A pipe would make us wait, a device would do what it does.)
+    /// Opens a regular file; everything else is refused, at once and without effect.
     fn file(&self, name: &str, flags: OFlags) -> Result<File, ResultsError> {
-        let file: File = self
-            .at(name, flags | OFlags::NONBLOCK | OFlags::NOCTTY)?
-            .into();
         let path = self.path_of(name);
-        match file.metadata() {
-            Ok(metadata) if metadata.is_file() => Ok(file),
-            Ok(_) => Err(ResultsError::malformed(&path, "it is not a plain file")),
-            Err(error) => Err(ResultsError::io(&path)(error)),
+        let failed = |error: Errno| ResultsError::io(&path)(error.into());
+        // Judged before it is opened: opening a tape rewinds it. Its type may change in
+        // between, hence the second look.
+        match self.at(name, OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(found) => self.check_regular(&rustix::fs::fstat(found).map_err(failed)?, &path)?,
+            Err(ResultsError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && flags.contains(OFlags::CREATE) => {}
+            Err(error) => return Err(error),
         }
+        let file = self.at(name, flags | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        self.check_regular(&rustix::fs::fstat(&file).map_err(failed)?, &path)?;
+        Ok(file.into())
+    }
+
+    fn check_regular(&self, stat: &rustix::fs::Stat, path: &Path) -> Result<(), ResultsError> {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => return Ok(()),
+            FileType::Symlink => return Err(ResultsError::Link(path.to_owned())),
+            FileType::Directory => "a directory",
+            FileType::Fifo => "a FIFO",
+            FileType::Socket => "a socket",
+            FileType::CharacterDevice | FileType::BlockDevice => "a device",
+            FileType::Unknown => "of an unknown kind",
+        };
+        Err(ResultsError::NotAFile {
+            path: path.to_owned(),
+            kind,
+        })
     }
 
     fn at(&self, name: &str, flags: OFlags) -> Result<OwnedFd, ResultsError> {
@@ -236,7 +355,7 @@ impl Tree {
             name,
             flags | OFlags::CLOEXEC,
             Mode::from_raw_mode(mode),
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
         )
         .map_err(|error| match error {
             Errno::LOOP => ResultsError::Link(self.path_of(name)),
@@ -244,7 +363,7 @@ impl Tree {
         })
     }
 
-    /// Only this user can have put there what is in it, and will put there what comes.
+    /// Refuses a directory in which another user can create or replace files.
     fn check_own(&self, directory: impl AsFd, path: &Path) -> Result<(), ResultsError> {
         let stat =
             rustix::fs::fstat(directory).map_err(|error| ResultsError::io(path)(error.into()))?;

@@ -97,7 +97,8 @@ impl Check {
     fn say_mistakes(&self, errors: &ScenarioErrors) {
         if !self.json {
             let count = errors.mistakes().len();
-            eprintln!("{}\n", errors.render(std::io::stderr().is_terminal()));
+            let rendered = errors.render(std::io::stderr().is_terminal());
+            timeloom_exit::note_in_colours(&format!("{rendered}\n"));
             eprintln!(
                 "timeloom: {count} mistake{} in the scenario",
                 if count == 1 { "" } else { "s" }

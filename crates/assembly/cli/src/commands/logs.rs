@@ -38,12 +38,11 @@ pub(crate) struct Logs {
 impl Logs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let which = Which::find(self.name.as_deref(), self.run.as_deref())?;
-        let failed =
-            |error| Failure::run(format!("logs of {}: {error}", which.directory.display()));
-        let mut logs = MergedLogs::new(&which.directory, &self.programs);
+        let failed = |error| Failure::run(format!("logs of {}: {error}", which.run.shown()));
+        let mut logs = MergedLogs::new(&which.run, &self.programs);
         let mut is_over = !self.follow;
         if is_over || which.has_ended() {
-            let there = logs.names().map_err(failed)?;
+            let there = logs.names().map_err(Failure::run)?;
             let missing = |name: &&String| !there.contains(name);
             if let Some(program) = self.programs.iter().find(missing) {
                 return Err(Failure::usage(format!(
@@ -58,7 +57,7 @@ impl Logs {
             if is_over {
                 logs.complete();
             }
-            logs.look().map_err(failed)?;
+            logs.look().map_err(Failure::run)?;
             while let Some(line) = logs.next_line().map_err(failed)? {
                 self.say(&line);
             }
@@ -88,24 +87,24 @@ impl Logs {
 
 /// Whose logs.
 struct Which {
-    directory: PathBuf,
+    run: RunDirectory,
     /// The session, while it runs.
     session: Option<String>,
 }
 
 impl Which {
     fn find(name: Option<&str>, run: Option<&Path>) -> Result<Self, Failure> {
+        let opened = |path: &Path| RunDirectory::open(path).map_err(Failure::usage);
         if let Some(run) = run {
-            let directory = RunDirectory::open(run).map_err(Failure::usage)?;
             return Ok(Self {
-                directory: directory.path().to_owned(),
+                run: opened(run)?,
                 session: None,
             });
         }
         match connect(name, &Request::Query) {
             Ok(status) => match status.directory {
                 Some(directory) => Ok(Self {
-                    directory,
+                    run: opened(&directory)?,
                     session: Some(status.name),
                 }),
                 None => Err(Failure::usage(format!(
@@ -117,10 +116,7 @@ impl Which {
                 name: None,
                 running,
             }) if running.is_empty() => newest(Path::new("runs"))
-                .map(|directory| Self {
-                    directory,
-                    session: None,
-                })
+                .map(|run| Self { run, session: None })
                 .ok_or_else(|| {
                     Failure::usage("no run is going on, and runs/ has none; say --run DIR")
                 }),
@@ -136,7 +132,7 @@ impl Which {
                 Err(ControlError::NoSession { .. })
             ),
             None => {
-                let manifest = RunDirectory::open(&self.directory).and_then(|run| run.manifest());
+                let manifest = self.run.manifest();
                 manifest.is_ok_and(|manifest| manifest.ended.is_some())
             }
         }
@@ -144,13 +140,14 @@ impl Which {
 }
 
 /// The run that was begun last.
-fn newest(runs: &Path) -> Option<PathBuf> {
+fn newest(runs: &Path) -> Option<RunDirectory> {
     let entries = fs::read_dir(runs).ok()?.flatten();
     let begun = entries.filter_map(|entry| {
-        let logs = entry.path().join("logs");
-        Some((fs::metadata(logs).ok()?.modified().ok()?, entry.path()))
+        let run = RunDirectory::open(entry.path()).ok()?;
+        Some((run.begun()?, run))
     });
-    begun.max().map(|(_, path)| path)
+    let last = begun.max_by_key(|(begun, _)| *begun);
+    last.map(|(_, run)| run)
 }
 
 /// How often it is looked for more.

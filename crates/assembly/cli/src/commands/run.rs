@@ -9,7 +9,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, try_say};
-use timeloom_results::{Check, Difference, RunDirectory, compare_runs};
+use timeloom_results::{Check, Difference, RunDirectory, compare_runs, visible};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
@@ -57,8 +57,9 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let loaded = load_with_places(&self.scenario, &self.sets, Machine::Checked);
-        let (plan, places) = loaded
-            .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
+        let (plan, places) = loaded.map_err(|errors| {
+            Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal()))
+        })?;
         let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
         let session = self
             .name
@@ -242,9 +243,9 @@ impl Display {
         let mut stderr = std::io::stderr();
         // Progress that cannot be shown is no reason to end a run.
         let _ = if self.changes {
-            write!(stderr, "\r\x1b[K{line}")
+            write!(stderr, "\r\x1b[K{}", visible(&line))
         } else {
-            writeln!(stderr, "{line}")
+            writeln!(stderr, "{}", visible(&line))
         };
         let _ = stderr.flush();
     }

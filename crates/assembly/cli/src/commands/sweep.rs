@@ -119,7 +119,7 @@ impl Sweep {
         let plan = |point: &Point| {
             timeloom_scenario::load(&self.scenario, &point.sets()).map_err(|errors| {
                 let text = errors.render(colour);
-                Failure::usage(match point.sets().as_slice() {
+                Failure::usage_in_colours(match point.sets().as_slice() {
                     [] => text,
                     sets => format!("with {}:\n{text}", sets.join(", ")),
                 })

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use timeloom_results::{ClockAction, ClockRow, EventRow, RunDirectory, SignalRow};
 use timeloom_testing::{need, wait_for};
 
+use crate::support::place;
 use crate::support::machines::{Agent, Machines, let_go};
 
 impl Machines {
@@ -167,7 +168,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     assert_eq!(json["virtual_ns"].as_i64(), Some(10_000_000_000), "{json}");
 
     let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
-    let log = fs::read_to_string(results.path().join("logs/reader.log")).expect("a log");
+    let log = fs::read_to_string(place(&results).join("logs/reader.log")).expect("a log");
     let answers: Vec<Vec<&str>> = log
         .lines()
         // Behind its stamp.
@@ -223,9 +224,9 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
         matches!(&ahead[..], [(host, value)] if host == "a" && *value >= 0.0),
         "{ahead:?}"
     );
-    let captured = fs::metadata(results.path().join("net/meter-s1.pcapng")).expect("a capture");
+    let captured = fs::metadata(place(&results).join("net/meter-s1.pcapng")).expect("a capture");
     assert!(captured.len() > 1_000, "{captured:?}");
-    assert!(results.path().join("report.html").is_file());
+    assert!(place(&results).join("report.html").is_file());
     let manifest = results.manifest().expect("a manifest");
     assert!(
         manifest
@@ -233,7 +234,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
             .iter()
             .any(|input| input.path.ends_with("meter.py"))
     );
-    let left: Vec<String> = fs::read_dir(results.path())
+    let left: Vec<String> = fs::read_dir(place(&results))
         .expect("the run directory")
         .map(|entry| {
             entry

@@ -7,6 +7,7 @@ use timeloom_results::{NodeKind, RunDirectory};
 use timeloom_testing::{need, wait_for};
 
 use crate::placement::{METER, READER};
+use crate::support::place;
 use crate::support::machines::{Machines, let_go};
 
 /// 20 ms between the routers, which are two agents'. Programs speak over that, and so does
@@ -119,7 +120,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
 
     let results = RunDirectory::open(machines.scratch.path("results")).expect("a run");
     for reader in ["reader", "reader6"] {
-        let log = results.path().join(format!("logs/{reader}.log"));
+        let log = place(&results).join(format!("logs/{reader}.log"));
         let log = fs::read_to_string(log).expect("a log");
         let answers: Vec<Vec<&str>> = log
             .lines()
@@ -172,7 +173,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
     // What came to each end of the cable that leads from agent to agent.
     let [near, far] = [[10, 1, 0, 2], [10, 2, 0, 2]];
     for (end, way) in [("a", [far, near]), ("b", [near, far])] {
-        let file = results.path().join(format!("net/r1-r2.at-{end}.pcapng"));
+        let file = place(&results).join(format!("net/r1-r2.at-{end}.pcapng"));
         let capture = fs::read(&file).expect("it is there");
         let found = |ends: &[[u8; 4]; 2]| {
             let ends = ends.concat();

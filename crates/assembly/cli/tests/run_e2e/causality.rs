@@ -15,7 +15,7 @@ fn slow(duration: &str) -> Lab {
 }
 
 fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
-    let polled = samples(run.directory().path(), program);
+    let polled = samples(run.path(), program);
     assert!(
         polled.len() >= least,
         "{program} got {} answers",

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use timeloom_results::SignalRow;
 
-use crate::support::{Finished, Lab, Scenario, samples};
+use crate::support::{Finished, Lab, Scenario, place, samples};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
@@ -61,7 +61,7 @@ fn assert_kept(run: &Finished) {
     assert_eq!(times, expected, "samples are missing");
     // Up to what the client was told last: for that the plant has come so far.
     let last_ns = *times.last().expect("there are samples");
-    let log = samples(directory.path(), "client");
+    let log = samples(&place(&directory), "client");
     let told_ns = log.iter().map(|sample| sample.plant).max();
     let told_ns = told_ns.expect("the log of the client has answers");
     assert!(
@@ -101,7 +101,7 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
         "{}",
         run.output()
     );
-    let report = std::fs::read_to_string(run.directory().path().join("report.html"));
+    let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     let banner = report.find("class=\"banner failed\"").expect("it is said");
     assert!(banner < report.find("<table").expect("the runs are a table"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use timeloom_results::{Outcome, RunDirectory};
 
-use crate::support::{Finished, Lab, Running, Scenario, log_lines, patiently, timeloom};
+use crate::support::{Finished, Lab, Running, Scenario, log_lines, place, patiently, timeloom};
 
 /// Two programs, one of which starts more, a plant and a capture, for far
 /// longer than the test lasts.
@@ -75,7 +75,7 @@ fn interrupt(signal: i32, paused: bool) {
     assert!(manifest.ended.is_some());
     assert!(directory.is_finished());
     assert_recorded(&directory);
-    assert!(directory.path().join("report.html").exists());
+    assert!(place(&directory).join("report.html").exists());
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn iperf3_measures_across_a_cut_between_processes_that_encrypt() {
     for process in [west, east] {
         assert!(!fs::exists(format!("/proc/{process}")).expect("readable"));
     }
-    let lines = log_lines(run.directory().path(), "ask");
+    let lines = log_lines(run.path(), "ask");
     let all: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     let text = all.join("\n");
     assert!(text.contains("3 packets transmitted, 3 received"), "{text}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, ExitStatus};
 
-use crate::support::{Lab, Running, log_lines, timeloom};
+use crate::support::{Lab, Running, log_lines, place, timeloom};
 
 /// A dumbbell beside the routers, one half in each engine, with simulated traffic.
 #[derive(Clone, Copy)]
@@ -142,7 +142,7 @@ pub(crate) fn crosses(mode: &str, sets: &[&str]) {
     let run = lab.run(&[&[&*mode_set], sets].concat());
     assert!([0, 4].contains(&run.code), "{mode}: {}", run.output());
     lab.assert_nothing_left();
-    let lines = log_lines(run.directory().path(), "ask");
+    let lines = log_lines(run.path(), "ask");
     let all: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     let text = all.join("\n");
     assert!(text.contains("5 packets transmitted, 5 received"), "{text}");
@@ -182,7 +182,7 @@ pub(crate) fn crosses(mode: &str, sets: &[&str]) {
         assert!(cuts.iter().all(in_time), "{cuts:?}");
     }
     // Both engines' ends of the link are in one capture: pings there, and back.
-    let capture = std::fs::read(directory.path().join("net/r1-r2.pcapng")).expect("it is there");
+    let capture = std::fs::read(place(&directory).join("net/r1-r2.pcapng")).expect("it is there");
     for ends in [[10, 1, 0, 2, 10, 2, 0, 2], [10, 2, 0, 2, 10, 1, 0, 2]] {
         let found = capture.windows(8).filter(|part| *part == ends).count();
         assert!(found >= 5, "{ends:?}: {found}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use timeloom_results::{DeviceWrite, RunDirectory};
 
-use crate::support::{Lab, log_lines, prepared_python, repository};
+use crate::support::{Lab, log_lines, place, prepared_python, repository};
 
 /// An Ethernet frame, as far as it matters here.
 pub(crate) struct Frame {
@@ -91,7 +91,7 @@ fn attack_is_told(directory: &RunDirectory) {
         }
     }
     assert!(last.is_some(), "the first storage is set");
-    let report = std::fs::read_to_string(directory.path().join("report.html"));
+    let report = std::fs::read_to_string(place(&directory).join("report.html"));
     let report = report.expect("there is a report");
     for told in [
         "The attack over time",
@@ -118,7 +118,7 @@ fn the_attack_cuts_the_sensor_off() {
     lab.assert_nothing_left();
     let directory = run.directory();
 
-    let frames = frames(&directory.path().join("net/s2-s3.pcapng"));
+    let frames = frames(&place(&directory).join("net/s2-s3.pcapng"));
     assert_cut_off(&frames);
 
     // Signals every 100 ms from start to end, and nothing between.
@@ -160,7 +160,7 @@ fn the_attack_cuts_the_sensor_off() {
     );
 
     // The controller notices, by its own clock, after its second of patience.
-    let log = log_lines(directory.path(), "controller");
+    let log = log_lines(&place(&directory), "controller");
     let noticed = log
         .iter()
         .find(|(_, line)| line.contains("no fresh measurement"));
@@ -179,7 +179,7 @@ fn the_attack_cuts_the_sensor_off() {
         (0.0..1.5).contains(&difference_s),
         "{line} at {stamp_us} us"
     );
-    assert!(directory.path().join("report.html").exists());
+    assert!(place(&directory).join("report.html").exists());
 }
 
 fn assert_cut_off(frames: &[Frame]) {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use timeloom_results::RunDirectory;
 
 use crate::ieee13::{Frame, What, frames};
-use crate::support::{Finished, Lab, log_lines, prepared_python, repository};
+use crate::support::{Finished, Lab, log_lines, place, prepared_python, repository};
 
 const METER: [u8; 4] = [10, 0, 0, 12];
 const SENSOR: [u8; 4] = [10, 0, 0, 2];
@@ -80,7 +80,7 @@ fn attack_is_what_does_it(name: &str, sets: &[&str], away: &str, fail: &[&str]) 
 
 /// Answers of the meter that passed between the switches of attacker and sensor: with data.
 fn answers(directory: &RunDirectory) -> Vec<Frame> {
-    let all = frames(&directory.path().join("net/s2-s3.pcapng"));
+    let all = frames(&place(&directory).join("net/s2-s3.pcapng"));
     let of_meter = |frame: &Frame| {
         matches!(frame.what, What::Tcp { source, target, data }
             if (source, target) == (METER, SENSOR) && data > 0)
@@ -167,7 +167,7 @@ fn the_replay_is_found_out_and_its_port_cut_off() {
     let isolated = found.series(&["seen.isolated"]).expect("it can be read");
     let since = isolated[0].samples.iter().find(|(_, value)| *value == 1.0);
     let since_s = since.expect("it was").0.as_ns() as f64 * 1e-9;
-    let all = frames(&found.path().join("net/s2-s3.pcapng"));
+    let all = frames(&crate::support::place(&found).join("net/s2-s3.pcapng"));
     // The first who claims its address is the meter itself, asked by the defence.
     let claims = |frame: &&Frame| matches!(frame.what, What::ArpReply { sender: METER });
     let meter = all.iter().find(claims).expect("it is there").from;
@@ -175,6 +175,6 @@ fn the_replay_is_found_out_and_its_port_cut_off() {
     let liar = all.iter().find(lies).expect("he has lied").from;
     let of_liar = |frame: &&Frame| frame.from == liar && frame.at_s > since_s;
     assert_eq!(all.iter().filter(of_liar).count(), 0, "after {since_s} s");
-    let own = frames(&found.path().join("net/attacker-s2.pcapng"));
+    let own = frames(&crate::support::place(&found).join("net/attacker-s2.pcapng"));
     assert!(own.iter().filter(of_liar).count() > 0, "he goes on lying");
 }

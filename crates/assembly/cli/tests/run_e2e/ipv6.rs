@@ -24,7 +24,7 @@ fn said(lab: &Lab, sets: &[&str], program: &str) -> String {
     for check in run.directory().checks().expect("the checks can be read") {
         assert!(check.passed, "{}: {}", check.name, check.explanation);
     }
-    let lines = log_lines(run.directory().path(), program);
+    let lines = log_lines(run.path(), program);
     let all: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
     all.join("\n")
 }

@@ -229,7 +229,7 @@ fn a_run_directory_is_replaced_only_when_that_is_said() {
     let copy = copy
         .and_then(|it| it.kept.clone())
         .expect("the script is kept");
-    let text = std::fs::read_to_string(first.directory().path().join(copy));
+    let text = std::fs::read_to_string(first.path().join(copy));
     assert_eq!(text.expect("readable"), include_str!("programs/ticks.py"));
 
     let second = lab.run(&[]);

@@ -1,7 +1,7 @@
 //! A simulated network in the results: what went over its links and flows as signals that
 //! checks use, its topology in the report, captures of links that were generated.
 
-use crate::support::Lab;
+use crate::support::{Lab, place};
 
 /// 8 Mbit/s of IP packets of 1,000 bytes come to a link of 10 Mbit/s, and to one that loses a
 /// tenth of them. A real host is there too.
@@ -79,7 +79,7 @@ fn links_and_flows_are_signals_and_the_report_draws_them() {
         .collect();
     assert_eq!(names, ["clean", "h-h0-h-h1"]);
     // The traffic of the model has no bytes that could be in it; the file is there.
-    let capture = std::fs::read(directory.path().join("net/g-switch-g-h1.pcapng"));
+    let capture = std::fs::read(place(&directory).join("net/g-switch-g-h1.pcapng"));
     assert!(
         capture
             .expect("it is there")
@@ -91,7 +91,7 @@ fn links_and_flows_are_signals_and_the_report_draws_them() {
     for event in events.iter().filter(|it| &*it.source == "network") {
         assert!(!internals(&event.text), "not for people: {}", event.text);
     }
-    let report = std::fs::read_to_string(directory.path().join("report.html"));
+    let report = std::fs::read_to_string(place(&directory).join("report.html"));
     let report = report.expect("there is a report");
     for told in [
         "The simulated network",

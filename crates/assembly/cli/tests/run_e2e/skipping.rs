@@ -30,8 +30,7 @@ fn event(run: &Finished, source: &str, kind: &str) -> EventRow {
 /// The instant that `mortal.py` said, in nanoseconds.
 fn said_ns(run: &Finished, program: &str) -> i64 {
     let log = std::fs::read_to_string(
-        run.directory()
-            .path()
+        run.path()
             .join("logs")
             .join(format!("{program}.log")),
     );
@@ -69,7 +68,7 @@ fn an_end_is_recorded_when_it_happened_and_after_what_was_printed() {
     for name in &names {
         let said_ns = said_ns(&run, name);
         let end_ns = event(&run, name, "end").t_virtual.as_ns();
-        let stamp_us = log_lines(run.directory().path(), name)[0].0;
+        let stamp_us = log_lines(run.path(), name)[0].0;
         writeln!(told, "{name}: {said_ns} {stamp_us} {end_ns}").expect("a String");
         // A stamp has whole microseconds.
         assert!(
@@ -109,7 +108,7 @@ time.sleep(99)
         .run(&["time.mode=skip", "time.compute=none"])
         .succeeded();
     assert_eq!(
-        log_lines(run.directory().path(), "forks"),
+        log_lines(run.path(), "forks"),
         [(0, "done".to_owned())]
     );
 }
@@ -130,7 +129,7 @@ fn a_program_starts_when_the_one_before_is_ready() {
     );
     let run = lab.run(SKIP).succeeded();
     let ready_ns = event(&run, "first", "ready").t_virtual.as_ns();
-    let printed_us = log_lines(run.directory().path(), "first")[0].0;
+    let printed_us = log_lines(run.path(), "first")[0].0;
     let second_ns = said_ns(&run, "second");
     assert!(printed_us >= 100_000_000 && printed_us <= ready_ns / 1000);
     assert!(ready_ns <= second_ns, "{ready_ns} {second_ns}");

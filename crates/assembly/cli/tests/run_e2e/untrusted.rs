@@ -48,7 +48,7 @@ fn a_run_that_is_not_to_be_trusted_says_so_first_and_has_an_exit_code_of_its_own
     assert_eq!(manifest.untrusted.len(), 1, "{manifest:?}");
     let remedy = manifest.untrusted[0].split_once(" To do: ");
     assert!(remedy.is_some_and(|(_, what)| what.contains("time.dilation")));
-    let report = std::fs::read_to_string(run.directory().path().join("report.html"));
+    let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     let banner = report
         .find("class=\"banner untrusted\"")

@@ -237,7 +237,7 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
         assert_eq!(compared.difference, None);
         assert_eq!(compared.text, None);
     }
-    let lines = log_lines(directories[0].path(), "ask");
+    let lines = log_lines(runs[0].path(), "ask");
     assert_eq!(lines.len(), 50, "{lines:?}");
     // The queue of the trunk is different each time: it is not all one answer.
     let answers: std::collections::BTreeSet<&str> = lines

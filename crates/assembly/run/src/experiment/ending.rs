@@ -133,7 +133,7 @@ impl Run<'_> {
                 waited: tally.waited,
             }
         });
-        timelines::put_away(&self.keepers);
+        timelines::put_away(self.directory, &self.keepers);
         drop(hold);
         drop((
             self.keyboard,

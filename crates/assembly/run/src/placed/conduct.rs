@@ -3,23 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver as Inbox, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use timeloom_results::{Failure, Manifest, Outcome, RunDirectory};
+use timeloom_results::{Failure, Incoming, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
 use super::error::{AgentError, SpreadError};
-use super::merge::merge;
+use super::merge::{MergeError, merge};
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
-use super::outcome::TABLES;
 use super::parcel::{pack, receive, send};
 use super::secret::{Secret, draw, read_key};
 use super::serve::WhichTimeline;
@@ -43,29 +41,63 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
         false => RunDirectory::create(&options.directory)?,
     };
     let scenario = plan.to_toml();
+    directory.set_room_aside()?;
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
     manifest.session_start = plan.time.start;
-    inputs::keep(&plan, &directory, &mut manifest)?;
-    if let Some(topology) = simulated::topology(&plan)? {
-        directory.write_topology(&topology)?;
-    }
     directory.write_manifest(&manifest)?;
-    let conducted = Conductor::gather(&plan).map(|conductor| conductor.go(options));
+    // From here on the manifest says how the run ends, whatever fails.
+    let conducted = prepare_all(&plan, &directory, &mut manifest)
+        .map(|(conductor, incoming)| conductor.go(options, incoming));
     let (agents, end) = match conducted {
         Ok(done) => done,
         Err(error) => {
-            let why = error.to_string();
             manifest.outcome = Outcome::Failed;
-            manifest.culprit = Some(why.clone());
+            manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
+            // Why it could not begin is to be said before what else went wrong.
+            let _ = directory.use_room_aside();
             let _ = directory.write_manifest(&manifest);
-            return Err(RunError::Start(why));
+            return Err(error);
         }
     };
     put_away(&plan, &directory, agents, end, manifest)
 }
+
+/// Keeps what the run consists of, makes the folders in which results will arrive, and
+/// prepares all agents. Folders are made first: one that is in the way is said before any
+/// agent begins.
+fn prepare_all<'a>(
+    plan: &'a Plan,
+    directory: &RunDirectory,
+    manifest: &mut Manifest,
+) -> Result<(Conductor<'a>, Places), RunError> {
+    let names = plan.placement.agents.keys();
+    let places: Result<Places, _> = names
+        .map(|name| Ok((name.clone(), Arc::new(directory.make_incoming(name)?))))
+        .collect();
+    let places = places.map_err(RunError::Results)?;
+    let prepared = inputs::keep(plan, directory, manifest).and_then(|()| {
+        if let Some(topology) = simulated::topology(plan)? {
+            directory.write_topology(&topology)?;
+        }
+        directory.write_manifest(manifest)?;
+        Conductor::gather(plan).map_err(|error| RunError::Start(error.to_string()))
+    });
+    match prepared {
+        Ok(conductor) => Ok((conductor, places)),
+        Err(error) => {
+            for place in places.values() {
+                let _ = place.remove();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Where the results of agents arrive, by agent.
+type Places = BTreeMap<String, Arc<Incoming>>;
 
 /// The agents, all prepared.
 struct Conductor<'a> {
@@ -83,7 +115,8 @@ struct Agent {
     lengths: Lengths,
     /// How it ended, once it has; or that it is gone.
     ended: Option<Ended>,
-    results: PathBuf,
+    /// Where its results arrive, once the run has begun.
+    results: Option<Arc<Incoming>>,
 }
 
 /// What an agent's thread tells the conductor.
@@ -134,18 +167,18 @@ impl<'a> Conductor<'a> {
     }
 
     /// Lets them begin together, and returns when all have ended.
-    fn go(mut self, mut options: Options) -> (Vec<Agent>, End) {
+    fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
         let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
         let mut threads = Vec::new();
         for (index, agent) in self.agents.iter_mut().enumerate() {
-            agent.results = options.directory.join(format!("from-{}", agent.name));
+            let results = Arc::clone(&places[&agent.name]);
+            agent.results = Some(Arc::clone(&results));
             let members = members.clone();
             if let Err(error) = agent.sender.say(&ToAgent::Begin { members }) {
                 let _ = events.send((index, AgentEvent::Gone(error.to_string())));
             }
             let (receiver, events) = (agent.receiver.take(), events.clone());
-            let results = agent.results.clone();
             let most = self.plan.results.journal_limit.as_bytes();
             threads.push(thread::spawn(move || {
                 let Some(mut receiver) = receiver else { return };
@@ -333,7 +366,7 @@ fn prepare(
             receiver: Some(receiver),
             lengths: Lengths::default(),
             ended: None,
-            results: PathBuf::new(),
+            results: None,
         }),
         FromAgent::Refused { why } => Err(AgentError::Refused(why)),
         _ => Err(AgentError::OffTopic),
@@ -343,15 +376,16 @@ fn prepare(
 /// Tells what an agent says, to the end; its results go to `results`.
 pub(super) fn listen<S: Read>(
     receiver: &mut Receiver<S>,
-    results: &Path,
+    results: &Incoming,
     most_bytes: u64,
     tell: &dyn Fn(AgentEvent) -> bool,
 ) -> io::Result<()> {
     loop {
         match receiver.hear::<FromAgent>()? {
             FromAgent::Ended(ended) => {
-                fs::create_dir(results)?;
-                receive(receiver, &ended.results, results, most_bytes, is_result)?;
+                receive(receiver, &ended.results, most_bytes, |entry| {
+                    results.create(&entry.name).map_err(io::Error::other)
+                })?;
                 tell(AgentEvent::Ended(*ended));
                 return Ok(());
             }
@@ -364,21 +398,6 @@ pub(super) fn listen<S: Read>(
     }
 }
 
-/// The files that an agent may send.
-pub(super) fn is_result(name: &str) -> bool {
-    let plain = |stem: &str| {
-        let of_names = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        !stem.is_empty() && !stem.starts_with('.') && stem.chars().all(of_names)
-    };
-    let inside = |folder: &str, end: &str| {
-        let name = name
-            .strip_prefix(folder)
-            .and_then(|it| it.strip_suffix(end));
-        name.is_some_and(plain)
-    };
-    TABLES.contains(&name) || inside("logs/", ".log") || inside("net/", ".pcapng")
-}
-
 /// Makes one run directory of those that came.
 fn put_away(
     plan: &Plan,
@@ -387,16 +406,17 @@ fn put_away(
     mut end: End,
     mut manifest: Manifest,
 ) -> Result<Summary, RunError> {
-    let came = agents.iter().filter(|agent| agent.results.is_dir());
-    let shares: Vec<(String, &Path)> = came
-        .map(|agent| (agent.name.clone(), agent.results.as_path()))
-        .collect();
-    let merged = merge(directory, &shares);
-    for agent in &agents {
-        // What could not be merged is not thrown away.
-        if merged.is_ok() && agent.results.is_dir() {
-            let _ = fs::remove_dir_all(&agent.results);
-        }
+    let all = agents.iter();
+    let all = all.filter_map(|agent| Some((agent.name.clone(), agent.results.as_deref()?)));
+    let (came, empty): (Vec<_>, Vec<_>) = all.partition(|(_, place)| !place.is_empty());
+    let merged = merge(directory, &came);
+    // What is still to be written is little.
+    let room = directory.use_room_aside().map_err(MergeError::Whole);
+    let merged = merged.and_then(|told| room.map(|()| told));
+    // What could not be merged is not thrown away.
+    let done = if merged.is_ok() { &came[..] } else { &[] };
+    for (_, place) in done.iter().chain(&empty) {
+        let _ = place.remove();
     }
     let lengths: BTreeMap<i64, Lengths> = agents
         .iter()

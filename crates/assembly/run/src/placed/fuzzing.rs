@@ -7,10 +7,11 @@ use std::path::{Component, Path};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use timeloom_results::{Incoming, is_result};
 
-use super::conduct::{AgentEvent, is_result, listen};
+use super::conduct::{AgentEvent, listen};
 use super::message::{Entry, ToAgent};
-use super::parcel::{MOST_BYTES_IN_ALL, receive};
+use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::serve::ready;
 use crate::channel::{Receiver, Sender};
 
@@ -46,9 +47,8 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     let taken = receive(
         &mut receiver,
         &prepare.files,
-        files,
         MOST_BYTES_IN_ALL,
-        |_| true,
+        |entry| new_below(files, entry),
     );
     check(taken, &prepare.files, files);
     let Ok(ready) = ready(&prepare, files) else {
@@ -79,7 +79,8 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
         true
     };
     let mut receiver = Receiver::with_key(&stream[..], KEY);
-    let ended = listen(&mut receiver, results, MOST_BYTES, &tell);
+    let place = Incoming::at(results).expect("a directory of our own");
+    let ended = listen(&mut receiver, &place, MOST_BYTES, &tell);
     let came = over.take();
     assert_eq!(ended.is_ok(), came.is_some());
     let entries = came.unwrap_or_default();

@@ -5,14 +5,9 @@
 //! start together. The edges of agreed pauses, which each agent writes down, are one
 //! agent's, since their instants are the same.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
-
 use timeloom_results::{
-    Caveat, ClockAction, ClockRow, EventRow, LabelRow, Manifest, ResultsError, Row, RunDirectory,
-    SignalRow,
+    Caveat, ClockAction, ClockRow, EventRow, Incoming, LabelRow, Manifest, ResultsError, Row,
+    RunDirectory, SignalRow,
 };
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -21,9 +16,6 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 pub(super) enum MergeError {
     #[error("the results of agent {0}: {1}")]
     Agent(String, ResultsError),
-    /// Its logs and captures.
-    #[error("the results of agent {0}: {1}")]
-    Files(String, io::Error),
     /// They cannot be written.
     #[error(transparent)]
     Whole(#[from] ResultsError),
@@ -45,20 +37,20 @@ struct Share {
     moved: Duration,
 }
 
-/// Puts the results of `agents` (name, and where they are) into `whole`.
+/// Puts the results of `agents` (name, and where they arrived) into `whole`.
 ///
 /// # Errors
 /// Results that cannot be read or written, with the agent's name.
 pub(super) fn merge(
     whole: &RunDirectory,
-    agents: &[(String, &Path)],
+    agents: &[(String, &Incoming)],
 ) -> Result<MergedManifests, MergeError> {
     let mut told = MergedManifests::default();
     let mut shares = Vec::new();
     let mut first: Option<Instant<Wall>> = None;
-    for (name, path) in agents {
+    for (name, incoming) in agents {
         let named = |error| MergeError::Agent(name.clone(), error);
-        let run = RunDirectory::open(*path).map_err(named)?;
+        let run = incoming.open().map_err(named)?;
         let manifest = run.manifest().map_err(named)?;
         let from = |caveat: &Caveat| caveat.within(format_args!("On agent {name}"));
         told.untrusted.extend(manifest.untrusted.iter().map(from));
@@ -116,8 +108,10 @@ pub(super) fn merge(
         recorder.clock(&row)?;
     }
     recorder.finish()?;
-    for (name, path) in agents {
-        copy(whole, path).map_err(|error| MergeError::Files(name.clone(), error))?;
+    for share in &shares {
+        // Logs and captures: names of programs and links are of one agent each.
+        let taken = whole.take_over_files(&share.run);
+        taken.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }
     Ok(told)
 }
@@ -142,24 +136,4 @@ fn rows<R: Row>(
     // It keeps the order of equals.
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, row)| row).collect())
-}
-
-/// Logs and captures: names of programs and links are of one agent each.
-fn copy(whole: &RunDirectory, from: &Path) -> io::Result<()> {
-    let mut taken = BTreeMap::new();
-    for folder in ["logs", "net"] {
-        let there = from.join(folder);
-        if !there.is_dir() {
-            continue;
-        }
-        for entry in fs::read_dir(there)? {
-            let entry = entry?;
-            let to = whole.path().join(folder).join(entry.file_name());
-            if to.exists() || taken.insert(to.clone(), ()).is_some() {
-                return Err(io::Error::other(format!("{} is there twice", to.display())));
-            }
-            fs::rename(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }

@@ -1,11 +1,13 @@
 //! What an agent says of its share of a run: how far it is, how it ended, and which files of
 //! its run directory are sent back. [`serve`](super::serve) sends them.
 
-use std::fs;
+use std::io;
 use std::path::Path;
 
+use timeloom_results::{OutgoingFile, RunDirectory};
+
 use super::message::{Ended, Entry, How, Lengths};
-use super::parcel::Sent;
+use crate::channel::Sender;
 use crate::experiment::{Progress, Summary};
 use crate::verdict::End;
 
@@ -50,36 +52,26 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     }
 }
 
-/// The files of a run directory that are sent back.
-pub(super) fn gather(results: &Path) -> Vec<Sent> {
-    let mut names: Vec<String> = TABLES.map(str::to_owned).into();
-    for folder in ["logs", "net"] {
-        let entries = fs::read_dir(results.join(folder)).into_iter().flatten();
-        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
-        let inside = entries.flatten().filter_map(name);
-        names.extend(inside.map(|name| format!("{folder}/{name}")));
-    }
-    let sent = |name: String| {
-        let path = results.join(&name);
-        // Not what a link leads to.
-        let found = fs::symlink_metadata(&path)
-            .ok()
-            .filter(fs::Metadata::is_file)?;
-        let entry = Entry {
-            name,
-            bytes: found.len(),
-            executable: false,
-        };
-        Some(Sent { path, entry })
-    };
-    names.into_iter().filter_map(sent).collect()
+/// The files of a run directory that are sent back; none where there is no run.
+pub(super) fn gather(results: &Path) -> Vec<OutgoingFile> {
+    let run = RunDirectory::open(results);
+    run.map(|run| run.outgoing()).unwrap_or_default()
 }
 
-/// Of a run directory: what is in it beside folders.
-pub(super) const TABLES: [&str; 5] = [
-    "manifest.json",
-    "signals.parquet",
-    "events.parquet",
-    "clock.parquet",
-    "labels.parquet",
-];
+/// What is said of such a file before its content.
+pub(super) fn entry(file: &OutgoingFile) -> Entry {
+    Entry {
+        name: file.name.clone(),
+        bytes: file.bytes,
+        executable: false,
+    }
+}
+
+/// Sends the content of each.
+pub(super) fn send(sender: &mut Sender, files: &mut [OutgoingFile]) -> io::Result<()> {
+    for OutgoingFile { name, file, bytes } in files {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
+        sender.content(file, *bytes).map_err(named)?;
+    }
+    Ok(())
+}

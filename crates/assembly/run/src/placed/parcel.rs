@@ -171,43 +171,57 @@ pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the content of `entries` to new files below `root`, which exists and is ours.
-/// Those that `admits` does not let in end the conversation, as do more than `most_bytes`.
+/// Takes the content of `entries` to files that `create` makes. More of them, or more than
+/// `most_bytes` in all, end the conversation before any is made.
 pub(super) fn receive<S: Read>(
     receiver: &mut Receiver<S>,
     entries: &[Entry],
-    root: &Path,
     most_bytes: u64,
-    admits: impl Fn(&str) -> bool,
+    mut create: impl FnMut(&Entry) -> io::Result<File>,
 ) -> io::Result<()> {
-    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let all = entries
         .iter()
         .try_fold(0_u64, |sum, entry| sum.checked_add(entry.bytes));
-    if entries.len() > MOST_FILES || all.is_none_or(|all| all > most_bytes) {
-        return Err(bad("more or larger files than there is room for".to_owned()));
+    let in_names: usize = entries.iter().map(|entry| entry.name.len()).sum();
+    let too_many = entries.len() > MOST_FILES || in_names > MOST_BYTES_OF_NAMES;
+    if too_many || all.is_none_or(|all| all > most_bytes) {
+        return Err(bad(format!(
+            "{} files are announced, which are more or larger than there is room for ({} files, {} MiB)",
+            entries.len(),
+            MOST_FILES,
+            most_bytes >> 20
+        )));
     }
     for entry in entries {
-        if !is_beneath(&entry.name) || !admits(&entry.name) {
-            return Err(bad(format!(
-                "a file that may not be sent: {:?}",
-                entry.name
-            )));
-        }
-        let path = root.join(&entry.name);
-        if let Some(folder) = path.parent() {
-            let mut builder = fs::DirBuilder::new();
-            builder.recursive(true).mode(0o755).create(folder)?;
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            // No other of this name, and no link.
-            .create_new(true)
-            .mode(if entry.executable { 0o755 } else { 0o644 })
-            .open(&path)?;
+        let mut file = create(entry)?;
         receiver.content(&mut file, entry.bytes)?;
     }
     Ok(())
+}
+
+/// Makes the new file of an entry below `root`, which exists and is this process's.
+pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
+    if !is_beneath(&entry.name) {
+        return Err(bad(format!(
+            "a file that may not be sent: {:?}",
+            entry.name
+        )));
+    }
+    let path = root.join(&entry.name);
+    if let Some(folder) = path.parent() {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o755).create(folder)?;
+    }
+    OpenOptions::new()
+        .write(true)
+        // No other of this name, and no link.
+        .create_new(true)
+        .mode(if entry.executable { 0o755 } else { 0o644 })
+        .open(&path)
+}
+
+fn bad(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Whether a name can only be of something below: words between slashes, none of them
@@ -216,10 +230,14 @@ fn is_beneath(name: &str) -> bool {
     let plain = |word: &str| {
         !word.is_empty() && word != "." && word != ".." && word.len() <= 255 && !word.contains('\0')
     };
-    name.len() <= 4_000 && name.split('/').all(plain)
+    name.len() <= 4_000 && name.split('/').count() <= MOST_FOLDERS && name.split('/').all(plain)
 }
 
 const MOST_FILES: usize = 10_000;
+/// Of all files that one message announces.
+const MOST_BYTES_OF_NAMES: usize = 4 << 20;
+/// Of one path: each is a directory to be made.
+const MOST_FOLDERS: usize = 64;
 /// That one agent gets.
 pub(super) const MOST_BYTES_IN_ALL: u64 = 1 << 30;
 
@@ -245,6 +263,7 @@ mod tests {
             assert!(!is_beneath(name), "{name:?}");
         }
         assert!(!is_beneath(&"a".repeat(300)));
+        assert!(!is_beneath(&"a/".repeat(100)));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
-use super::outcome::{ended, gather, lengths};
-use super::parcel::{MOST_BYTES_IN_ALL, receive, send};
+use super::outcome::{ended, entry, gather, lengths, send};
+use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
 use super::secret::Secret;
 use super::together::{EngineLine, Line, Together, Ways};
@@ -212,9 +212,8 @@ impl Agent {
         receive(
             &mut receiver,
             &prepare.files,
-            &files,
             MOST_BYTES_IN_ALL,
-            |_| true,
+            |entry| new_below(&files, entry),
         )?;
         let prepared = self.sockets(&prepare).and_then(|sockets| {
             let ready = ready(&prepare, &files)?;
@@ -361,16 +360,16 @@ impl Agent {
         let results = scratch.join("results");
         let options = self.options(&ready.together.name, &results, &sender, &interrupted);
         let ran = run_here(&ready.plan, options, Some(&ready.together));
-        let parcel = gather(&results);
+        let mut parcel = gather(&results);
         let ended = Ended {
-            results: parcel.iter().map(|sent| sent.entry.clone()).collect(),
+            results: parcel.iter().map(entry).collect(),
             ..ended(ran)
         };
         let told = {
             let mut sender = lock(&sender);
             sender
                 .say(&FromAgent::Ended(Box::new(ended)))
-                .and_then(|()| send(&mut sender, &parcel))
+                .and_then(|()| send(&mut sender, &mut parcel))
         };
         // The others may still be on their way to the end.
         let given_up = StdInstant::now() + ENDS_WITHIN;

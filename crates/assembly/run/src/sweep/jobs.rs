@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,14 +73,13 @@ pub(super) fn side_by_side<T: Sync>(
 /// it is asked to stop (SIGINT), and then has its time.
 pub(super) fn to_its_end(
     command: &mut Command,
-    console: &Path,
+    console: File,
     interrupted: &AtomicBool,
 ) -> io::Result<()> {
-    let output = File::create(console)?;
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
+        .stdout(console.try_clone()?)
+        .stderr(console)
         .spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let mut asked = false;

@@ -9,13 +9,12 @@ mod page;
 mod points;
 mod table;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use timeloom_results::{ResultsError, RunDirectory, sha256_file, write_columns};
+use timeloom_results::{ResultsError, SweepDirectory, sha256_file};
 
 pub use jobs::{default_jobs, processors};
 pub use page::{by_values, not_passed};
@@ -73,9 +72,9 @@ pub enum SweepError {
         /// What the system said.
         error: std::io::Error,
     },
-    /// The table could not be written.
-    #[error("{0}")]
-    Results(ResultsError),
+    /// The directory, or a file in it.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
 }
 
 impl SweepError {
@@ -97,11 +96,11 @@ pub fn sweep(
     interrupted: &AtomicBool,
     done: impl Fn(&Row, usize, usize) + Sync,
 ) -> Result<Swept, SweepError> {
-    claim(request)?;
+    let directory = &claim(request)?;
     let before: Vec<Row> = request
         .points
         .iter()
-        .map(|point| read(request, point))
+        .map(|point| Row::read(point, directory))
         .collect();
     let kept = |row: &&Row| row.is_done() && !(request.retry_failed && row.ended != Ended::Passed);
     let count = before.iter().filter(kept).count();
@@ -113,13 +112,13 @@ pub fn sweep(
     let (finished, total) = (AtomicUsize::new(count), request.points.len());
     let trouble = Mutex::new(None);
     jobs::side_by_side(&left, request.jobs, interrupted, |point| {
-        if let Err(error) = run(request, point, interrupted) {
+        if let Err(error) = run(request, directory, point, interrupted) {
             if let Ok(mut trouble) = trouble.lock() {
                 trouble.get_or_insert(error);
             }
             return;
         }
-        let row = read(request, point);
+        let row = Row::read(point, directory);
         let number = match row.is_done() {
             true => finished.fetch_add(1, Ordering::Relaxed) + 1,
             false => finished.load(Ordering::Relaxed),
@@ -132,33 +131,27 @@ pub fn sweep(
     let rows: Vec<Row> = request
         .points
         .iter()
-        .map(|point| read(request, point))
+        .map(|point| Row::read(point, directory))
         .collect();
-    let table = request.directory.join("sweep.parquet");
-    write_columns(&table, &table::columns(&rows)).map_err(SweepError::Results)?;
-    let page = request.directory.join("sweep.html");
-    let html = page::page(&request.name, &request.directory.join("runs"), &rows);
-    fs::write(&page, html).map_err(file(&page))?;
     Ok(Swept {
+        table: directory.write_table(&table::columns(&rows))?,
+        page: directory.write_page(&page::page(&request.name, directory, &rows))?,
         rows,
         kept: count,
-        table,
-        page,
     })
 }
 
 /// Makes the directory this sweep's, or finds that it is.
-fn claim(request: &SweepRequest) -> Result<(), SweepError> {
-    let directory = &request.directory;
-    let path = directory.join("sweep.json");
+fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
     let sha256 = sha256_file(&request.scenario).map_err(file(&request.scenario))?;
     let definition = points::definition(&request.scenario, &sha256, &request.points);
     let taken = |what| SweepError::Taken {
-        directory: directory.clone(),
+        directory: request.directory.clone(),
         what,
     };
-    if let Ok(text) = fs::read(&path) {
-        let found: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    let directory = SweepDirectory::make(&request.directory)?;
+    if let Some(text) = directory.definition()? {
+        let found: Option<serde_json::Value> = serde_json::from_str(&text).ok();
         let same =
             |key: &str| found.as_ref().and_then(|found| found.get(key)) == definition.get(key);
         // The file may be named by another path from another directory.
@@ -167,34 +160,24 @@ fn claim(request: &SweepRequest) -> Result<(), SweepError> {
                 "another sweep, or one of a scenario that was changed",
             ));
         }
-    } else if fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
+    } else if !directory.is_empty()? {
         return Err(taken("something other than a sweep"));
     }
-    for folder in ["runs", "console"].map(|name| directory.join(name)) {
-        fs::create_dir_all(&folder).map_err(file(&folder))?;
-    }
-    let text = format!("{definition:#}\n");
-    fs::write(&path, text).map_err(file(&path))
+    directory.make_folders()?;
+    directory.write_definition(&format!("{definition:#}\n"))?;
+    Ok(directory)
 }
 
-fn places(request: &SweepRequest, point: &Point) -> (PathBuf, PathBuf) {
-    let directory = request.directory.join("runs").join(&point.name);
-    let console = request.directory.join("console");
-    (directory, console.join(format!("{}.txt", point.name)))
-}
-
-fn read(request: &SweepRequest, point: &Point) -> Row {
-    let (directory, console) = places(request, point);
-    Row::read(point, &directory, &console)
-}
-
-fn run(request: &SweepRequest, point: &Point, interrupted: &AtomicBool) -> Result<(), SweepError> {
-    let (directory, console) = places(request, point);
+fn run(
+    request: &SweepRequest,
+    directory: &SweepDirectory,
+    point: &Point,
+    interrupted: &AtomicBool,
+) -> Result<(), SweepError> {
     // What was stopped, or is asked for again, is begun anew. A run of a sweep that was
     // killed may still go on: that one is not touched, and says so.
-    if RunDirectory::open(&directory).is_ok() {
-        RunDirectory::recover(&directory).map_err(SweepError::Results)?;
-        fs::remove_dir_all(&directory).map_err(file(&directory))?;
+    if directory.run(&point.name).is_ok() {
+        directory.remove_run(&point.name)?;
     }
     let number = point.name.split('_').next().unwrap_or(&point.name);
     let mut command = Command::new(&request.timeloom);
@@ -202,10 +185,11 @@ fn run(request: &SweepRequest, point: &Point, interrupted: &AtomicBool) -> Resul
         .arg("run")
         .arg(&request.scenario)
         .arg("-o")
-        .arg(&directory);
+        .arg(directory.run_path(&point.name));
     command.args(["--name", &format!("sweep-{}-{number}", std::process::id())]);
     command.args(point.sets().iter().flat_map(|set| ["--set", set]));
-    jobs::to_its_end(&mut command, &console, interrupted).map_err(file(&request.timeloom))
+    let console = directory.console(&point.name)?;
+    jobs::to_its_end(&mut command, console, interrupted).map_err(file(&request.timeloom))
 }
 
 fn file(path: &Path) -> impl FnOnce(std::io::Error) -> SweepError + use<> {

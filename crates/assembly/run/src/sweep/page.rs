@@ -1,10 +1,9 @@
 //! The report about a sweep: a table, and each signal as a band over the seeds.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
-use timeloom_results::{RunDirectory, Series, value_at};
+use timeloom_results::{Series, SweepDirectory, value_at};
 use timeloom_time::Instant;
 
 use super::table::{Ended, Group, Row, groups, names, quantile};
@@ -72,8 +71,8 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     others.map(cells).collect()
 }
 
-/// The page about all runs, in their directories below `runs`.
-pub(super) fn page(name: &str, runs: &Path, rows: &[Row]) -> String {
+/// The page about all runs of the sweep in `directory`.
+pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> String {
     let passed = rows.iter().filter(|row| row.ended == Ended::Passed).count();
     let (columns, lines) = by_values(rows);
     let mut parts = vec![Part::Table {
@@ -94,7 +93,7 @@ pub(super) fn page(name: &str, runs: &Path, rows: &[Row]) -> String {
                 .to_owned(),
         });
     }
-    let charts = charts(runs, rows);
+    let charts = charts(directory, rows);
     if !charts.is_empty() {
         parts.push(Part::Figure {
             charts,
@@ -113,7 +112,7 @@ pub(super) fn page(name: &str, runs: &Path, rows: &[Row]) -> String {
 }
 
 /// A chart for each signal, a curve with its band for each combination of values.
-fn charts(runs: &Path, rows: &[Row]) -> Vec<Chart> {
+fn charts(directory: &SweepDirectory, rows: &[Row]) -> Vec<Chart> {
     let shown: Vec<String> = names(rows, |row| row.signals.keys());
     let shown: Vec<String> = shown.into_iter().take(MOST_CHARTS).collect();
     let groups = groups(rows);
@@ -122,7 +121,7 @@ fn charts(runs: &Path, rows: &[Row]) -> Vec<Chart> {
         let all: Vec<BTreeMap<String, Series>> = group
             .rows
             .iter()
-            .filter_map(|row| RunDirectory::open(runs.join(&row.point.name)).ok())
+            .filter_map(|row| directory.run(&row.point.name).ok())
             .filter_map(|run| run.all_series().ok())
             .collect();
         for name in &shown {

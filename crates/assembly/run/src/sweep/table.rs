@@ -2,9 +2,10 @@
 //! values.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use timeloom_results::{Check, Column, Manifest, Measured, Outcome, RunDirectory, Spread, Values};
+use timeloom_results::{
+    Check, Column, Manifest, Measured, Outcome, Spread, SweepDirectory, Values,
+};
 
 use super::points::Point;
 
@@ -51,8 +52,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// That of the run in `directory`; `console` is what it said.
-    pub(super) fn read(point: &Point, directory: &Path, console: &Path) -> Self {
+    /// Reads that of a run of the sweep in `directory`.
+    pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
         let mut row = Self {
             point: point.clone(),
             ended: Ended::NotDone,
@@ -61,12 +62,14 @@ impl Row {
             measured: BTreeMap::new(),
             signals: BTreeMap::new(),
         };
-        let found = RunDirectory::open(directory)
+        let found = directory
+            .run(&point.name)
             .and_then(|run| Ok((run.manifest()?, run.checks().unwrap_or_default(), run)));
         let (manifest, checks, run) = match found {
             Ok(found) => found,
             Err(_) => {
-                row.culprit = last_line(console);
+                // Why it has no results, it said last.
+                row.culprit = directory.last_console_line(&point.name);
                 return row;
             }
         };
@@ -113,13 +116,6 @@ fn number(check: Check) -> Option<(String, f64)> {
         Measured::Number(value) if check.applies => Some((check.name, value)),
         _ => None,
     }
-}
-
-/// Why a run that has no results has none: it said so last.
-fn last_line(console: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(console).ok()?;
-    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(last.trim().chars().take(500).collect())
 }
 
 /// The runs of one combination of values.

@@ -32,7 +32,7 @@ fn write(directory: &RunDirectory) -> std::path::PathBuf {
             Some("dropped by dos1"),
         )
         .unwrap();
-    directory.path().join("net/s1-s2.pcapng")
+    crate::place(directory).join("net/s1-s2.pcapng")
 }
 
 #[test]

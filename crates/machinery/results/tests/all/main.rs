@@ -1,7 +1,14 @@
 //! Run directories, captures and reports.
 
+mod bombs;
 mod capture;
 mod full_disk;
 mod prepared;
 mod report;
 mod run_directory;
+mod strange_files;
+
+/// Where a run directory is.
+fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
+    run.shown().to_string().into()
+}

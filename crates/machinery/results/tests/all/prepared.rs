@@ -129,7 +129,7 @@ fn nothing_is_read_through_a_link_or_waited_for() {
         run.manifest()
             .unwrap_err()
             .to_string()
-            .contains("plain file")
+            .contains("a FIFO, not a regular file")
     );
 }
 

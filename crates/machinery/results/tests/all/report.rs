@@ -95,7 +95,7 @@ fn what_is_missing_is_said_and_nothing_panics() {
     let spec = ReportSpec {
         title: "Missing".into(),
         runs: vec![
-            report_run(empty.path().into(), "empty", RunKind::Normal),
+            report_run(crate::place(&empty), "empty", RunKind::Normal),
             report_run(temporary.path().join("nowhere"), "nowhere", RunKind::Attack),
         ],
         panels: vec![panel("v680"), Panel::default()],
@@ -139,7 +139,7 @@ fn checked_run(path: &Path, manifest: &Manifest) -> RunDirectory {
 fn report_of(run: &RunDirectory) -> String {
     let spec = ReportSpec {
         title: "T".into(),
-        runs: vec![report_run(run.path().into(), "it", RunKind::Normal)],
+        runs: vec![report_run(crate::place(run), "it", RunKind::Normal)],
         ..ReportSpec::default()
     };
     render(&spec)
@@ -251,7 +251,7 @@ fn hostile_names_stay_text() {
         applies: true,
     }])
     .unwrap();
-    let directory = run.path().to_owned();
+    let directory = crate::place(&run);
     let spec = ReportSpec {
         title: HOSTILE.into(),
         summary: HOSTILE.into(),

@@ -163,7 +163,7 @@ fn what_is_recorded_is_read_back_before_and_after_finishing() {
         recorder.event(&events[0]),
         Err(ResultsError::Finished(_))
     ));
-    let run = RunDirectory::open(run.path()).expect("known by its tables, even without a manifest");
+    let run = RunDirectory::open(crate::place(&run)).expect("known by its tables, even without a manifest");
     assert!(run.is_finished());
     assert_eq!(all::<SignalRow>(&run), signals, "two row groups");
     assert_eq!(run.events().unwrap(), events);
@@ -177,7 +177,7 @@ fn what_is_recorded_is_read_back_before_and_after_finishing() {
     );
     assert_eq!((&*series[0].unit, &*series[2].unit), ("V", ""));
     assert_eq!(
-        names(run.path()),
+        names(&crate::place(&run)),
         [
             "clock.parquet",
             "events.parquet",
@@ -251,15 +251,15 @@ fn a_live_run_is_neither_recovered_nor_replaced() {
     let recorder = run.recorder().unwrap();
     assert!(matches!(run.recorder(), Err(ResultsError::InUse(_))));
     assert!(matches!(
-        RunDirectory::recover(run.path()),
+        RunDirectory::recover(crate::place(&run)),
         Err(ResultsError::InUse(_))
     ));
     assert!(matches!(
-        RunDirectory::replace(run.path()),
+        RunDirectory::replace(crate::place(&run)),
         Err(ResultsError::InUse(_))
     ));
     drop(recorder);
-    RunDirectory::recover(run.path()).unwrap();
+    RunDirectory::recover(crate::place(&run)).unwrap();
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn names_from_outside_stay_in_their_folder() {
         writeln!(run.log(name).unwrap().0, "x").unwrap();
     }
     assert_eq!(
-        names(&run.path().join("logs")),
+        names(&crate::place(&run).join("logs")),
         [
             "_.._.._etc_passwd.log",
             "_.hidden.log",

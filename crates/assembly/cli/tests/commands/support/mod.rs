@@ -81,3 +81,8 @@ impl Drop for Scratch {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// Where a run directory is.
+pub(crate) fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
+    run.shown().to_string().into()
+}

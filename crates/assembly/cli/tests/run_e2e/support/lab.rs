@@ -335,6 +335,11 @@ impl Finished {
         format!("exit {}\n{}\n{}", self.code, self.stdout, self.stderr)
     }
 
+    /// Where its run directory is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn directory(&self) -> RunDirectory {
         RunDirectory::open(&self.path).unwrap_or_else(|error| panic!("{error}\n{}", self.output()))
     }

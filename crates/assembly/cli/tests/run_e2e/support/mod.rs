@@ -28,3 +28,8 @@ pub(crate) fn prepared_python() -> String {
     );
     python.display().to_string()
 }
+
+/// Where a run directory is.
+pub(crate) fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
+    run.shown().to_string().into()
+}

@@ -1,0 +1,101 @@
+//! The documents of a run directory, each a file that is read and replaced whole:
+//! `manifest.json`, `checks.json`, `topology.json`, `scenario.toml`, `report.html`.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Check, Manifest, ResultsError, RunDirectory, Topology};
+
+impl RunDirectory {
+    /// Writes `topology.json`.
+    pub fn write_topology(&self, topology: &Topology) -> Result<(), ResultsError> {
+        self.write_json("topology.json", topology)
+    }
+
+    /// Reads `topology.json`; `None` in a run without a simulated network.
+    pub fn topology(&self) -> Result<Option<Topology>, ResultsError> {
+        match self.tree.has("topology.json") {
+            true => self.read_json("topology.json").map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Writes `manifest.json`, replacing it whole.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        self.write_json("manifest.json", manifest)
+    }
+
+    /// Reads `manifest.json`.
+    pub fn manifest(&self) -> Result<Manifest, ResultsError> {
+        self.read_json("manifest.json")
+    }
+
+    /// Writes `checks.json`, replacing it whole.
+    pub fn write_checks(&self, checks: &[Check]) -> Result<(), ResultsError> {
+        self.write_json("checks.json", &checks)
+    }
+
+    /// Reads `checks.json`.
+    pub fn checks(&self) -> Result<Vec<Check>, ResultsError> {
+        self.read_json("checks.json")
+    }
+
+    /// Whether there is a `checks.json`.
+    pub fn has_checks(&self) -> bool {
+        self.tree.has("checks.json")
+    }
+
+    /// Returns the text of `scenario.toml`.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no text of a scenario's length.
+    pub fn scenario(&self) -> Result<String, ResultsError> {
+        let missing = || {
+            let path = self.tree.path_of(SCENARIO);
+            ResultsError::io(&path)(ErrorKind::NotFound.into())
+        };
+        let text = self.tree.read_text(SCENARIO, SCENARIO_BYTES)?;
+        text.ok_or_else(missing)
+    }
+
+    /// Writes `scenario.toml` (as checked, with defaults filled in).
+    pub fn write_scenario(&self, text: &str) -> Result<(), ResultsError> {
+        self.tree.replace(SCENARIO, text.as_bytes())
+    }
+
+    /// Writes `report.html`, and returns its path for messages.
+    ///
+    /// # Errors
+    /// The directory is not this user's, or the disk is full.
+    pub fn write_report(&self, html: &str) -> Result<PathBuf, ResultsError> {
+        self.tree.replace(REPORT, html.as_bytes())?;
+        Ok(self.tree.path_of(REPORT))
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
+        let mut text = serde_json::to_vec_pretty(value)
+            .map_err(|error| ResultsError::malformed(&self.tree.path_of(name), error))?;
+        text.push(b'\n');
+        self.tree.replace(name, &text)
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ResultsError> {
+        let path = self.tree.path_of(name);
+        let missing = || ResultsError::io(&path)(ErrorKind::NotFound.into());
+        let text = self.tree.read_text(name, JSON_BYTES)?.ok_or_else(missing)?;
+        serde_json::from_str(&text).map_err(|error| ResultsError::malformed(&path, error))
+    }
+}
+
+const SCENARIO: &str = "scenario.toml";
+const REPORT: &str = "report.html";
+
+/// Longest JSON file that is read. A manifest with 10,000 inputs has 3 MB; a value read
+/// takes some ten times the memory of its text.
+pub(crate) const JSON_BYTES: u64 = 16 << 20;
+
+/// Longest scenario that is read. A value of TOML takes some fifty times its text.
+const SCENARIO_BYTES: u64 = 4 << 20;

@@ -1,0 +1,182 @@
+//! Results on their way between machines: which files of a run directory an agent sends,
+//! and where they arrive.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use crate::directory::stem;
+use crate::tree::Tree;
+use crate::{ResultsError, RunDirectory};
+
+/// A file of a run directory, opened to be sent.
+#[derive(Debug)]
+pub struct OutgoingFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// The file, at its beginning.
+    pub file: File,
+    /// Its length when it was opened.
+    pub bytes: u64,
+}
+
+/// The folder `from-AGENT` of a run directory, in which the results of an agent arrive.
+#[derive(Debug)]
+pub struct Incoming {
+    tree: Tree,
+    /// The run directory and the folder's name in it.
+    within: Option<(Tree, String)>,
+}
+
+impl RunDirectory {
+    /// Makes the folder for an agent's results, which is removed when they are part of the
+    /// run.
+    ///
+    /// # Errors
+    /// There is something of that name that is not left over from an earlier run.
+    pub fn make_incoming(&self, agent: &str) -> Result<Incoming, ResultsError> {
+        let name = format!("{INCOMING}{}", stem(agent));
+        match self.tree.make_new_folder(&name) {
+            Err(ResultsError::Io { path, source })
+                if source.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                return Err(ResultsError::InTheWay { path });
+            }
+            other => other?,
+        }
+        Ok(Incoming {
+            tree: self.tree.subtree(&name)?,
+            within: Some((self.tree.clone(), name)),
+        })
+    }
+
+    /// Opens the files that an agent sends to the run. Links, devices and other names than
+    /// those of results are left out.
+    pub fn outgoing(&self) -> Vec<OutgoingFile> {
+        let mut names: Vec<String> = SENT.map(str::to_owned).into();
+        for folder in SENT_FOLDERS {
+            for (name, _) in self.tree.entries(folder).unwrap_or_default() {
+                names.extend(name.to_str().map(|name| format!("{folder}/{name}")));
+            }
+        }
+        let sent = |name: String| {
+            let file = self.tree.read(&name).ok()??;
+            let bytes = file.metadata().ok()?.len();
+            is_result(&name).then_some(OutgoingFile { name, file, bytes })
+        };
+        names.into_iter().filter_map(sent).collect()
+    }
+
+    /// Moves logs and captures of another run directory, on the same file system, into this
+    /// one.
+    ///
+    /// # Errors
+    /// A name that is taken here, or that is no regular file there.
+    pub fn take_over_files(&self, from: &Self) -> Result<(), ResultsError> {
+        for folder in SENT_FOLDERS {
+            for (name, _) in from.tree.entries(folder)? {
+                let name = format!("{folder}/{}", name.to_string_lossy());
+                self.tree.take_over(&from.tree, &name, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what an earlier run's agents had sent, as far as it consists of results.
+    pub(crate) fn remove_incoming(&self) -> Result<(), ResultsError> {
+        for (name, is_file) in self.tree.entries(".")? {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(INCOMING)) else {
+                continue;
+            };
+            let has_results_only = |folder: &Tree| folder.holds_only(&|name| is_result(name));
+            let is_ours = !is_file && self.tree.subtree(name).is_ok_and(|it| has_results_only(&it));
+            if is_ours {
+                self.tree.remove_all(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Incoming {
+    /// Makes a folder for results that are no part of a run directory.
+    ///
+    /// # Errors
+    /// It cannot be made, or another user can write in it.
+    pub fn at(path: &Path) -> Result<Self, ResultsError> {
+        let tree = Tree::make(path)?;
+        Ok(Self { tree, within: None })
+    }
+
+    /// Makes a new file for one that an agent sends.
+    ///
+    /// # Errors
+    /// Its name is not that of a result, or was sent before.
+    pub fn create(&self, name: &str) -> Result<File, ResultsError> {
+        if !is_result(name) {
+            let path = self.tree.path_of(name);
+            return Err(ResultsError::malformed(&path, "no agent may send this"));
+        }
+        if let Some((folder, _)) = name.split_once('/') {
+            self.tree.make_folder(folder)?;
+        }
+        self.tree.create_new(name)
+    }
+
+    /// Returns true if nothing has arrived.
+    pub fn is_empty(&self) -> bool {
+        let entries = self.tree.entries(".");
+        entries.is_ok_and(|entries| entries.is_empty())
+    }
+
+    /// Opens what has arrived as a run directory.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn open(&self) -> Result<RunDirectory, ResultsError> {
+        RunDirectory::of(self.tree.clone())
+    }
+
+    /// Removes the folder with everything in it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove(&self) -> Result<(), ResultsError> {
+        match &self.within {
+            Some((run, name)) => run.remove_all(name),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns true for the names of files that an agent may send.
+pub fn is_result(name: &str) -> bool {
+    let plain = |stem: &str| {
+        let of_names = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !stem.is_empty()
+            && stem.len() <= LONGEST_STEM
+            && !stem.starts_with('.')
+            && stem.chars().all(of_names)
+    };
+    let inside = |folder: &str, end: &str| {
+        let name = name
+            .strip_prefix(folder)
+            .and_then(|it| it.strip_suffix(end));
+        name.is_some_and(plain)
+    };
+    SENT.contains(&name) || inside("logs/", ".log") || inside("net/", ".pcapng")
+}
+
+const INCOMING: &str = "from-";
+
+/// Files that an agent sends, beside those in [`SENT_FOLDERS`].
+const SENT: [&str; 5] = [
+    "manifest.json",
+    "signals.parquet",
+    "events.parquet",
+    "clock.parquet",
+    "labels.parquet",
+];
+const SENT_FOLDERS: [&str; 2] = ["logs", "net"];
+/// A name of 255 bytes with a number and an extension.
+const LONGEST_STEM: usize = 240;

@@ -1,0 +1,34 @@
+//! Lines of files whose length nobody promises.
+
+use std::io::{self, BufRead, Read as _};
+
+/// Reads on in a line that `line` may hold the beginning of; returns true when it is whole,
+/// with its end. One that is longer than any that Timeloom writes counts as whole, and what
+/// follows as another, so that a file without ends of lines takes no more memory.
+pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    let left = LINE_BYTES.saturating_sub(line.len());
+    reader.take(left as u64).read_until(b'\n', line)?;
+    Ok(line.last() == Some(&b'\n') || line.len() >= LINE_BYTES)
+}
+
+/// A line of a log has 8 KiB at most, each of which may be escaped as four, and a stamp.
+pub(crate) const LINE_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_parted() {
+        let text = [vec![0; LINE_BYTES + 7], b"\nx".to_vec()].concat();
+        let mut reader = &text[..];
+        let mut lengths = Vec::new();
+        let mut line = Vec::new();
+        while read_line(&mut reader, &mut line).expect("memory can be read") {
+            lengths.push(line.len());
+            line.clear();
+        }
+        assert_eq!(lengths, [LINE_BYTES, 8]);
+        assert_eq!(line, b"x");
+    }
+}

@@ -1,0 +1,145 @@
+//! The directory of a sweep: its runs, its table and its page.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::columns::{Column, encode_columns};
+use crate::tree::Tree;
+use crate::{ResultsError, RunDirectory};
+
+/// A sweep's directory. Like those of runs it may have been prepared by another user, so its
+/// files are opened by methods of this type only.
+#[derive(Clone, Debug)]
+pub struct SweepDirectory {
+    tree: Tree,
+}
+
+impl SweepDirectory {
+    /// Makes the directory, unless there is one.
+    ///
+    /// # Errors
+    /// It cannot be made, or another user can write in it.
+    pub fn make(path: &Path) -> Result<Self, ResultsError> {
+        let tree = Tree::make(path)?;
+        Ok(Self { tree })
+    }
+
+    /// Makes the folders of runs and of what they print.
+    ///
+    /// # Errors
+    /// One cannot be made, or is a link, or another user can write in it.
+    pub fn make_folders(&self) -> Result<(), ResultsError> {
+        self.tree.make_folder(RUNS)?;
+        self.tree.make_folder(CONSOLE)
+    }
+
+    /// Returns true if the directory has no entries.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_empty(&self) -> Result<bool, ResultsError> {
+        Ok(self.tree.entries(".")?.is_empty())
+    }
+
+    /// Returns the text of `sweep.json`; `None` where there is none.
+    ///
+    /// # Errors
+    /// It is no regular file of text, or too long.
+    pub fn definition(&self) -> Result<Option<String>, ResultsError> {
+        self.tree.read_text(DEFINITION, DEFINITION_BYTES)
+    }
+
+    /// Writes `sweep.json`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_definition(&self, text: &str) -> Result<(), ResultsError> {
+        self.tree.replace(DEFINITION, text.as_bytes())
+    }
+
+    /// Writes `sweep.parquet` and returns its path for messages. All columns have the same
+    /// length.
+    ///
+    /// # Errors
+    /// The file cannot be written, or two columns have one name.
+    pub fn write_table(&self, columns: &[Column]) -> Result<PathBuf, ResultsError> {
+        let path = self.tree.path_of(TABLE);
+        let bytes = encode_columns(columns, &path)?;
+        self.tree.replace(TABLE, &bytes)?;
+        Ok(path)
+    }
+
+    /// Writes `sweep.html` and returns its path for messages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_page(&self, html: &str) -> Result<PathBuf, ResultsError> {
+        self.tree.replace(PAGE, html.as_bytes())?;
+        Ok(self.tree.path_of(PAGE))
+    }
+
+    /// Opens the run `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn run(&self, name: &str) -> Result<RunDirectory, ResultsError> {
+        RunDirectory::of(self.tree.subtree(&in_folder(RUNS, name))?)
+    }
+
+    /// Returns where the run `name` is made, for the command that makes it.
+    pub fn run_path(&self, name: &str) -> PathBuf {
+        self.tree.path_of(&in_folder(RUNS, name))
+    }
+
+    /// Removes the run `name`, which no process writes any more.
+    ///
+    /// # Errors
+    /// [`ResultsError::InUse`] among others.
+    pub fn remove_run(&self, name: &str) -> Result<(), ResultsError> {
+        // Says so of a run that still goes on.
+        self.run(name)?.recovered()?;
+        self.tree.remove_all(&in_folder(RUNS, name))
+    }
+
+    /// Makes the file for what the run `name` prints, in the place of an earlier one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn console(&self, name: &str) -> Result<File, ResultsError> {
+        self.tree.begin(&console(name))
+    }
+
+    /// Returns the last line that the run `name` printed and that is not blank.
+    pub fn last_console_line(&self, name: &str) -> Option<String> {
+        let mut file = self.tree.read(&console(name)).ok()??;
+        let length = file.metadata().ok()?.len();
+        let begin = length.saturating_sub(LAST_BYTES);
+        file.seek(SeekFrom::Start(begin)).ok()?;
+        let mut bytes = Vec::new();
+        io::Read::take(file, LAST_BYTES).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(last.trim().chars().take(LONGEST_LINE).collect())
+    }
+}
+
+fn in_folder(folder: &str, name: &str) -> String {
+    format!("{folder}/{name}")
+}
+
+fn console(name: &str) -> String {
+    format!("{CONSOLE}/{name}.txt")
+}
+
+const RUNS: &str = "runs";
+const CONSOLE: &str = "console";
+const DEFINITION: &str = "sweep.json";
+const TABLE: &str = "sweep.parquet";
+const PAGE: &str = "sweep.html";
+
+/// Longest definition that is read: a hundred thousand runs have some 20 MB.
+const DEFINITION_BYTES: u64 = 64 << 20;
+/// How much of the end of what a run printed is looked at.
+const LAST_BYTES: u64 = 16 * 1024;
+const LONGEST_LINE: usize = 500;

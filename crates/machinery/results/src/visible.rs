@@ -1,0 +1,93 @@
+//! Text of programs, run directories and other machines as it may go to a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Returns the text with every character visible that a terminal would act upon: escape
+/// sequences, other control characters except newline and tabulator, and characters that
+/// reverse the direction of writing. An escape is shown as `\x1b`, others as `\u009b`, so
+/// that an object of JSON stays the same object.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    filtered(text, |_| 0)
+}
+
+/// As [`visible`], of text that Timeloom has coloured: sequences that select colours stay.
+pub fn visible_in_colours(text: &str) -> Cow<'_, str> {
+    filtered(text, colour)
+}
+
+/// `kept` says how many bytes at the beginning of a text stay as they are.
+fn filtered(text: &str, kept: impl Fn(&str) -> usize) -> Cow<'_, str> {
+    if !text.chars().any(is_acted_upon) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = kept(rest);
+        if length > 0 {
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
+            continue;
+        }
+        rest = &rest[c.len_utf8()..];
+        // A String takes everything.
+        let _ = match u32::from(c) {
+            _ if !is_acted_upon(c) => out.write_char(c),
+            code @ 0..0x20 => write!(out, "\\x{code:02x}"),
+            code => write!(out, "\\u{code:04x}"),
+        };
+    }
+    Cow::Owned(out)
+}
+
+fn is_acted_upon(c: char) -> bool {
+    let is_direction = matches!(c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() && c != '\n' && c != '\t' || is_direction
+}
+
+/// Length of a sequence of the form `ESC [ 1 ; 31 m` at the beginning; 0 without one.
+fn colour(text: &str) -> usize {
+    let Some(parameters) = text.strip_prefix("\u{1b}[") else {
+        return 0;
+    };
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';');
+    match end {
+        Some(end) if parameters[end..].starts_with('m') => 2 + end + 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_upon_is_shown() {
+        assert!(matches!(visible("plain\ttext\nü √ 漢"), Cow::Borrowed(_)));
+        // A title, a reply to be typed, a line overwritten, 8-bit CSI, reversed writing.
+        let shown = visible("\u{1b}]0;x\u{7}\u{1b}[6n\rdone\u{9b}2J\u{7f}\u{202e}cod");
+        assert_eq!(
+            shown,
+            "\\x1b]0;x\\x07\\x1b[6n\\x0ddone\\u009b2J\\u007f\\u202ecod"
+        );
+    }
+
+    #[test]
+    fn colours_of_our_own_stay_and_nothing_else() {
+        let text = "\u{1b}[1;31merror\u{1b}[0m \u{1b}[2J\u{1b}[31";
+        let shown = "\u{1b}[1;31merror\u{1b}[0m \\x1b[2J\\x1b[31";
+        assert_eq!(visible_in_colours(text), shown);
+        assert_eq!(visible_in_colours("\u{1b}[0m"), "\u{1b}[0m");
+        assert_eq!(visible_in_colours("\u{1b}[\u{1b}[m"), "\\x1b[\u{1b}[m");
+    }
+
+    #[test]
+    fn an_object_stays_the_same() {
+        let value = serde_json::json!({ "text": "\u{1b}[2J\u{9b}\u{7f}\u{2028}\u{202e}ü" });
+        let shown = visible(&value.to_string()).into_owned();
+        let again: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(again, value);
+    }
+}
