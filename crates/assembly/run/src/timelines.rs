@@ -229,12 +229,11 @@ impl Watched<'_> {
     /// What the timeline should show.
     fn true_reading(&self, truth: &TrueTime) -> Duration {
         let utc = truth.utc - Instant::ZERO;
-        let told = Duration::from_s(self.spec.tai_offset_s.unwrap_or(0).into());
-        match self.spec.scale {
-            TimelineScale::Local => utc,
-            // As the daemon takes it: the kernel's, if it knows.
-            TimelineScale::Tai if truth.tai_ahead != Duration::ZERO => utc + truth.tai_ahead,
-            TimelineScale::Tai => utc + told,
+        match (self.spec.scale, self.spec.tai_offset_s) {
+            (TimelineScale::Local, _) => utc,
+            // As the daemon takes it: without an interval where the host's kernel contradicts.
+            (TimelineScale::Tai, Some(stated_s)) => utc + Duration::from_s(stated_s.into()),
+            (TimelineScale::Tai, None) => utc + truth.tai_ahead,
         }
     }
 }

@@ -25,6 +25,13 @@ pub enum Unusable {
     /// No daemon vouches for it (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
+    /// The kernel's bound has only grown from 0 (or is its greatest): the daemon in charge
+    /// states no error.
+    #[error(
+        "the daemon that steers the system clock states no error (systemd-timesyncd and phc2sys \
+         set the kernel's bound to 0): vouch for one (`vouched_error`), or use another source"
+    )]
+    NoError,
     /// The kernel does not know TAI, and the caller does not either.
     #[error(
         "the kernel does not know how far TAI is from UTC; say so (`--tai-offset-s 37`, or \
@@ -53,29 +60,34 @@ impl SystemClock {
         })
     }
 
-    /// What it tells a keeper of a TAI timeline, asked between two readings of
-    /// the core clock. `tai_offset_s` is used when the kernel knows none.
+    /// Returns the reading for a keeper, asked between two readings of the core clock.
+    /// `from_utc` is what to add to UTC: TAI minus UTC for a timeline of TAI.
     ///
     /// # Errors
-    /// When it tells nothing.
+    /// When no daemon vouches for the clock, or the daemon that does states no error.
     pub fn exchange(
         &self,
         era: Era,
         between: (Instant<Core>, Instant<Core>),
-        tai_offset_s: Option<i32>,
+        from_utc: Duration,
     ) -> Result<Exchange, Unusable> {
         if !self.synchronised {
             return Err(Unusable::Unsynchronised);
         }
-        let known = (self.tai_offset_s != 0).then_some(self.tai_offset_s);
-        let offset_s = known.or(tai_offset_s).ok_or(Unusable::NoTaiOffset)?;
-        let shows = Instant::from_ns(self.realtime_ns) + Duration::from_s(offset_s.into());
+        if self.max_error.as_ns() % WIDENED_PER_S.as_ns() == 0 {
+            return Err(Unusable::NoError);
+        }
+        let shows = Instant::from_ns(self.realtime_ns) + from_utc;
         // The kernel counts the bound in whole microseconds, and a
         // microsecond clock is cut to one.
         let error = self.max_error + Duration::from_us(2);
         Ok(Exchange::direct(era, between, shows, error))
     }
 }
+
+/// By how much the kernel widens the bound each second. A daemon that measures its error sets
+/// the bound to whole microseconds; a bound that is a multiple of this one began at 0.
+const WIDENED_PER_S: Duration = Duration::from_us(500);
 
 #[cfg(test)]
 mod tests {
@@ -92,20 +104,27 @@ mod tests {
             "{asked:?}"
         );
         let stamps = (Instant::from_ns(0), Instant::from_ns(900));
-        let exchange = |clock: SystemClock, tai| clock.exchange(Era::default(), stamps, tai);
+        let exchange =
+            |clock: SystemClock| clock.exchange(Era::default(), stamps, Duration::from_s(37));
         let lost = SystemClock {
             synchronised: false,
             ..asked
         };
-        assert_eq!(exchange(lost, Some(37)), Err(Unusable::Unsynchronised));
+        assert_eq!(exchange(lost), Err(Unusable::Unsynchronised));
         let good = SystemClock {
             realtime_ns: 5,
             max_error: Duration::from_us(300),
             tai_offset_s: 0,
             synchronised: true,
         };
-        assert_eq!(exchange(good, None), Err(Unusable::NoTaiOffset));
-        let exchange = exchange(good, Some(37)).unwrap();
+        for us in [0, 500, 16_000_000] {
+            let silent = SystemClock {
+                max_error: Duration::from_us(us),
+                ..good
+            };
+            assert_eq!(exchange(silent), Err(Unusable::NoError));
+        }
+        let exchange = exchange(good).unwrap();
         assert_eq!(exchange.answered.as_ns(), 37_000_000_005);
         assert_eq!(exchange.root_dispersion, Duration::from_us(302));
     }

@@ -250,6 +250,7 @@ impl Worker {
             published: self.published,
             disturbances: self.disturbances,
             last_disturbance: self.last_disturbance.map(|what| what.to_string()),
+            tai_offset_contradiction: self.from_utc.contradiction(),
             statistical_ns: self
                 .keeper
                 .statistical(0.999_999)

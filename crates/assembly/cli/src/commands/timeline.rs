@@ -184,6 +184,9 @@ impl List {
             daemon.frequency_ppb / 1e3,
             daemon.disturbances,
         );
+        if let Some(contradiction) = &daemon.tai_offset_contradiction {
+            say!("  warning: {contradiction}");
+        }
         for source in &daemon.sources {
             let last = source.last_refusal.as_deref().unwrap_or("");
             say!(
@@ -294,7 +297,8 @@ fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
             source.source
         ))
     });
-    refusals.collect()
+    let contradiction = daemon.tai_offset_contradiction.iter();
+    refusals.chain(contradiction.cloned()).collect()
 }
 
 /// A reading. For a name that nobody keeps, the error says which there are.

@@ -169,6 +169,56 @@ fn a_step_of_the_hosts_clock_is_noticed() {
     assert!(at[0] >= 1_900_000_000_000_000_000, "{at:?}");
 }
 
+/// A kernel whose TAI offset nobody set says 1 after a leap second. Root in a session may set
+/// its host's.
+#[test]
+fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
+    const SET: &str = "python3 -c 'import ctypes, struct\n\
+        timex = ctypes.create_string_buffer(208)\n\
+        struct.pack_into(\"I\", timex, 0, 0x80)\n\
+        struct.pack_into(\"q\", timex, 48, 1)\n\
+        assert ctypes.CDLL(None).adjtimex(timex) >= 0'";
+    let run = |name: &str, offset: &str, then: &str| {
+        let scratch = Scratch::new(name);
+        let source = "--source 'system-clock,vouched_error=0 ns'";
+        let script =
+            format!("{SET} || exit 9\n$T timeline serve plant {offset} {source} & P=$!\n{then}");
+        let name = format!("{name}-{}", std::process::id());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command
+            .args([
+                "exec", "--quiet", "--name", &name, "--", "sh", "-c", &script,
+            ])
+            .env("T", env!("CARGO_BIN_EXE_timeloom"))
+            .env("D", scratch.path(""))
+            .env("TIMELOOM_TIMELINES", scratch.path(""));
+        let ended = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+        assert!(ended.status.success(), "{out}{err}");
+        (out, err)
+    };
+    // The configured offset is possible at this date, the kernel's is not.
+    let then = format!("{IN_STEP}\n{LOOK}\n$T timeline list; kill $P; wait $P");
+    let (out, _) = run("tai-overruled", "--tai-offset-s 37", &then);
+    let lines: Vec<&str> = out.lines().collect();
+    let date = |line: &str| line.parse::<i64>().unwrap() + 37_000_000_000;
+    let reading: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+    let end = |key: &str| reading[key].as_i64().unwrap();
+    assert!(end("earliest_ns") <= date(lines[2]), "{out}");
+    assert!(end("latest_ns") >= date(lines[0]), "{out}");
+    assert!(
+        out.contains("warning: the kernel says that TAI is 1 s"),
+        "{out}"
+    );
+    assert!(out.contains("the configuration 37 s"), "{out}");
+    // Nothing but the impossible one: no reading, and the reason.
+    let then = "until $T timeline list | grep 'the last because'; do sleep 0.02; done\n\
+        $T timeline read plant; [ $? = 1 ] || exit 8; kill $P; wait $P";
+    let (_, err) = run("tai-refused", "", then);
+    assert!(err.contains("the kernel says that TAI is 1 s"), "{err}");
+}
+
 fn await_file(path: &Path) {
     let deadline = Instant::now() + PATIENCE;
     while !path.exists() {

@@ -87,7 +87,12 @@ pub struct Vmclock {
     pub flags: u64,
     /// 0 unknown, 1 initialising, 2 synchronised, 3 free-running, 4 unreliable.
     pub clock_status: u8,
-    /// TAI minus UTC, when the flag says so.
+    /// Offset from TAI to UTC, that is UTC minus TAI: −37 since 2017. When the flag says so.
+    ///
+    /// The specification (UAPI.13) says "from TAI to UTC" and gives 37 as an example, which is
+    /// the other sign. Linux's reader decides: `tai_adjust()` of `ptp_vmclock.c` makes UTC of
+    /// TAI by adding the field (as of 6.13), and in 2026 TAI of UTC by subtracting it. Writers
+    /// differ, so a page of another writer is never converted with this field.
     pub tai_offset_s: i16,
     /// Further bits of the period's unit.
     pub period_shift: u8,
@@ -155,13 +160,13 @@ impl Vmclock {
         }
     }
 
-    /// Says what the time counts, and TAI's offset where it is known.
+    /// Sets what the time counts, and the offset of UTC where it is known.
     #[must_use]
     pub fn with_type(self, time_type: TimeType) -> Self {
         match time_type {
             TimeType::Tai(None) => self,
-            TimeType::Tai(Some(tai_offset_s)) => Self {
-                tai_offset_s,
+            TimeType::Tai(Some(tai_minus_utc_s)) => Self {
+                tai_offset_s: tai_minus_utc_s.saturating_neg(),
                 flags: self.flags | TAI_OFFSET_VALID,
                 ..self
             },
@@ -252,7 +257,7 @@ impl VmclockAbi {
             let offset_s = i16::from_le(self.tai_offset_sec.load(Relaxed));
             fence(Acquire);
             if sequence & 1 == 0 && self.seq_count.load(Relaxed) == sequence {
-                return (flags & TAI_OFFSET_VALID != 0).then_some(offset_s);
+                return (flags & TAI_OFFSET_VALID != 0).then_some(offset_s.saturating_neg());
             }
         }
         None
@@ -318,7 +323,7 @@ mod tests {
             disruption_marker: 3,
             flags: PERIOD_MAXERROR | TIME_MAXERROR,
             clock_status: 2,
-            tai_offset_s: 37,
+            tai_offset_s: -37,
             period_shift: 22,
             counter_value: 1000,
             // One nanosecond: 2^86 / 10^9.

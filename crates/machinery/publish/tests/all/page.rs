@@ -6,8 +6,8 @@ use timeloom_clock::RateError;
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::{LocalNow, Segment};
 use timeloom_publish::PageCounter;
-use timeloom_publish::foreign::vmclock::Vmclock;
-use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter};
+use timeloom_publish::foreign::vmclock::{self, Vmclock};
+use timeloom_publish::{CoreScale, PageReader, PageSegment, PageWriter, TimeType};
 use timeloom_time::{Duration, Instant, Rate};
 
 fn in_nanoseconds() -> (PageWriter, PageReader) {
@@ -94,6 +94,26 @@ fn age_and_disruption_are_found_by_the_reader() {
         ..good
     });
     assert_eq!(read(start + 4).status, Status::Ok);
+}
+
+/// Linux as of 6.13 makes UTC of a page's TAI by adding the field (`tai_adjust()` in
+/// `ptp_vmclock.c`); since 2026 it makes TAI of a page's UTC by subtracting it.
+#[test]
+fn linux_makes_utc_of_the_page_and_our_readers_know_tai_minus_utc() {
+    let (writer, reader) = in_nanoseconds();
+    writer.set_time_type(TimeType::Tai(Some(37)));
+    writer.publish(&segment(10_000_000_000, 1_700_000_037_000_000_000));
+    let mut bytes = [0; 112];
+    rustix::io::pread(writer.fd(), &mut bytes, 0).unwrap();
+    let page = Vmclock::parse(&bytes).unwrap();
+    assert_eq!(page.time_type, vmclock::TIME_TAI);
+    assert_ne!(page.flags & vmclock::TAI_OFFSET_VALID, 0);
+    let utc_s = page.time_s.checked_add_signed(page.tai_offset_s.into());
+    assert_eq!(utc_s, Some(1_700_000_000));
+    assert_eq!(reader.tai_offset_s(), Some(37));
+    writer.set_time_type(TimeType::Tai(None));
+    writer.publish(&segment(11_000_000_000, 1_700_000_038_000_000_000));
+    assert_eq!(reader.tai_offset_s(), None);
 }
 
 proptest! {

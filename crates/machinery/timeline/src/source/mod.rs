@@ -23,19 +23,19 @@ mod ptp4l_words;
 pub(crate) mod realtime_line;
 mod simulated;
 mod system_clock;
+mod tai_offset;
 mod thread;
 
+pub(crate) use tai_offset::FromUtc;
 pub(crate) use thread::SourceThread;
 
 use core::fmt;
 use std::sync::Arc;
 
 use timeloom_clock::timeline::{Bound, Era, Exchange};
-use timeloom_time::Duration;
 
 use crate::LocalClock;
 use crate::config::{SourceConfig, TimelineConfig};
-use timeloom_timeline_protocol::ScaleName;
 
 /// Something that can be asked for the time.
 pub trait Source: Send {
@@ -126,39 +126,4 @@ pub fn open(
             Box::new(ptp4l::Ptp4l::new(config.clone(), timeline, clock)?)
         }
     })
-}
-
-/// What has to be added to UTC to have the timeline's time. Asked for with every
-/// question: the kernel may learn it, and it changes with a leap second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FromUtc {
-    scale: ScaleName,
-    configured_s: Option<i16>,
-}
-
-impl FromUtc {
-    pub(crate) fn of(timeline: &TimelineConfig) -> Self {
-        Self {
-            scale: timeline.scale,
-            configured_s: timeline.tai_offset_s,
-        }
-    }
-
-    pub(crate) fn scale(self) -> ScaleName {
-        self.scale
-    }
-
-    pub(crate) fn now(self) -> Result<Duration, Untold> {
-        if self.scale == ScaleName::Local {
-            return Ok(Duration::ZERO);
-        }
-        let kernel = timeloom_publish::SystemClock::ask().ok();
-        let known = kernel
-            .map(|kernel| kernel.tai_offset_s)
-            .filter(|offset| *offset != 0);
-        known
-            .or(self.configured_s.map(i32::from))
-            .map(|offset_s| Duration::from_s(offset_s.into()))
-            .ok_or_else(|| Untold::because(timeloom_publish::Unusable::NoTaiOffset))
-    }
 }

@@ -23,7 +23,8 @@ use super::ptp4l_words::{
     DataSet, DataSetAnswer, TimingKind, TimingRecord, accuracy_ns, get, parse_answer, parse_timing,
 };
 use super::realtime_line::RealtimeLine;
-use super::{Sample, Source, Untold};
+use super::tai_offset::Stated;
+use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
 use crate::config::{Ptp4lConfig, Shows, TimelineConfig};
 use timeloom_timeline_protocol::ScaleName;
@@ -31,7 +32,7 @@ use timeloom_timeline_protocol::ScaleName;
 pub(super) struct Ptp4l {
     config: Ptp4lConfig,
     scale: ScaleName,
-    tai_offset_s: Option<i16>,
+    from_utc: FromUtc,
     shared: Arc<Mutex<Shared>>,
     sequence_id: u16,
     told: Option<(std::time::Instant, Reference)>,
@@ -82,7 +83,7 @@ impl Ptp4l {
         Ok(Self {
             config,
             scale: timeline.scale,
-            tai_offset_s: timeline.tai_offset_s,
+            from_utc: FromUtc::of(timeline),
             shared,
             sequence_id: 0,
             told: None,
@@ -132,10 +133,11 @@ impl Ptp4l {
         if self.scale == ScaleName::Local || shows == Shows::Tai {
             return Ok(Duration::ZERO);
         }
-        let offset_s = utc_offset_s.or(self.tai_offset_s);
-        offset_s
-            .map(|offset_s| Duration::from_s(offset_s.into()))
-            .ok_or_else(|| Untold::because(timeloom_publish::Unusable::NoTaiOffset))
+        let offset = self.from_utc.judge(Stated {
+            offset_s: utc_offset_s.map(i32::from),
+            by: "the PTP master",
+        })?;
+        Ok(Duration::from_s(offset.offset_s.into()))
     }
 
     fn error(&self, steps_removed: u16, accuracy: u8) -> Result<Duration, Untold> {

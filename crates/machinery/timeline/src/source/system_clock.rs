@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use timeloom_clock::timeline::{Era, Exchange};
-use timeloom_publish::{SystemClock, Unusable};
-use timeloom_time::{Duration, Instant};
+use timeloom_publish::SystemClock;
+use timeloom_time::Instant;
 
 use super::{FromUtc, Sample, Source, Untold};
 use crate::LocalClock;
@@ -38,19 +38,9 @@ impl Source for System {
             let sent = self.clock.core();
             let kernel = SystemClock::ask().map_err(Untold::because)?;
             let received = self.clock.core();
-            if !kernel.synchronised {
-                return Err(Untold::because(Unusable::Unsynchronised));
-            }
-            let shows = Instant::from_ns(kernel.realtime_ns) + tai_offset;
-            // The kernel counts the bound in whole microseconds, and a
-            // microsecond clock is cut to one.
-            let error = kernel.max_error + Duration::from_us(2);
-            return Ok(Sample::Exchange(Exchange::direct(
-                era,
-                (sent, received),
-                shows,
-                error,
-            )));
+            let between = (sent, received);
+            let exchange = kernel.exchange(era, between, tai_offset);
+            return Ok(Sample::Exchange(exchange.map_err(Untold::because)?));
         };
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;

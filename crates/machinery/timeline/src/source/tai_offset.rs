@@ -1,0 +1,271 @@
+//! TAI minus UTC, which a timeline of scale `tai` adds to what a source of UTC shows.
+//!
+//! Three places state it: the kernel (set by chronyd, ptp4l or nobody; after a leap second a
+//! kernel whose offset was never set says 1), the configuration, and the table of leap seconds.
+//! A wrong second would stand in every reading, far outside its interval. So an offset is used
+//! only when the table allows it at this date and the kernel and the configuration agree. Where
+//! the table disproves one of the two, the other is used and the contradiction is reported.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use timeloom_publish::{SystemClock, Unusable};
+use timeloom_sys::clock::{ClockId, read_ns};
+use timeloom_time::{Duration, Instant, LeapSeconds, Utc};
+use timeloom_timeline_protocol::ScaleName;
+
+use super::Untold;
+use crate::config::TimelineConfig;
+
+/// Conversion from UTC to a timeline. Evaluated with every question, because the kernel may
+/// learn the offset, and it changes with a leap second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromUtc {
+    scale: ScaleName,
+    configured_s: Option<i16>,
+}
+
+/// An offset that may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaiOffset {
+    pub(crate) offset_s: i16,
+    /// Contradiction between the kernel and the configuration, of which the table of leap
+    /// seconds disproved the kernel's value.
+    pub(crate) contradiction: Option<String>,
+}
+
+/// Statement of an offset by something outside this daemon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stated {
+    /// `None` where it states nothing.
+    pub(super) offset_s: Option<i32>,
+    pub(super) by: &'static str,
+}
+
+impl FromUtc {
+    pub(crate) fn of(timeline: &TimelineConfig) -> Self {
+        Self {
+            scale: timeline.scale,
+            configured_s: timeline.tai_offset_s,
+        }
+    }
+
+    pub(crate) fn scale(self) -> ScaleName {
+        self.scale
+    }
+
+    /// Returns what to add to UTC; zero for a local timeline.
+    ///
+    /// # Errors
+    /// When no offset is known, or none that may be believed.
+    pub(crate) fn now(self) -> Result<Duration, Untold> {
+        if self.scale == ScaleName::Local {
+            return Ok(Duration::ZERO);
+        }
+        let offset = self.offset()?;
+        Ok(Duration::from_s(offset.offset_s.into()))
+    }
+
+    /// Returns the contradiction in what is stated at present, with all values.
+    pub(crate) fn contradiction(self) -> Option<String> {
+        if self.scale == ScaleName::Local {
+            return None;
+        }
+        let unknown = Untold::because(Unusable::NoTaiOffset);
+        match self.offset() {
+            Ok(offset) => offset.contradiction,
+            Err(why) => Some(why).filter(|why| *why != unknown).map(|why| why.0),
+        }
+    }
+
+    /// Judges what the kernel states at present.
+    pub(crate) fn offset(self) -> Result<TaiOffset, Untold> {
+        let kernel = SystemClock::ask().ok().map(|kernel| kernel.tai_offset_s);
+        self.judge(Stated {
+            offset_s: kernel.filter(|offset_s| *offset_s != 0),
+            by: "the kernel",
+        })
+    }
+
+    /// Judges what something else than the kernel states at present.
+    pub(super) fn judge(self, stated: Stated) -> Result<TaiOffset, Untold> {
+        let now = Instant::from_ns(read_ns(ClockId::Realtime));
+        judge(stated, self.configured_s, now, &leap_seconds())
+    }
+}
+
+fn judge(
+    stated: Stated,
+    configured_s: Option<i16>,
+    now: Instant<Utc>,
+    table: &LeapSeconds,
+) -> Result<TaiOffset, Untold> {
+    let possible = table.possible_at(now);
+    let by = stated.by;
+    let plain = |offset_s| {
+        Ok(TaiOffset {
+            offset_s,
+            contradiction: None,
+        })
+    };
+    // Before 1972 there is nothing to hold a value against.
+    let is_possible = |s: i32| {
+        let s = i16::try_from(s).ok();
+        s.is_some_and(|s| possible.as_ref().is_none_or(|range| range.contains(&s)))
+    };
+    let allowed = || match &possible {
+        None => "none at this date".to_owned(),
+        Some(range) if range.start() == range.end() => format!("{} s", range.start()),
+        Some(range) => format!("{} to {} s", range.start(), range.end()),
+    };
+    match (stated.offset_s, configured_s) {
+        (None, None) => Err(Untold::because(Unusable::NoTaiOffset)),
+        (None, Some(ours)) if is_possible(ours.into()) => plain(ours),
+        (None, Some(ours)) => Err(Untold(format!(
+            "the configuration says that TAI is {ours} s ahead of UTC, the table of leap seconds \
+             allows {} at this date: correct tai_offset_s (`--tai-offset-s`) or the date",
+            allowed()
+        ))),
+        (Some(theirs), None) if possible.is_some() && is_possible(theirs) => {
+            plain(i16::try_from(theirs).unwrap_or_default())
+        }
+        (Some(theirs), None) => Err(Untold(format!(
+            "{by} says that TAI is {theirs} s ahead of UTC, the table of leap seconds allows {}: \
+             set the offset or the date of the system clock right, or say what holds \
+             (`--tai-offset-s`, tai_offset_s in the configuration)",
+            allowed()
+        ))),
+        (Some(theirs), Some(ours)) if theirs == i32::from(ours) && is_possible(theirs) => {
+            plain(ours)
+        }
+        (Some(theirs), Some(ours)) => {
+            let contradiction = format!(
+                "{by} says that TAI is {theirs} s ahead of UTC, the configuration {ours} s, and \
+                 the table of leap seconds allows {}",
+                allowed()
+            );
+            if possible.is_some() && is_possible(ours.into()) && !is_possible(theirs) {
+                return Ok(TaiOffset {
+                    offset_s: ours,
+                    contradiction: Some(contradiction),
+                });
+            }
+            Err(Untold(format!(
+                "{contradiction}: correct the wrong one of the two"
+            )))
+        }
+    }
+}
+
+/// Table in a file, with the file's time of change.
+type Known = Option<(SystemTime, Arc<LeapSeconds>)>;
+
+/// Returns the machine's table of leap seconds where it has a sound one, or the built-in table.
+/// A file that changed is read again.
+fn leap_seconds() -> Arc<LeapSeconds> {
+    static KNOWN: Mutex<Known> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let changed = std::fs::metadata(LIST).and_then(|found| found.modified());
+    let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+    match &*known {
+        Some((as_of, table)) if *as_of == changed => table.clone(),
+        _ => {
+            let table = Arc::new(read_list().unwrap_or_else(LeapSeconds::built_in));
+            *known = Some((changed, table.clone()));
+            table
+        }
+    }
+}
+
+fn read_list() -> Option<LeapSeconds> {
+    let file = File::open(LIST).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    let table = LeapSeconds::parse(&text).ok()?;
+    // An old file knows less than this program.
+    (table.expires() >= LeapSeconds::built_in().expires()).then_some(table)
+}
+
+/// Table of leap seconds that the system keeps current with its time zones.
+const LIST: &str = "/usr/share/zoneinfo/leap-seconds.list";
+
+/// The list has about five thousand bytes.
+const MOST_BYTES: u64 = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Y2000: i64 = 946_684_800;
+    const Y2020: i64 = 1_577_836_800;
+
+    fn judged(kernel: i32, configured_s: Option<i16>, date_s: i64) -> Result<TaiOffset, String> {
+        let now = Instant::ZERO + Duration::from_s(date_s);
+        let stated = Stated {
+            offset_s: Some(kernel).filter(|offset_s| *offset_s != 0),
+            by: "the kernel",
+        };
+        judge(stated, configured_s, now, &LeapSeconds::built_in()).map_err(|untold| untold.0)
+    }
+
+    #[test]
+    fn an_offset_is_used_when_table_kernel_and_configuration_agree() {
+        let used = |kernel, configured, date| {
+            let offset = judged(kernel, configured, date).unwrap();
+            assert_eq!(offset.contradiction, None);
+            offset.offset_s
+        };
+        assert_eq!(used(37, None, Y2020), 37);
+        assert_eq!(used(37, Some(37), Y2020), 37);
+        assert_eq!(used(0, Some(37), Y2020), 37);
+        assert_eq!(used(32, None, Y2000), 32);
+        // Before leap seconds the configuration alone vouches.
+        assert_eq!(used(0, Some(37), 5), 37);
+        assert_eq!(used(37, Some(37), 5), 37);
+        // Beyond the table's expiry a leap second may have come.
+        let expired_s = LeapSeconds::built_in().expires().as_ns() / 1_000_000_000;
+        assert_eq!(used(38, None, expired_s), 38);
+    }
+
+    #[test]
+    fn a_kernel_that_the_table_disproves_is_overruled_and_named() {
+        for kernel in [1, 36, 38, -37, 370_000] {
+            let offset = judged(kernel, Some(37), Y2020).unwrap();
+            assert_eq!(offset.offset_s, 37);
+            let contradiction = offset.contradiction.unwrap();
+            assert!(contradiction.contains(&format!("{kernel} s")));
+            assert!(contradiction.contains("37 s"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decided_is_refused_with_both_values() {
+        let refused = |kernel, configured, date, parts: [&str; 2]| {
+            let why = judged(kernel, configured, date).unwrap_err();
+            assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        };
+        refused(1, None, Y2020, ["1 s", "37 s"]);
+        refused(0, None, Y2020, ["TAI", "--tai-offset-s"]);
+        refused(0, Some(36), Y2020, ["36 s", "37 s"]);
+        refused(37, Some(36), Y2020, ["37 s", "36 s"]);
+        refused(1, Some(2), Y2020, ["1 s", "2 s"]);
+        refused(37, None, 5, ["37 s", "none at this date"]);
+        refused(37, Some(36), 5, ["37 s", "36 s"]);
+        let expired_s = LeapSeconds::built_in().expires().as_ns() / 1_000_000_000;
+        refused(38, Some(37), expired_s, ["38 s", "37 s"]);
+    }
+
+    #[test]
+    fn the_machines_list_is_sound_where_there_is_one() {
+        if std::path::Path::new(LIST).exists() {
+            let text = std::fs::read_to_string(LIST).unwrap();
+            assert!(LeapSeconds::parse(&text).is_ok());
+        }
+        assert!(leap_seconds().expires() >= LeapSeconds::built_in().expires());
+    }
+}
