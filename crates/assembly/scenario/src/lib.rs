@@ -70,7 +70,7 @@ pub use simulated::{
 };
 pub use words::{
     Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Interface, Ipv4Interface,
-    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User,
+    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User, is_host_name,
 };
 
 use timeloom_sys::plain;
