@@ -24,6 +24,8 @@
 
 mod duration;
 mod instant;
+#[cfg(feature = "std")]
+mod leap_seconds;
 mod map;
 mod rate;
 #[cfg(feature = "std")]
@@ -31,6 +33,8 @@ mod text;
 
 pub use duration::Duration;
 pub use instant::{Core, Counter, Instant, Scale, Utc, Virtual, Wall};
+#[cfg(feature = "std")]
+pub use leap_seconds::{LeapSeconds, LeapSecondsError};
 pub use map::ClockMap;
 pub use rate::Rate;
 #[cfg(feature = "std")]
