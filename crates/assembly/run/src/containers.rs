@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_fabric::Fabric;
@@ -17,6 +17,7 @@ use timeloom_scenario::{Bundle, Host, Plan, Program};
 use timeloom_sys::rooted;
 
 use crate::error::RunError;
+use crate::names::{Directory, machines_hosts};
 use crate::timelines::TimelineDaemon;
 
 /// The containers of a plan, by the names of their hosts.
@@ -30,6 +31,18 @@ struct Container {
     own: Option<Program>,
     /// Once it is made.
     root: Option<Arc<Root>>,
+}
+
+impl Container {
+    /// Returns the text of the image's `/etc/hosts`; empty where it has none.
+    fn hosts_file(&self) -> String {
+        let found = File::open(&self.image.root)
+            .and_then(|top| rooted::find(&top, Path::new("/etc/hosts")));
+        found.map_or(String::new(), |found| {
+            let name = format!("/proc/self/fd/{}", found.as_raw_fd());
+            machines_hosts(Path::new(&name))
+        })
+    }
 }
 
 impl Containers {
@@ -64,6 +77,7 @@ impl Containers {
         &mut self,
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
+        names: &Directory,
     ) -> Result<(), RunError> {
         for (name, container) in &mut self.0 {
             let Some(station) = fabric.station(name) else {
@@ -86,7 +100,7 @@ impl Containers {
                 read_only: container.image.read_only,
                 rooms: container.image.rooms.clone(),
                 binds: mounts.chain(timelines).collect(),
-                hostname: name.clone(),
+                names: names.of_host(name, &container.hosts_file()),
                 network: station.as_fd(),
             });
             let root = root.map_err(|error| RunError::Start(format!("host {name}: {error}")))?;
@@ -117,12 +131,24 @@ impl Containers {
     /// Returns what of their bundles does not count here.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = Caveat> {
         let all = self.0.iter();
-        let all = all.filter(|(_, container)| !container.image.left_out.is_empty());
-        all.map(|(name, container)| {
+        let left_out = all.filter(|(_, container)| !container.image.left_out.is_empty());
+        let left_out = left_out.map(|(name, container)| {
             let parts = container.image.left_out.join(", ");
             let reason = format!("Of the bundle of host {name} these do not count: {parts}.");
             Caveat::new(reason, NOT_OF_A_BUNDLE)
-        })
+        });
+        let own = self.0.iter().filter(|(_, container)| {
+            let mut mounts = container.image.mounts.iter();
+            mounts.any(|mount| Path::new("/etc/hosts").starts_with(&mount.target))
+        });
+        let own = own.map(|(name, _)| {
+            let reason = format!(
+                "Programs of host {name} find no other host by its name: a mount of its \
+                 container lies over /etc/hosts."
+            );
+            Caveat::new(reason, WITHOUT_THE_MOUNT)
+        });
+        left_out.chain(own)
     }
 
     /// Where on this machine the file of a program in a container is, for its hash. None for
@@ -149,6 +175,11 @@ pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
 const NOT_OF_A_BUNDLE: Remedy = Remedy::new(
     "Remove them from the bundle's config.json if the experiment does not rest on them; else set \
      limits on the session's cgroup, and capabilities by the process that the container runs.",
+);
+
+/// What to do where a container's own mount hides the names of the hosts.
+const WITHOUT_THE_MOUNT: Remedy = Remedy::new(
+    "Remove the mount over /etc from the bundle's config.json, or name hosts by their addresses.",
 );
 
 /// Where programs in a container find the timelines of their host.

@@ -21,6 +21,7 @@ use crate::attention::Attention;
 use crate::containers::Containers;
 use crate::error::RunError;
 use crate::kernel_timers::KernelTimers;
+use crate::names::Identities;
 use crate::outputs::Logs;
 use crate::placed::{Together, conduct};
 use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
@@ -174,6 +175,8 @@ struct Run<'a> {
     machines: Vec<(String, Program)>,
     /// The roots in which programs of containers run.
     containers: Containers,
+    /// Host names and name service files of the hosts.
+    identities: Identities,
     _kernel_timers: KernelTimers,
     session: Arc<Session>,
 }
@@ -192,6 +195,7 @@ impl<'a> Run<'a> {
             hosts: &self.hosts,
             plan: self.plan,
             containers: &self.containers,
+            identities: &self.identities,
             keepers: &self.keepers,
             logs: &self.logs,
             scribe: &self.scribe,

@@ -26,6 +26,7 @@ mod inputs;
 mod judgement;
 mod kernel_timers;
 mod machines;
+mod names;
 mod network;
 mod network_signals;
 mod numbers;

@@ -17,6 +17,7 @@ use crate::attention::Attention;
 use crate::containers::{Containers, TIMELINES};
 use crate::error::RunError;
 use crate::hosts::Hosts;
+use crate::names::Identities;
 use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
 use crate::record::Scribe;
@@ -31,6 +32,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) hosts: &'a Hosts,
     pub(crate) plan: &'a Plan,
     pub(crate) containers: &'a Containers,
+    pub(crate) identities: &'a Identities,
     pub(crate) keepers: &'a [TimelineDaemon],
     pub(crate) logs: &'a Logs<'a>,
     pub(crate) scribe: &'a Scribe,
@@ -175,6 +177,7 @@ impl<'a> Stage<'a> {
             output: Output::To(output),
             network: Some(network),
             root,
+            identity: self.identities.get(host).cloned(),
             rights,
             host: self.hosts.get(host).cloned(),
             name: Some(program.name.clone()),

@@ -106,13 +106,12 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Network {
-    /// Joins every station of the fabric to the plan's simulated network;
-    /// `None` where it has none.
-    pub(crate) fn start(plan: &Plan, around: &Surroundings<'_>) -> Result<Option<Self>, RunError> {
-        let plan = around.together.map_or(plan, |together| &together.whole);
-        let Some(simulated) = built(plan.simulated())? else {
-            return Ok(None);
-        };
+    /// Joins every station of the fabric to the simulated network of the whole plan.
+    pub(crate) fn start(
+        plan: &Plan,
+        simulated: Simulated,
+        around: &Surroundings<'_>,
+    ) -> Result<Self, RunError> {
         let own = around.together.map(|together| place(&simulated, together));
         let own = own.transpose()?;
         let scribe = around.scribe;
@@ -147,7 +146,7 @@ impl Network {
             true => network.processes(plan, &simulated, speakers, &captures, around)?,
         }
         network.captures = captures.threads;
-        Ok(Some(network))
+        Ok(network)
     }
 
     /// All engines of this machine, as threads.
@@ -426,7 +425,7 @@ fn digest(simulated: &Simulated) -> [u8; 32] {
 }
 
 /// A network, if the plan has one.
-fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, RunError> {
+pub(crate) fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, RunError> {
     let wrong =
         |fault: Fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message));
     made.transpose().map_err(wrong)

@@ -15,6 +15,7 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::containers::TIMELINES;
 use crate::error::RunError;
+use crate::names::Identities;
 use crate::record::Scribe;
 use crate::rights;
 use crate::simulated::Company;
@@ -67,6 +68,8 @@ pub(crate) struct Door {
     timelines: BTreeMap<String, PathBuf>,
     /// The containers' roots, by the names of their hosts.
     roots: BTreeMap<String, Arc<Root>>,
+    /// Host names and name service files of the hosts.
+    identities: Identities,
     /// The hosts, for what their programs may do.
     hosts: BTreeMap<String, Host>,
     scribe: Scribe,
@@ -78,7 +81,7 @@ impl Door {
         plan: &Plan,
         fabric: &Fabric,
         keepers: &[TimelineDaemon],
-        roots: BTreeMap<String, Arc<Root>>,
+        (roots, identities): (BTreeMap<String, Arc<Root>>, &Identities),
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
         let mut networks = BTreeMap::new();
@@ -95,6 +98,7 @@ impl Door {
             networks,
             timelines: keepers.iter().map(place).collect(),
             roots,
+            identities: identities.clone(),
             hosts: plan.system.hosts.clone(),
             scribe: scribe.clone(),
         })
@@ -312,6 +316,7 @@ impl Controlled for Keyboard {
         Ok(Welcome {
             network: network.transpose().map_err(HoldError::other)?,
             root,
+            identity: door.identities.get(host).cloned(),
             env: place.into_iter().collect(),
             rights: match door.hosts.get(host) {
                 Some(host) => rights::of_host(host).map_err(HoldError::other)?,

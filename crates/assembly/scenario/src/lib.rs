@@ -71,7 +71,7 @@ pub use simulated::{
 };
 pub use words::{
     Addresses, BitRate, CapabilityName, CoreFrequency, FrequencyError, Interface, Ipv4Interface,
-    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User,
+    Ipv6Interface, ParseWordError, Ready, SignalName, Size, User, is_host_name,
 };
 
 use timeloom_sys::plain;

@@ -10,6 +10,7 @@
 pub(crate) mod auxv;
 mod child;
 pub(crate) mod guest;
+pub(crate) mod identity;
 pub(crate) mod image;
 pub(crate) mod inject;
 pub(crate) mod kernel_vdso;

@@ -53,6 +53,7 @@ pub use control::{
 };
 pub use coverage::coverage;
 pub use enter::guest::{Ended, Guest};
+pub use enter::identity::{HostNames, Identity};
 pub use enter::root::{Bind, Root, RootSpec};
 pub use enter::spec::{CommandSpec, Output};
 pub use error::GuestError;

@@ -1,12 +1,13 @@
 //! What a world can be asked: where things are, and what has happened so far.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::error::BuildError;
 use crate::ids::{FlowId, Node, NodeRole, SourceId};
 use crate::packet::PortId;
+use crate::tables::address::Family;
 use crate::tables::crossings::Cable;
 use crate::tables::flow::Line;
 use crate::tables::source::{Source, TrafficStats};
@@ -45,6 +46,16 @@ impl World {
     /// The IPv6 address of an interface that has one, and the length of its network's prefix.
     pub fn address_v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
         self.ports.v6(port)
+    }
+
+    /// Returns every address of every node, in the order of the ports.
+    pub fn addresses(&self) -> impl Iterator<Item = (Node, IpAddr)> + '_ {
+        let ports = (0..self.ports.len() as u32).map(PortId);
+        ports.flat_map(|port| {
+            let own = Family::BOTH.map(|family| self.ports.address(port, family));
+            let node = self.node_of(port);
+            own.into_iter().flatten().map(move |own| (node, own))
+        })
     }
 
     /// The node that has a port.

@@ -88,7 +88,7 @@ impl Machines {
             address = "10.0.0.2/24"
             [[system.hosts.reader.programs]]
             name = "reader"
-            run = ["/usr/bin/python3", "reader.py", "10.0.0.1"]
+            run = ["/usr/bin/python3", "reader.py", "meter"]
             after = ["meter"]
             [[capture]]
             link = ["meter", "s1"]

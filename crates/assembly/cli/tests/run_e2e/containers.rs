@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::support::{Lab, Scenario, log_lines, timeloom};
 
 /// Makes an image in the laboratory: busybox and its commands, nothing else.
-fn image(lab: &Lab) -> PathBuf {
+pub(crate) fn image(lab: &Lab) -> PathBuf {
     let root = lab.path().join("image");
     let bin = root.join("bin");
     fs::create_dir_all(&bin).expect("there is room");
@@ -88,7 +88,7 @@ fn programs_live_in_the_image_and_by_the_clock() {
 
     let said = lines(&lab, "look");
     assert_eq!(after(&said, "number "), "1");
-    assert_eq!(after(&said, "files "), "bin dev proc sys");
+    assert_eq!(after(&said, "files "), "bin dev etc proc sys");
     assert_eq!(after(&said, "name "), "a");
     assert!(after(&said, "interfaces ").contains("eth0"), "{said:#?}");
     // The shell, and the two of the line.
@@ -341,7 +341,7 @@ fn a_command_comes_in_to_the_container() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(printed, "bin\ndev\nproc\nsys\na\n2019\n1\n");
+    assert_eq!(printed, "bin\ndev\netc\nproc\nsys\na\n2019\n1\n");
     run.signal(libc::SIGINT);
     assert_eq!(run.wait().code, 1, "it was stopped from outside");
     lab.assert_nothing_left();

@@ -20,6 +20,7 @@ mod engine_processes;
 mod engines;
 mod faults;
 mod getting_in;
+mod host_names;
 mod ieee13;
 mod ieee13_variants;
 mod ipv6;

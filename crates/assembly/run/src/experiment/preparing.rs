@@ -17,10 +17,12 @@ use crate::kernel_timers::KernelTimers;
 use crate::outputs::Logs;
 use crate::placed::Together;
 use crate::record::{LOCAL, Scribe};
-use crate::simulated::{Network, Surroundings};
+use crate::simulated::{Network, Surroundings, built};
 use crate::testbed::{Door, Keyboard};
 use crate::verdict::Verdict;
-use crate::{devices, hosts, inputs, machines, network, outputs, pause_bus, plants, timelines};
+use crate::{
+    devices, hosts, inputs, machines, names, network, outputs, pause_bus, plants, timelines,
+};
 
 impl<'a> Run<'a> {
     /// Makes all that a run needs; its clock stands at zero.
@@ -110,9 +112,19 @@ impl<'a> Run<'a> {
             }
         }
         let fabric = Fabric::build(&spec)?;
-        containers.build(&fabric, &keepers)?;
+        let simulated = built(whole.simulated())?;
+        let names = names::Directory::of(whole, simulated.as_ref());
+        let (identities, lack) = names::identities(plan, &names);
+        manifest.degraded_modes.extend(lack);
+        containers.build(&fabric, &keepers, &names)?;
         let roots = containers.roots();
-        keyboard.open(Door::of(plan, &fabric, &keepers, roots, &scribe)?);
+        keyboard.open(Door::of(
+            plan,
+            &fabric,
+            &keepers,
+            (roots, &identities),
+            &scribe,
+        )?);
         let reporter = verdict.reporter();
         let places = options.places.as_ref();
         let plants = plants::start(plan, places, &session, &logs, &bus, &scribe, &reporter)?;
@@ -128,7 +140,8 @@ impl<'a> Run<'a> {
             interrupted: &options.interrupted,
             together,
         };
-        let network = Network::start(plan, &around)?;
+        let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
+        let network = network.transpose()?;
         if let Some(engines) = network.as_ref().and_then(Network::company) {
             keyboard.admit(engines);
         }
@@ -169,6 +182,7 @@ impl<'a> Run<'a> {
             keepers,
             machines,
             containers,
+            identities,
             _kernel_timers: kernel_timers,
             session,
         })

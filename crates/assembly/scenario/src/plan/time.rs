@@ -156,7 +156,7 @@ pub enum Proc {
     /// Uptime and boot time of its host's clock, in a mount namespace of its own.
     #[default]
     Virtual,
-    /// The machine's, in the machine's mount namespace.
+    /// The machine's. Nothing lies over a program's `/proc` then.
     Machine,
 }
 

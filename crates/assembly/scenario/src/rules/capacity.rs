@@ -30,8 +30,10 @@ struct Needs {
     processes: u64,
     /// Of networks: one for each host and device, one for the switches.
     net_namespaces: u64,
-    /// Of mounts: one for each program.
+    /// Of mounts: one for each host and one for each program.
     mount_namespaces: u64,
+    /// Of host names: one for each host.
+    uts_namespaces: u64,
     cgroups: u64,
     /// Of the switch that has the most.
     bridge_ports: u64,
@@ -57,14 +59,21 @@ impl Needs {
             None => plan.system.switches.iter().map(ports).max(),
             Some(_) => None,
         };
-        // As counted in runs of 2 to 12 hosts, with some room: 36 + 5 a host, 4 to 5 a
+        // As counted in runs of 2 to 12 hosts, with some room: 36 + 8 a host, 4 to 5 a
         // program, 10 + 3 threads a program.
         Self {
-            descriptors: 64 + 5 * stations + 6 * programs + 6 * plants + 2 * devices + 3 * captures,
+            descriptors: 64
+                + 5 * stations
+                + 3 * hosts
+                + 6 * programs
+                + 6 * plants
+                + 2 * devices
+                + 3 * captures,
             threads: 24 + 3 * programs + 2 * plants + devices + 2 * captures,
             processes: 2 + programs + plants,
             net_namespaces: stations + 1,
-            mount_namespaces: programs + 1,
+            mount_namespaces: hosts + programs + 1,
+            uts_namespaces: hosts,
             cgroups: 2 + hosts + plants,
             bridge_ports: bridges.unwrap_or(0),
         }
@@ -122,6 +131,12 @@ impl Needs {
                 |n| format!("`sysctl -w user.max_mnt_namespaces={n}` at least"),
             ),
             Lack::of(
+                "UTS namespaces (user.max_uts_namespaces)",
+                self.uts_namespaces,
+                limits.uts_namespaces,
+                |n| format!("`sysctl -w user.max_uts_namespaces={n}` at least"),
+            ),
+            Lack::of(
                 "cgroups (cgroup.max.descendants)",
                 self.cgroups,
                 limits.cgroups,
@@ -171,6 +186,7 @@ struct Limits {
     cgroup_tasks: u64,
     net_namespaces: u64,
     mount_namespaces: u64,
+    uts_namespaces: u64,
     cgroups: u64,
     bridge_ports: u64,
 }
@@ -187,6 +203,7 @@ impl Limits {
             cgroup_tasks: left_above(cgroup::of(std::process::id()), "pids.max", "pids.current"),
             net_namespaces: sysctl("user/max_net_namespaces"),
             mount_namespaces: sysctl("user/max_mnt_namespaces"),
+            uts_namespaces: sysctl("user/max_uts_namespaces"),
             cgroups: cgroup::mount().map_or(u64::MAX, |mount| {
                 number(&mount.join("cgroup.max.descendants"))
             }),
@@ -239,6 +256,7 @@ mod tests {
         cgroup_tasks: u64::MAX,
         net_namespaces: u64::MAX,
         mount_namespaces: u64::MAX,
+        uts_namespaces: u64::MAX,
         cgroups: u64::MAX,
         bridge_ports: u64::MAX,
     };
@@ -272,7 +290,7 @@ mod tests {
             assert_eq!(lacking.len(), 1, "{lacking:?}");
             format!("{} {}", lacking[0].message, lacking[0].fix)
         };
-        let cases: [(&str, u64, Change); 8] = [
+        let cases: [(&str, u64, Change); 9] = [
             ("ulimit -Hn", needs.descriptors, |it| it.descriptors = 50),
             ("kernel.pid_max", needs.threads + needs.processes, |it| {
                 it.tasks = 50
@@ -282,7 +300,8 @@ mod tests {
             }),
             ("pids.max", needs.threads, |it| it.cgroup_tasks = 50),
             ("user.max_net_namespaces", 11, |it| it.net_namespaces = 10),
-            ("user.max_mnt_namespaces", 11, |it| it.mount_namespaces = 10),
+            ("user.max_mnt_namespaces", 21, |it| it.mount_namespaces = 20),
+            ("user.max_uts_namespaces", 10, |it| it.uts_namespaces = 9),
             ("cgroup.max.descendants", 12, |it| it.cgroups = 11),
             ("[network]", 10, |it| it.bridge_ports = 9),
         ];

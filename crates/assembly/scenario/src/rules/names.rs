@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Rules, at};
 use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
 use crate::simulated::NETWORK;
+use crate::words::reads_as_address;
 
 /// A node's interface on the host is called after it, and the kernel allows 15
 /// bytes, of which four are ours.
@@ -87,6 +88,7 @@ fn parts(rules: &mut Rules<'_>) {
     for (table, name) in hosts.chain(devices) {
         let path = at(&[], ["system", table, name]);
         node(rules, &path, name);
+        host_name(rules, &path, name);
         unique.add(rules, path, name);
     }
     for (name, clock) in plan.network.iter().flat_map(|network| &network.clocks) {
@@ -151,6 +153,19 @@ fn node(rules: &mut Rules<'_>, path: &[String], name: &str) {
         );
         rules.misplaced(path, message, help);
     }
+}
+
+/// Programs find hosts and devices by their names.
+fn host_name(rules: &mut Rules<'_>, path: &[String], name: &str) {
+    let message = if name == "localhost" {
+        "`localhost` is every host's name for itself".to_owned()
+    } else if reads_as_address(name) {
+        format!("programs that look up `{name}` would take it for an IPv4 address")
+    } else {
+        return;
+    };
+    let help = "choose another name, one that begins with a letter, as in `plc1`";
+    rules.misplaced(path, message, help);
 }
 
 fn label(rules: &mut Rules<'_>, path: &[String], name: &str, what: &str) {

@@ -46,6 +46,34 @@ impl fmt::Display for Ready {
     }
 }
 
+/// Returns true if `name` can be a host name: labels of letters, digits, `-` and `_` that dots
+/// part (RFC 1123, 2.1), and no text that resolvers take for an IPv4 address, as `10` or `0x7f`.
+pub fn is_host_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label) && !reads_as_address(name)
+}
+
+/// Returns true if resolvers take `name` for an IPv4 address instead of looking it up.
+pub(crate) fn reads_as_address(name: &str) -> bool {
+    name.split('.').all(is_number)
+}
+
+/// Returns true if inet_aton(3) reads `text` as a number.
+fn is_number(text: &str) -> bool {
+    let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    !text.is_empty()
+        && match hexadecimal {
+            Some(digits) => digits.chars().all(|c| c.is_ascii_hexdigit()),
+            None => text.chars().all(|c| c.is_ascii_digit()),
+        }
+}
+
 /// A signal of a plant, `PLANT.SIGNAL`; the first dot splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalName {
@@ -107,6 +135,26 @@ impl fmt::Display for Condition {
         match self {
             Self::With(id) => write!(f, "attack.{id}"),
             Self::Without(id) => write!(f, "no attack.{id}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_host_name;
+
+    #[test]
+    fn host_names_are_labels_and_no_addresses() {
+        for name in [
+            "plc", "a", "r1-0", "10a", "0xg", "core-l0", "a.b_c", "x0", "1.a",
+        ] {
+            assert!(is_host_name(name), "{name}");
+        }
+        let long = "a".repeat(64);
+        for name in [
+            "", "-a", "a-", "a..b", "a b", "a\n", "10", "0x1f", "10.1", "ä", "a#", &long,
+        ] {
+            assert!(!is_host_name(name), "{name}");
         }
     }
 }

@@ -58,12 +58,7 @@ pub(super) struct Moment {
 }
 
 impl HostState {
-    pub(super) fn new(
-        host: Arc<Host>,
-        options: &HostOptions,
-        offsets: Offsets,
-        tai_s: i32,
-    ) -> Self {
+    pub(super) fn new(host: Arc<Host>, options: &HostOptions, offsets: Offsets) -> Self {
         let raw_ns = read_ns(ClockId::MonotonicRaw);
         let realtime_ns = offsets.realtime_ns + options.offset.as_ns();
         let mut model = HostClock::new(&HostClockOptions {
@@ -71,7 +66,7 @@ impl HostState {
                 raw: Instant::from_ns(raw_ns),
                 monotonic: Instant::from_ns(offsets.monotonic_ns),
                 realtime: Instant::from_ns(realtime_ns.max(offsets.monotonic_ns)),
-                tai_s,
+                tai_s: offsets.tai_s,
                 ticks_per_s: TICKS_PER_S,
             },
             crystal: options.crystal,

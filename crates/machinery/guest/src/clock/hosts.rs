@@ -42,8 +42,7 @@ impl Clock {
             page,
             counter: self.counter,
         });
-        let tai_s = ((state.offsets.tai_ns - state.offsets.realtime_ns) / 1_000_000_000) as i32;
-        let mut added = HostState::new(Arc::clone(&host), options, state.offsets, tai_s);
+        let mut added = HostState::new(Arc::clone(&host), options, state.offsets);
         let ticks = Instant::from_ticks(self.counter.ticks());
         let moment = state.moment(ticks);
         let first = added.compose(&moment);

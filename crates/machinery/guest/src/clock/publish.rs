@@ -139,7 +139,7 @@ pub(super) fn compose(
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,
         boottime_offset_ns: offsets.boottime_ns,
-        tai_offset_ns: offsets.tai_ns,
+        tai_offset_ns: offsets.tai_ns(),
         // A session has no oscillator; the hosts' pages have one each.
         raw0: Instant::ZERO,
         raw_rate: Rate::STOPPED,

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use timeloom_page::PageMap;
-use timeloom_sys::clock::{ClockId, read_ns};
-use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
+use timeloom_sys::clock::{ClockId, civil_state, read_ns};
+use timeloom_time::{ClockMap, Duration, Instant, LeapSeconds, Rate, Utc, Virtual};
 
 use super::calibration::{Calibration, Counter, TscLine};
 use super::history::History;
@@ -21,7 +21,14 @@ pub(super) struct Offsets {
     pub(super) realtime_ns: i64,
     pub(super) monotonic_ns: i64,
     pub(super) boottime_ns: i64,
-    pub(super) tai_ns: i64,
+    /// TAI minus UTC.
+    pub(super) tai_s: i32,
+}
+
+impl Offsets {
+    pub(super) fn tai_ns(self) -> i64 {
+        self.realtime_ns + i64::from(self.tai_s) * 1_000_000_000
+    }
 }
 
 impl Clock {
@@ -149,7 +156,17 @@ fn offsets_at_start(options: &ClockOptions) -> Offsets {
         realtime_ns: realtime_start,
         monotonic_ns: since_boot_ns(ClockId::Monotonic),
         boottime_ns: since_boot_ns(ClockId::Boottime),
-        tai_ns: realtime_start + (read_ns(ClockId::Tai) - realtime_ns),
+        tai_s: tai_s_at_start(options.start),
+    }
+}
+
+/// Returns TAI minus UTC at the beginning of a session: that of its date where one was asked
+/// for, whatever the machine's kernel holds; else what the machine's programs see.
+fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
+    match start {
+        // No whole number of seconds before 1972.
+        Some(start) => LeapSeconds::built_in().offset_at(start).unwrap_or(0).into(),
+        None => civil_state().map_or(0, |state| state.tai_offset_s),
     }
 }
 

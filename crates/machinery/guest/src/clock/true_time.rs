@@ -13,8 +13,8 @@ pub struct TrueTime {
     pub at: Instant<Virtual>,
     /// True civil time then.
     pub utc: Instant<Utc>,
-    /// How far the machine's kernel held TAI to be ahead of UTC when the session
-    /// began; zero when nobody had told it.
+    /// TAI minus UTC when the session began: that of its date where it has a start of its
+    /// own, else what the machine's kernel held; zero where no daemon had set it.
     pub tai_ahead: Duration,
     /// CLOCK_MONOTONIC_RAW of the host then, as its guests read it: to the
     /// nanosecond that they read, for it is from the same line.
@@ -32,11 +32,10 @@ impl Clock {
         let ticks = Instant::from_ticks(self.counter.ticks());
         let at = state.published.at(ticks);
         let raw = state.hosts[host.index()].raw_at(ticks);
-        let offsets = state.offsets;
         TrueTime {
             at,
             utc: state.civil().at(at),
-            tai_ahead: Duration::from_ns(offsets.tai_ns - offsets.realtime_ns),
+            tai_ahead: Duration::from_s(state.offsets.tai_s.into()),
             raw,
             disruptions: host.page().page().disruptions().load(Ordering::Relaxed),
         }

@@ -10,6 +10,7 @@ use timeloom_sys::rights::Rights;
 
 use crate::control::error::HoldError;
 use crate::control::grants::Grants;
+use crate::enter::identity::Identity;
 use crate::enter::root::Root;
 use crate::session::Session;
 
@@ -87,6 +88,8 @@ pub struct Welcome {
     pub network: Option<OwnedFd>,
     /// The container in which its programs run, if they do.
     pub root: Option<Arc<Root>>,
+    /// Its host name and name service files, where it has its own.
+    pub identity: Option<Arc<Identity>>,
     /// Variables of its programs.
     pub env: BTreeMap<OsString, OsString>,
     /// What its programs may do.

@@ -67,6 +67,7 @@ fn start<C: Controlled>(
     let Welcome {
         network,
         root,
+        identity,
         env,
         rights,
     } = held.welcome(host.name())?;
@@ -106,6 +107,7 @@ fn start<C: Controlled>(
         },
         network,
         root,
+        identity,
         rights,
         host: Some(Arc::clone(&host)),
         name: name.map(|name| format!("from outside: {}", name.to_string_lossy())),

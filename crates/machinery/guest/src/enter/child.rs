@@ -18,6 +18,7 @@ pub(super) const STEP_EXEC: i32 = 5;
 pub(super) const STEP_TSC: i32 = 6;
 pub(super) const STEP_RIGHTS: i32 = 7;
 pub(super) const STEP_ROOT: i32 = 8;
+pub(super) const STEP_IDENTITY: i32 = 9;
 
 /// What went wrong in the child; it writes here, in the memory that it shares, and its
 /// parent reads when the child has executed the program or ended.
@@ -87,6 +88,13 @@ pub(super) unsafe fn child(
         {
             *libc::__errno_location() = error.raw_os_error();
             fail(STEP_ROOT);
+        }
+        if let Some(identity) = &spec.identity
+            && spec.root.is_none()
+            && let Err(error) = identity.enter()
+        {
+            *libc::__errno_location() = error.raw_os_error();
+            fail(STEP_IDENTITY);
         }
         if let Some(view) = view
             && let Err(error) = view.enter()

@@ -13,7 +13,8 @@ use crate::linux::descriptor::{receive_descriptor, socket_pair};
 use crate::time_files::{MachineFiles, View};
 
 use super::child::{
-    Problems, STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_RIGHTS, STEP_ROOT, STEP_TSC, child,
+    Problems, STEP_DIRECTORY, STEP_EXEC, STEP_FILTER, STEP_IDENTITY, STEP_RIGHTS, STEP_ROOT,
+    STEP_TSC, child,
 };
 use super::guest::Guest;
 use super::prepare::prepare;
@@ -120,6 +121,10 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
         )),
         STEP_ROOT => GuestError::System {
             doing: format!("entering the container of `{program}`"),
+            source,
+        },
+        STEP_IDENTITY => GuestError::System {
+            doing: format!("entering the mount and UTS namespaces of the host of `{program}`"),
             source,
         },
         STEP_TSC => GuestError::Unsupported(format!(

@@ -40,7 +40,8 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         variables.insert(name.into(), value);
     }
     variables.extend(spec.env.clone());
-    let base = spec.directory.as_deref().unwrap_or(Path::new("."));
+    let directory = directory(spec)?;
+    let base = directory.as_deref().unwrap_or(Path::new("."));
     let first: &Path = first.as_ref();
     let path = variables.get(std::ffi::OsStr::new("PATH"));
     let program = match &spec.root {
@@ -77,8 +78,7 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         program: c_string(program.into_os_string().into_vec())?,
         arguments: pointers(&strings[..count]),
         environment: pointers(&strings[count..]),
-        directory: spec
-            .directory
+        directory: directory
             .as_ref()
             .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
             .transpose()?,
@@ -89,6 +89,18 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         emulates_tsc,
         _strings: strings,
     })
+}
+
+/// Returns the directory to enter after the namespaces; none where the child is to stay where
+/// it is. Entering a mount namespace leaves the working directory.
+fn directory(spec: &CommandSpec) -> Result<Option<PathBuf>, GuestError> {
+    let given = spec.directory.clone();
+    if spec.identity.is_none() || spec.root.is_some() {
+        return Ok(given);
+    }
+    let here = std::env::current_dir();
+    let here = here.map_err(GuestError::system("finding the working directory"))?;
+    Ok(Some(here.join(given.unwrap_or_default())))
 }
 
 /// As `execvp`: a name with a slash is a path, relative to the directory in

@@ -20,6 +20,7 @@ use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use timeloom_sys::rooted;
 
+use super::identity::HostNames;
 use crate::error::GuestError;
 
 /// What the root of a container is made of.
@@ -32,8 +33,8 @@ pub struct RootSpec<'a> {
     pub rooms: Vec<PathBuf>,
     /// Files and directories of this machine that programs see.
     pub binds: Vec<Bind>,
-    /// What programs take for the machine's name.
-    pub hostname: String,
+    /// Host name, and files below `/etc` that replace those of the image. Binds lie over them.
+    pub names: HostNames,
     /// Their network, whose interfaces `/sys` shows.
     pub network: BorrowedFd<'a>,
 }

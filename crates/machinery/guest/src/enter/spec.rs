@@ -10,6 +10,7 @@ use timeloom_sys::rights::Rights;
 
 use crate::clock::Host;
 
+use super::identity::Identity;
 use super::root::Root;
 
 /// A program to run, and where.
@@ -26,6 +27,8 @@ pub struct CommandSpec {
     pub network: Option<OwnedFd>,
     /// The container that it is the first process of, with process numbers of its own.
     pub root: Option<Arc<Root>>,
+    /// Host name and name service files of its host, where it has its own and no container.
+    pub identity: Option<Arc<Identity>>,
     /// What it may do, when that is less than we may.
     pub rights: Option<Rights>,
     /// Whose clock it lives by; the session's own host if none.
@@ -44,6 +47,7 @@ impl CommandSpec {
             output: Output::Inherit,
             network: None,
             root: None,
+            identity: None,
             rights: None,
             host: None,
             name: None,

@@ -28,6 +28,35 @@ fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
     });
 }
 
+/// CLOCK_TAI is ahead of CLOCK_REALTIME by what holds at the date that was asked for; without
+/// one, by what the machine's programs see.
+#[test]
+fn tai_is_ahead_as_at_the_start_or_as_on_the_machine() {
+    const ASK: &str = "import time
+apart = lambda: round(time.clock_gettime(11) - time.clock_gettime(time.CLOCK_REALTIME))
+print(apart())";
+    let utc = |s: i64| timeloom_time::Instant::from_ns(s * 1_000_000_000);
+    let machine = timeloom_sys::clock::civil_state().expect("it answers");
+    for (start, expected) in [
+        (Some(utc(1_559_520_000)), 37), // 2019-06-03
+        (Some(utc(946_684_800)), 32),   // 2000-01-01
+        (Some(utc(31_536_000)), 0),     // 1971
+        (None, machine.tai_offset_s),
+    ] {
+        let clock = timeloom_guest::ClockOptions {
+            start,
+            ..Default::default()
+        };
+        let world = World::with_clock("tai", clock);
+        let (lines, status) = world.start(["python3", "-c", ASK]).finish();
+        assert_eq!(
+            (lines, status),
+            (vec![expected.to_string()], 0),
+            "{start:?}"
+        );
+    }
+}
+
 /// A start that was asked for is what REALTIME shows; MONOTONIC goes on from the
 /// machine's.
 #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags, mkdirat, open, openat, symlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
@@ -18,6 +18,7 @@ use rustix::process::{chdir, fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use timeloom_sys::rooted;
 
+use super::super::identity::{HostNames, write_at};
 use super::{Bind, HARMLESS, NO_SURPRISES, Root, RootSpec};
 
 /// What was tried, and the kernel's error.
@@ -52,11 +53,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     unsafe { unshare_unsafe(apart) }.map_err(during("making namespaces, which needs root"))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change(c"/", private).map_err(during("keeping its mounts apart"))?;
-    let name = spec.hostname.as_bytes();
-    // SAFETY: a text and its length; the name is that of this thread's own namespace.
-    if unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } != 0 {
-        return Err(during("naming it")(io::Error::last_os_error()));
-    }
+    spec.names.apply().map_err(during("naming it"))?;
 
     // An overlay takes no layer that was opened in other mounts than its own.
     let image = open(&spec.image, DIRECTORY, Mode::empty()).map_err(during("opening it"))?;
@@ -160,7 +157,22 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
         )
         .map_err(during(format!("making room in {}", path.display())))?;
     }
+    name_files(top, &spec.names)?;
     spec.binds.iter().try_for_each(|bind| bind_in(top, bind))
+}
+
+/// Writes the name service files into the overlay. What the image has under their names, often
+/// a link, is replaced.
+fn name_files(top: &OwnedFd, names: &HostNames) -> Result<(), Trouble> {
+    let (_, etc) = inside(top, Path::new("/etc"), Kind::Directory)?;
+    for (name, text) in names.files() {
+        match unlinkat(&etc, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(during(format!("replacing /etc/{name}"))(error)),
+        }
+        write_at(&etc, name, text.as_bytes()).map_err(during(format!("writing /etc/{name}")))?;
+    }
+    Ok(())
 }
 
 fn bind_in(top: &OwnedFd, bind: &Bind) -> Result<(), Trouble> {
