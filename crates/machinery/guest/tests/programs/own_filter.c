@@ -61,16 +61,18 @@ static const struct { const char *name; long number; } calls[] = {
     { "prctl", SYS_prctl }, { "execve", SYS_execve },
 };
 
+// The last three arguments mean nothing to the kernel; filters may look at them.
+#define REST 1L, 0x100000001L, -1L
 static long make(int which) {
     static const struct timespec moment = { 0, 1000000 };
     static const struct itimerval none;
     switch (which) {
-    case 0: return syscall(SYS_nanosleep, &moment, NULL);
-    case 1: return syscall(SYS_setitimer, ITIMER_REAL, &none, NULL);
-    case 2: return syscall(SYS_ioctl, -1, 0, 0);
-    case 3: return syscall(SYS_getppid) > 0;
-    case 4: return syscall(SYS_prctl, PR_SET_NAME, "renamed", 0, 0, 0);
-    default: return syscall(SYS_execve, "/does/not/exist", NULL, NULL);
+    case 0: return syscall(SYS_nanosleep, &moment, NULL, 0L, REST);
+    case 1: return syscall(SYS_setitimer, ITIMER_REAL, &none, NULL, REST);
+    case 2: return syscall(SYS_ioctl, -1, 0L, 0L, REST);
+    case 3: return syscall(SYS_getppid, 0L, 0L, 0L, REST) > 0;
+    case 4: return syscall(SYS_prctl, PR_SET_NAME, "renamed", 0L, 0L, 0L);
+    default: return syscall(SYS_execve, "/does/not/exist", NULL, NULL, REST);
     }
 }
 
@@ -454,6 +456,64 @@ static void other_cases(void) {
         }
 }
 
+// Filters of chance on four of the calls: arithmetic, memory, jumps and several ends.
+static uint64_t state;
+static uint32_t chance(uint32_t below) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (uint32_t)(state >> 20) % below;
+}
+
+static struct sock_filter any_step(int rest) {
+    static const unsigned short arithmetic[] = { BPF_ADD, BPF_SUB, BPF_MUL, BPF_AND, BPF_OR, BPF_XOR };
+    static const unsigned short tests[] = { BPF_JEQ, BPF_JGT, BPF_JGE, BPF_JSET };
+    static const uint32_t values[] = { 0, 1, 2, 0xff, 0xffff, SYS_ioctl, SYS_nanosleep, 0xffffffff };
+    uint32_t value = values[chance(8)];
+    unsigned short by = chance(3) ? BPF_K : BPF_X;
+    switch (chance(9)) {
+    case 0: return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, chance(2) * 4);
+    case 1: return (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 40 + 4 * chance(6));
+    case 2: return (struct sock_filter)BPF_STMT(BPF_ALU | by | arithmetic[chance(6)], value);
+    case 3: return (struct sock_filter)BPF_STMT(chance(2) ? BPF_ST : BPF_STX, chance(2));
+    case 4: return (struct sock_filter)BPF_STMT((chance(2) ? BPF_LD : BPF_LDX) | BPF_MEM, chance(2));
+    case 5: return (struct sock_filter)BPF_STMT(BPF_MISC | (chance(2) ? BPF_TAX : BPF_TXA), 0);
+    case 6: return (struct sock_filter)BPF_STMT((chance(2) ? BPF_LD : BPF_LDX) | BPF_W | BPF_LEN, 0);
+    case 7: return (struct sock_filter)RETURN(verdicts[chance(LENGTH(verdicts))].action);
+    default:
+        return (struct sock_filter)BPF_JUMP(BPF_JMP | by | tests[chance(4)], value,
+                                            chance(rest < 200 ? rest : 200), chance(rest < 9 ? rest : 9));
+    }
+}
+
+static void by_chance(const int *arguments) {
+    state = 0x9e3779b97f4a7c15u * (arguments[0] + 1);
+    no_new_privileges();
+    struct sock_filter filter[400] = {
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_nanosleep, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setitimer, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 1, 0),
+        RETURN(SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_ST, 0), BPF_STMT(BPF_STX, 1),
+    };
+    int length = 20 + chance(360);
+    for (int index = 8; index < length - 1; index++) filter[index] = any_step(length - 1 - index);
+    filter[length - 1] = chance(2) ? (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0)
+                                   : (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    struct sock_fprog program = { length, filter };
+    if ((seen->ret = by_seccomp(&program, 0))) return;
+    judge(arguments[1]);
+}
+
+static void chance_cases(void) {
+    char name[80];
+    for (int seed = 0; seed < 250; seed++)
+        for (int call = 0; call < 4; call++) {
+            snprintf(name, sizeof name, "chance_%d_%s", seed, calls[call].name);
+            run(name, by_chance, (int[]){ seed, call });
+        }
+}
+
 int main(int count, char **arguments) {
     seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const char *which = count > 1 ? arguments[1] : "";
@@ -462,5 +522,6 @@ int main(int count, char **arguments) {
     if (!strcmp(which, "shapes")) shape_cases();
     if (!strcmp(which, "strict")) strict_cases();
     if (!strcmp(which, "others")) other_cases();
+    if (!strcmp(which, "chance")) chance_cases();
     return 0;
 }

@@ -59,6 +59,11 @@ fn what_is_no_filter_is_refused_as_natively() {
 }
 
 #[test]
+fn filters_of_chance_decide_as_natively() {
+    as_natively("chance");
+}
+
+#[test]
 fn strict_mode_is_as_natively() {
     as_natively("strict");
 }
