@@ -38,7 +38,8 @@ test-programs: packages-build
 test-faults: packages-test .venv/ready test-programs ## The table of faults (docs/faults.md): each with the test that shows what holds
 	scripts/test-faults
 
-test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures
+test-report: packages-report build .venv/ready ## Every kind of page in Chromium, at two widths, light and dark: console, contrast, headings, keyboard; leaves pictures; and Chromium itself under the clock, in its sandbox
+	scripts/test-sandbox $(BINARY)
 	PATH="$$PWD/.venv/bin:$$PATH" scripts/test-report $(BINARY) runs/test-report
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
@@ -173,7 +174,7 @@ packages-demo: packages-build
 packages-test: packages-demo
 	@scripts/packages c++:g++
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ping:iputils-ping ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
-		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace
+		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap
 	@scripts/chronyd
 packages-report: packages-build
 	@scripts/packages chromium:chromium

@@ -103,8 +103,10 @@ listed! {
         RtSigsuspend,
         /// `rt_sigpending`.
         RtSigpending,
-        /// `prctl` about the time-stamp counter, where that is emulated.
+        /// `prctl` about seccomp, or about the time-stamp counter where that is emulated.
         Prctl,
+        /// `seccomp` that sets a mode.
+        Seccomp,
         /// `timerfd_settime` of a timer that is to tell when its clock is set.
         TimerfdSettime,
         /// `timer_settime` of a timer of the kernel's, which counts processor time.
@@ -131,9 +133,13 @@ listed! {
 }
 
 impl Handler {
-    /// Whether the call only reads a clock, so that nothing can interrupt it.
-    pub const fn only_reads_a_clock(self) -> bool {
-        matches!(self, Self::ClockGettime | Self::Gettimeofday | Self::Time)
+    /// Returns true if no signal handler may run before the call ends: one that only reads a
+    /// clock, and one that has mapped memory which a `siglongjmp` would leave behind.
+    pub const fn is_uninterrupted(self) -> bool {
+        matches!(
+            self,
+            Self::ClockGettime | Self::Gettimeofday | Self::Time | Self::Prctl | Self::Seccomp
+        )
     }
 
     /// Whether its wait lets signals in by a mask of its own, so that none need be handled
@@ -165,6 +171,7 @@ impl Handler {
             | Self::RtSigprocmask
             | Self::RtSigaction
             | Self::Prctl
+            | Self::Seccomp
             | Self::Setsockopt
             | Self::Ioctl
             | Self::Sysinfo
@@ -190,6 +197,8 @@ impl Handler {
                 | Self::EpollPwait
                 | Self::EpollPwait2
                 | Self::IoPgetevents
+                | Self::Prctl
+                | Self::Seccomp
         )
     }
 }

@@ -26,12 +26,15 @@ mod lookup;
 mod named;
 mod service;
 mod table;
+pub mod verdict;
 mod when;
 
 pub use call::{Call, Extra, Numbers, Treatment};
 pub use handler::Handler;
 pub use image_call::{IMAGE_CALL, ImageCall, counts_processor};
-pub use lookup::{calls, extra_count, extra_numbers, find, handler_of, number};
+pub use lookup::{
+    calls, extra_count, extra_numbers, find, handled_count, handled_numbers, handler_of, number,
+};
 pub use named::{IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TerminalWait};
 pub use service::Service;
 pub use table::{CALLS, NEWEST};

@@ -94,6 +94,36 @@ pub const fn extra_numbers<const COUNT: usize>(extra: Extra) -> [u32; COUNT] {
     numbers
 }
 
+/// Number of calls that have a handler in the image.
+pub const fn handled_count() -> usize {
+    let (mut count, mut index) = (0, 0);
+    while index < CALLS.len() {
+        if CALLS[index].number().is_some() && CALLS[index].handler.is_some() {
+            count += 1;
+        }
+        index += 1;
+    }
+    count
+}
+
+/// Their numbers. `COUNT` is [`handled_count`].
+///
+/// # Panics
+/// When it is not. (For constants.)
+pub const fn handled_numbers<const COUNT: usize>() -> [u32; COUNT] {
+    assert!(COUNT == handled_count());
+    let mut numbers = [0; COUNT];
+    let (mut count, mut index) = (0, 0);
+    while index < CALLS.len() {
+        if let (Some(number), Some(_)) = (CALLS[index].number(), CALLS[index].handler) {
+            numbers[count] = number;
+            count += 1;
+        }
+        index += 1;
+    }
+    numbers
+}
+
 pub(crate) const fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let mut index = 0;

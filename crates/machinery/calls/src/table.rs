@@ -13,7 +13,7 @@ use Service as Super;
 use When::{
     Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, KeptAction, MayCancel,
     NewTime, NewTimeOrAny, NotOfProcessor, NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer,
-    Positive, PosixTimer, SocketTime, TscControl,
+    Positive, PosixTimer, SeccompOrTsc, SocketTime,
 };
 
 /// Every call that some filter of ours treats.
@@ -85,7 +85,9 @@ pub const CALLS: &[Call] = &[
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
-    pass("prctl", at(157, 167), Image::Prctl).emulating(TscControl),
+    trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
+        .emulating(SeccompOrTsc),
+    trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
     // Followed by the supervisor.
@@ -146,6 +148,8 @@ pub const CALLS: &[Call] = &[
 
 const VIRTUAL: &str = "virtual, in the process";
 const OWN_SIGNALS: &str = "the program's own SIGSYS is kept apart from the image's, in the process";
+const OWN_FILTER: &str = "the program's filter is installed so that it judges the program's calls \
+    and not the image's, in the process";
 const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
 const DIVIDED: &str = "processor time divided by the dilation, in the process; \
     none where computing takes no time";
@@ -182,6 +186,10 @@ const SMALL_STACK: &str =
 const ON_DEMAND: &str = "";
 
 const BPF_PROG_LOAD: u32 = 5;
+/// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
+const SECCOMP_MODES: [u32; 2] = [0, 1];
+/// PR_GET_SECCOMP and PR_SET_SECCOMP.
+pub(crate) const SECCOMP_OPTIONS: [u32; 2] = [21, 22];
 const KEYCTL_SET_TIMEOUT: u32 = 15;
 /// RLIMIT_CPU and RLIMIT_RTTIME.
 const CPU_LIMITS: [u32; 2] = [0, 15];

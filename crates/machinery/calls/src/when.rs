@@ -43,8 +43,9 @@ pub enum When {
     DeviceTime,
     /// A signal's action that is set, or that of a signal which the image keeps.
     KeptAction,
-    /// `prctl` that asks or says whether the time-stamp counter may be read.
-    TscControl,
+    /// `prctl` that reads or sets whether the time-stamp counter may be read, or the mode of
+    /// seccomp.
+    SeccompOrTsc,
     /// When these flags name a time namespace.
     NewTime(u32),
     /// When these flags name a time namespace, or are zero, which names any.

@@ -77,7 +77,7 @@ fn condition(when: When) -> &'static str {
              `SIOCGSTAMPNS`, and those below"
         }
         When::KeptAction => "when it is set, or of SIGSYS",
-        When::TscControl => "about the time-stamp counter",
+        When::SeccompOrTsc => "about seccomp or the time-stamp counter",
         When::NewTime(_) => "with `CLONE_NEWTIME`",
         When::NewTimeOrAny(_) => "into another time namespace",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below",

@@ -8,7 +8,7 @@
 //! What happens to which call is data, in the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find};
+use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
@@ -130,9 +130,10 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-/// From `label` on: `action`, but calls from inside the image pass.
+/// From `label` on: `action`, but calls from inside the image pass. One that only asks what a
+/// program's own filters decide is not made.
 fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
-    let [inside, outside] = [label + INSIDE, label + OUTSIDE];
+    let [inside, outside, judged] = [label + INSIDE, label + OUTSIDE, label + JUDGED];
     steps.extend([
         Step::Mark(label),
         Step::Load(ADDRESS_HIGH),
@@ -141,7 +142,11 @@ fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
         Step::Mark(inside),
         Step::Load(ADDRESS_LOW),
         Step::IfAtLeast(IMAGE_LIMIT as u32, outside),
+        Step::IfEqual(verdict::FORESEE, judged),
+        Step::IfEqual(verdict::JUDGE, judged),
         Step::Return(libc::SECCOMP_RET_ALLOW),
+        Step::Mark(judged),
+        Step::Return(PROCEED),
         Step::Mark(outside),
         Step::Return(action),
     ]);
@@ -165,6 +170,8 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
 
 /// The image tells by the mark that the trap is one of ours.
 pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP | TRAP_MARK as u32;
+/// The answer to the image's question: the program's own filters allow the call.
+pub(crate) const PROCEED: u32 = libc::SECCOMP_RET_ERRNO | verdict::PROCEED as u32;
 pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const NATIVE: Label = 1;
@@ -176,6 +183,7 @@ const BEYOND: Label = 6;
 /// Added to a label by [`unless_inside`].
 const INSIDE: Label = 100;
 const OUTSIDE: Label = 200;
+const JUDGED: Label = 300;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 

@@ -127,6 +127,19 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
             "process {pid} is in a session already"
         )));
     }
+    // Those that we have, too, come from outside of both, as in a container.
+    let of_others = processes::seccomp_filters(own);
+    let threads = processes::threads(pid);
+    if threads
+        .iter()
+        .any(|&thread| processes::seccomp_filters(thread) > of_others)
+    {
+        return Err(GuestError::Unsupported(format!(
+            "process {pid} has a seccomp filter of its own, which judges calls of ours that it \
+             does not expect and may kill the process for one; a filter that is installed in a \
+             session lets them pass: start the program with `timeloom exec`"
+        )));
+    }
     Ok(())
 }
 

@@ -397,9 +397,18 @@ impl Session {
         self.supervisor.with_order(|order| order.clone())
     }
 
-    /// Why a program ended with this status (128 + SIGSEGV) that would have gone on without
-    /// a session: signals found no room on a thread's alternate stack.
+    /// Explains a status of a program: 128 + SIGSEGV where it would have gone on without a
+    /// session, since signals found no room on a thread's alternate stack; 128 + SIGSYS
+    /// where no filter of a program's own was reported to have ended it.
     pub fn explain_end(&self, status: i32) -> Option<String> {
+        if status == 128 + libc::SIGSYS && !self.supervisor.has_end_by_filter() {
+            return Some(
+                "the program was ended by SIGSYS: by a seccomp filter that was installed \
+                 outside of the session (the kernel's log may have `audit: type=1326` with the \
+                 call), or by a signal that a process has sent"
+                    .to_owned(),
+            );
+        }
         if status != 128 + libc::SIGSEGV {
             return None;
         }

@@ -10,7 +10,7 @@ use timeloom_time::{Core, Instant};
 use crate::abi::{NS_PER_S, Timespec};
 use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::phc;
-use crate::sys::{errno, nr, syscall};
+use crate::sys::{errno, nr, syscall, syscall_as_program};
 
 /// The clock page of this process: its host's.
 #[inline(always)]
@@ -212,6 +212,13 @@ pub(crate) extern "C" fn timeloom_vdso_time(out: *mut i64) -> i64 {
 
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
+    if matches!(id, 0 | 1 | 4..=7 | 11) {
+        // The kernel's vDSO knows these without a call.
+        // SAFETY: the kernel checks the pointer.
+        return unsafe {
+            syscall(nr::CLOCK_GETRES, [id as usize, out as usize, 0, 0, 0, 0]) as i32
+        };
+    }
     native(nr::CLOCK_GETRES, id, out as usize) as i32
 }
 
@@ -236,12 +243,13 @@ extern "C" fn timeloom_vdso_getrandom(
         return errno::ENOSYS;
     }
     // SAFETY: the kernel checks the buffer.
-    unsafe { syscall(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
+    unsafe { syscall_as_program(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
 }
 
+/// A call that the kernel's vDSO would make, too.
 fn native(number: usize, id: u32, out: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
-    unsafe { syscall(number, [id as usize, out, 0, 0, 0, 0]) }
+    unsafe { syscall_as_program(number, [id as usize, out, 0, 0, 0, 0]) }
 }
 
 /// # Safety
@@ -261,7 +269,7 @@ pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
         return phc::clock_gettime(args[0] as u32, args[1] as *mut Timespec);
     }
     // SAFETY: the kernel checks the pointer.
-    let result = unsafe { syscall(nr::CLOCK_GETTIME, args) };
+    let result = unsafe { syscall_as_program(nr::CLOCK_GETTIME, args) };
     let (id, out) = (args[0] as u32, args[1] as *mut Timespec);
     if result == 0 && (id == MONOTONIC_RAW || offset_ns(id, &page().copies[0]).is_some()) {
         store_now(id, out);

@@ -11,10 +11,15 @@
 //! descriptor with an error that the kernel never gives there. (`close`, since a
 //! program that has locked itself in by a filter of its own still may.)
 
-use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers};
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 
 use crate::arch::AUDIT_ARCH;
+use crate::bpf::{
+    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, FIRST_ARGUMENT, IMAGE_HIGH, IMAGE_LENGTH, Instruction,
+    NUMBER, Program, RETURN_ALLOW, RETURN_ERRNO, RETURN_NOTIFY, RETURN_TRAP, SPEC_ALLOW, TSYNC,
+    done, if_at_least, if_equal, load,
+};
+use crate::confined;
 use crate::sys::{errno, nr, syscall};
 
 /// Makes the calls trap that `extra` needs. Returns whether they do.
@@ -24,28 +29,33 @@ pub(crate) fn install(extra: Extra) -> bool {
     if is_installed(extra) || (is_of_files && is_installed(Extra::Timeouts)) {
         return true;
     }
-    let (instructions, length) = match extra {
-        Extra::Stamps => (STAMPS.as_ptr(), STAMPS.len()),
-        Extra::Reads => (READS.as_ptr(), READS.len()),
-        Extra::Timeouts => (TIMEOUTS.as_ptr(), TIMEOUTS.len()),
-        Extra::Signals => (SIGNALS.as_ptr(), SIGNALS.len()),
+    // A filter that is newer than one of the program's has precedence over its traps and
+    // errnos. So its traps ask what that one decides.
+    let has_precedence = confined::has_filter();
+    let installed = |filters: &'static [&'static [Instruction]; 2]| {
+        let filter = filters[usize::from(has_precedence)];
+        Program {
+            length: filter.len() as u16,
+            instructions: filter.as_ptr(),
+        }
     };
-    let program = Program {
-        length: length as u16,
-        instructions,
-    };
-    let add = || {
-        let program = &raw const program as usize;
-        // SAFETY: the kernel reads the program, which is constant.
-        unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, FLAGS, program, 0, 0, 0]) }
-    };
-    let mut result = add();
+    let program = installed(match extra {
+        Extra::Stamps => &STAMPS,
+        Extra::Reads => &READS,
+        Extra::Timeouts => &TIMEOUTS,
+        Extra::Signals => &SIGNALS,
+    });
+    let mut result = program.install(TSYNC | SPEC_ALLOW);
     // What is only shown is not worth what this takes from the programs that it starts.
     if result == errno::EACCES && is_of_files {
         // A program that has given its privileges away since it was started.
-        // SAFETY: no pointers.
-        unsafe { syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]) };
-        result = add();
+        confined::give_up_new_privileges();
+        result = program.install(TSYNC | SPEC_ALLOW);
+    }
+    if result > 0 {
+        // A thread has filters of its own, so the kernel cannot give this one to all: it is
+        // for the calling thread, and for what that starts.
+        result = program.install(SPEC_ALLOW);
     }
     result == 0
 }
@@ -65,33 +75,19 @@ const fn probe_of(extra: Extra) -> u32 {
     }
 }
 
-/// `struct sock_filter`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Instruction {
-    code: u16,
-    then: u8,
-    otherwise: u8,
-    k: u32,
-}
-
-/// `struct sock_fprog`.
-#[repr(C)]
-struct Program {
-    length: u16,
-    instructions: *const Instruction,
-}
-
-/// A filter that traps the calls that `extra` needs when they are made outside of the
-/// image.
-const fn filter<const CALLS: usize, const LENGTH: usize>(extra: Extra) -> [Instruction; LENGTH] {
+/// A filter that traps the calls that `extra` needs, with a mark, when they are made outside
+/// of the image.
+const fn filter<const CALLS: usize, const LENGTH: usize>(
+    extra: Extra,
+    mark: u16,
+) -> [Instruction; LENGTH] {
     let calls: [u32; CALLS] = extra_numbers(extra);
     let probe = probe_of(extra);
     // Steps behind the comparisons, counted from the first of them.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
-    const PROBED: usize = 8;
-    assert!(LENGTH == CALLS + 15);
+    const PROBED: usize = 11;
+    assert!(LENGTH == CALLS + 18);
     let mut steps = [RETURN_ALLOW; LENGTH];
     let behind = 3 + CALLS;
     steps[0] = load(ARCHITECTURE);
@@ -108,78 +104,38 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(extra: Extra) -> [Instr
     steps[behind] = if_equal(nr::CLOSE as u32, (PROBED - 1) as u8, 0);
     steps[behind + 1] = RETURN_ALLOW;
     steps[behind + 2] = load(ADDRESS_HIGH);
-    steps[behind + 3] = if_equal((IMAGE_ADDRESS >> 32) as u32, 0, 3);
+    steps[behind + 3] = if_equal(IMAGE_HIGH, 0, 6);
     steps[behind + 4] = load(ADDRESS_LOW);
-    steps[behind + 5] = Instruction {
-        code: JUMP_AT_LEAST,
-        then: 1,
-        otherwise: 0,
-        k: IMAGE_LIMIT as u32,
-    };
-    steps[behind + 6] = RETURN_ALLOW;
-    steps[behind + 7] = done(RETURN_TRAP);
-    steps[behind + 8] = load(FIRST_ARGUMENT);
-    steps[behind + 9] = if_equal(probe, 0, 1);
-    steps[behind + 10] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
-    steps[behind + 11] = RETURN_ALLOW;
+    steps[behind + 5] = if_at_least(IMAGE_LENGTH, 4, 0);
+    steps[behind + 6] = if_equal(verdict::FORESEE, 1, 0);
+    steps[behind + 7] = if_equal(verdict::JUDGE, 0, 1);
+    steps[behind + 8] = done(RETURN_NOTIFY); // without a listener: not made
+    steps[behind + 9] = RETURN_ALLOW;
+    steps[behind + 10] = done(RETURN_TRAP | mark as u32);
+    steps[behind + 11] = load(FIRST_ARGUMENT);
+    steps[behind + 12] = if_equal(probe, 0, 1);
+    steps[behind + 13] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
+    steps[behind + 14] = RETURN_ALLOW;
     steps
 }
 
-const fn load(offset: u32) -> Instruction {
-    Instruction {
-        code: 0x20,
-        then: 0,
-        otherwise: 0,
-        k: offset,
-    }
+/// The filter for an [`Extra`] in a process that has none of its own, and in one that has.
+macro_rules! filters {
+    ($($name:ident: $extra:expr,)*) => {
+        $(static $name: [&[Instruction]; 2] = {
+            const COUNT: usize = extra_count($extra);
+            const LENGTH: usize = COUNT + 18;
+            static USUAL: [Instruction; LENGTH] = filter::<COUNT, LENGTH>($extra, TRAP_MARK);
+            static NEWER: [Instruction; LENGTH] =
+                filter::<COUNT, LENGTH>($extra, verdict::JUDGED);
+            [&USUAL, &NEWER]
+        };)*
+    };
 }
 
-const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
-    Instruction {
-        code: 0x15,
-        then,
-        otherwise,
-        k,
-    }
+filters! {
+    STAMPS: Extra::Stamps,
+    READS: Extra::Reads,
+    TIMEOUTS: Extra::Timeouts,
+    SIGNALS: Extra::Signals,
 }
-
-const fn done(action: u32) -> Instruction {
-    Instruction {
-        code: 0x06,
-        then: 0,
-        otherwise: 0,
-        k: action,
-    }
-}
-
-static STAMPS: [Instruction; length(Extra::Stamps)] =
-    filter::<{ extra_count(Extra::Stamps) }, _>(Extra::Stamps);
-
-static READS: [Instruction; length(Extra::Reads)] =
-    filter::<{ extra_count(Extra::Reads) }, _>(Extra::Reads);
-
-static TIMEOUTS: [Instruction; length(Extra::Timeouts)] =
-    filter::<{ extra_count(Extra::Timeouts) }, _>(Extra::Timeouts);
-
-static SIGNALS: [Instruction; length(Extra::Signals)] =
-    filter::<{ extra_count(Extra::Signals) }, _>(Extra::Signals);
-
-/// How many instructions such a filter has.
-const fn length(extra: Extra) -> usize {
-    extra_count(extra) + 15
-}
-
-const RETURN_ALLOW: Instruction = done(0x7fff_0000);
-const RETURN_TRAP: u32 = 0x0003_0000 | TRAP_MARK as u32;
-const RETURN_ERRNO: u32 = 0x0005_0000;
-const JUMP_AT_LEAST: u16 = 0x35;
-/// Offsets in `struct seccomp_data`.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ADDRESS_LOW: u32 = 8;
-const ADDRESS_HIGH: u32 = 12;
-const FIRST_ARGUMENT: u32 = 16;
-const SET_MODE_FILTER: usize = 1;
-/// TSYNC (all threads), SPEC_ALLOW (without it every call would be slower).
-const FLAGS: usize = 1 | 1 << 2;
-const PR_SET_NO_NEW_PRIVS: usize = 38;

@@ -44,6 +44,14 @@
 //! (`wait.rs`), and another turn follows. So each waits in the kernel's own queue, and is
 //! woken in the order, and as alone, as natively.
 //!
+//! # Under a filter of the program's own
+//!
+//! A program may install a seccomp filter that allows only its own calls. `confined.rs`
+//! rewrites it before it is installed: calls from inside the image pass, but for three known
+//! instructions at which the image asks what the program's filters decide (`verdict.rs`).
+//! Where the kernel's vDSO would make a call for the program, that goes through the
+//! program's filters too ([`arch::syscall_as_program`]).
+//!
 //! # Constraints on this crate
 //!
 //! No writable data and no panics (the link fails if one is reachable), no
@@ -53,7 +61,9 @@
 mod abi;
 mod aio;
 mod arch;
+mod bpf;
 mod clock;
+mod confined;
 mod cpu;
 mod cpu_timer;
 mod extra;
@@ -74,6 +84,7 @@ mod stamps;
 mod sys;
 mod timerfd;
 mod trap;
+mod verdict;
 mod wait;
 
 /// Linking fails when the compiler could not prove every panic away: the

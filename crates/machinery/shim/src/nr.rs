@@ -32,6 +32,7 @@ pub(crate) const RT_SIGPENDING: usize = number("rt_sigpending");
 pub(crate) const RT_SIGPROCMASK: usize = number("rt_sigprocmask");
 pub(crate) const RT_SIGSUSPEND: usize = number("rt_sigsuspend");
 pub(crate) const RT_SIGTIMEDWAIT: usize = number("rt_sigtimedwait");
+pub(crate) const SECCOMP: usize = number("seccomp");
 pub(crate) const SEMTIMEDOP: usize = number("semtimedop");
 pub(crate) const SENDMMSG: usize = number("sendmmsg");
 pub(crate) const SENDMSG: usize = number("sendmsg");

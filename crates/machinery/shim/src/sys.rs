@@ -2,7 +2,7 @@
 
 use timeloom_calls::{IMAGE_CALL, ImageCall};
 
-pub(crate) use crate::arch::syscall;
+pub(crate) use crate::arch::{syscall, syscall_as_program};
 pub(crate) use crate::nr;
 
 /// What the supervisor answers: a value, or a negated errno. `ENOSYS` where there is
@@ -32,9 +32,13 @@ pub(crate) mod errno {
     pub(crate) const EPERM: isize = -1;
     pub(crate) const EINTR: isize = -4;
     pub(crate) const EAGAIN: isize = -11;
+    pub(crate) const ENOMEM: isize = -12;
     pub(crate) const EACCES: isize = -13;
     pub(crate) const EFAULT: isize = -14;
     pub(crate) const EINVAL: isize = -22;
+    pub(crate) const EBUSY: isize = -16;
+    pub(crate) const ENFILE: isize = -23;
+    pub(crate) const EMFILE: isize = -24;
     pub(crate) const ENOSYS: isize = -38;
     pub(crate) const ENOPROTOOPT: isize = -92;
     pub(crate) const EOPNOTSUPP: isize = -95;

@@ -1,13 +1,15 @@
 //! The handler of SIGSYS: where trapped calls arrive.
 
+use timeloom_calls::verdict::{JUDGED, STRICT};
 use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
 use crate::sys::syscall;
+use crate::verdict::{self, Verdict};
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
-    sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, clock, confined, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues,
+    select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -20,17 +22,24 @@ use crate::{
 /// # Safety
 /// Called by the kernel only.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn timeloom_trapped(_: i32, info: *const SignalInfo, context: *mut Context) {
+unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
-    let (info, context) = unsafe { (&*info, &mut *context) };
-    let is_call = info.code == SYS_SECCOMP && info.errno == TRAP_MARK as i32;
+    let (info, context) = unsafe { (&mut *info, &mut *context) };
+    let by_filter = info.code == SYS_SECCOMP;
+    if by_filter && let Some(answer) = verdict::answer(info) {
+        return context.set_result(answer);
+    }
+    let is_judged = by_filter && info.errno == i32::from(JUDGED);
+    let is_call = is_judged || (by_filter && info.errno == i32::from(TRAP_MARK));
     let call = info.call as usize;
     let handler = if is_call { handler_of(call) } else { None };
     stack::check(handler, context, arch::frame(info, context));
+    if is_judged && !is_allowed(info, context) {
+        return;
+    }
     if is_call {
-        let keeps_signals_out = handler.is_some_and(|it| {
-            it.only_reads_a_clock() || (it.waits_under_a_mask() && !is_native(it))
-        });
+        let keeps_signals_out = handler
+            .is_some_and(|it| it.is_uninterrupted() || (it.waits_under_a_mask() && !is_native(it)));
         if !keeps_signals_out {
             signal::set_mask(context.mask);
         }
@@ -42,11 +51,28 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *const SignalInfo, context: 
             _ => unsafe { syscall(call, context.arguments()) },
         };
         context.set_result(result);
+    } else if by_filter && info.errno == i32::from(STRICT) {
+        confined::end_strictly(call);
     } else if is_kick(info) {
         wait::handle_kick(context);
     } else {
         intercepted::forward(info, context);
     }
+}
+
+/// Returns true if the program's own filters allow a call; else does what they want.
+#[cold]
+#[inline(never)]
+fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {
+    match verdict::of(info.call as usize, context.arguments()) {
+        Verdict::Allowed => return true,
+        Verdict::Returns(result) => context.set_result(result),
+        Verdict::Traps(data) => {
+            info.errno = data;
+            intercepted::forward(info, context);
+        }
+    }
+    false
 }
 
 /// Whether the supervisor sent it. The kernel sends a signal without its information when
@@ -107,7 +133,8 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigaction => signal::rt_sigaction(args),
         Handler::RtSigsuspend => signal::rt_sigsuspend(args),
         Handler::RtSigpending => intercepted::rt_sigpending(args),
-        Handler::Prctl => arch::prctl(args),
+        Handler::Prctl => confined::prctl(args),
+        Handler::Seccomp => confined::seccomp(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),
         Handler::TimerGettime => cpu_timer::timer_gettime(args),

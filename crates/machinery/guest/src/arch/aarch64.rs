@@ -39,6 +39,11 @@ pub(crate) fn instruction(registers: &Registers) -> u64 {
     registers.pc
 }
 
+/// Makes it go on at `address`.
+pub(crate) fn set_instruction(registers: &mut Registers, address: u64) {
+    registers.pc = address;
+}
+
 /// Its stack pointer.
 pub(crate) fn stack(registers: &Registers) -> u64 {
     registers.sp

@@ -62,6 +62,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("small_stack", &["small signal stack"]),
     ("uptime", &[PAUSED, CHANGED, STORM, HOST, "another date"]),
     ("vdso", &["another date"]),
+    ("own_filter", &["×2", "without root"]),
+    ("confined_exec", &["×3"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

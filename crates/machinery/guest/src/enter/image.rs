@@ -4,6 +4,7 @@ use std::fs::File;
 
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
+use timeloom_calls::verdict;
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
 
 use crate::arch;
@@ -79,6 +80,11 @@ impl Image {
                 .map(|symbol| IMAGE_ADDRESS + (symbol.address() - base))
                 .unwrap_or_else(|| panic!("the image lacks {name}"))
         };
+        assert_eq!(
+            symbol("timeloom_foresee"),
+            IMAGE_ADDRESS + u64::from(verdict::SITES),
+            "filters know the sites by their addresses"
+        );
         let functions = elf
             .dynamic_symbols()
             .filter(|symbol| symbol.is_definition())

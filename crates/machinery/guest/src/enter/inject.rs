@@ -124,7 +124,7 @@ impl Injector {
             }
         }
         if !executed {
-            close_descriptors(&mut tracee, descriptors);
+            close_descriptors(&mut tracee, self.image.syscall, descriptors);
             return before_release(tracee.pid(), &ExecOutcome::Failed)
                 .map(|()| ExecOutcome::Failed);
         }
@@ -179,6 +179,10 @@ impl Injector {
 
     /// Maps both at their fixed addresses and closes the descriptors, by the
     /// instruction for system calls at `instruction`.
+    ///
+    /// A filter that the program has from the one before it lets calls from the image pass,
+    /// and perhaps no others. So what maps the image claims to come from there, and what
+    /// follows does.
     pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
@@ -188,36 +192,22 @@ impl Injector {
         image: i32,
     ) -> Result<(), GuestError> {
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-        let read = libc::PROT_READ as u64;
-        let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        let mappings = [
-            (
-                "mapping the clock page",
-                PAGE_ADDRESS,
-                PAGE_SIZE,
-                read,
-                page,
-            ),
-            (
-                "mapping the image",
-                IMAGE_ADDRESS,
-                self.image.length,
-                execute,
-                image,
-            ),
-        ];
-        for (doing, address, length, protection, descriptor) in mappings {
-            let args = [
-                address,
-                length as u64,
-                protection,
-                flags,
-                descriptor as u64,
-                0,
-            ];
-            tracee.syscall_checked(base, instruction, (doing, libc::SYS_mmap), args)?;
+        let mapping = |address, length: usize, protection: i32, descriptor: i32| {
+            let [length, protection] = [length as u64, protection as u64];
+            [address, length, protection, flags, descriptor as u64, 0]
+        };
+        let own = self.image.syscall;
+        let executable = libc::PROT_READ | libc::PROT_EXEC;
+        let args = mapping(IMAGE_ADDRESS, self.image.length, executable, image);
+        let claimed = own + arch::SYSCALL.len() as u64;
+        let mapped = tracee.syscall_claiming((base, instruction, claimed), libc::SYS_mmap, args);
+        tracee.checked("mapping the image", mapped)?;
+        let args = mapping(PAGE_ADDRESS, PAGE_SIZE, libc::PROT_READ, page);
+        let map = ("mapping the clock page", libc::SYS_mmap);
+        tracee.syscall_checked(base, own, map, args)?;
+        for descriptor in [image, page] {
             let close = ("closing a descriptor", libc::SYS_close);
-            tracee.syscall_checked(base, instruction, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
+            tracee.syscall_checked(base, own, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
         }
         Ok(())
     }
@@ -331,12 +321,21 @@ fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
+/// `image` is the image's instruction for calls.
+fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     // Best effort in a process whose exec failed: two descriptors of ours more
     // would do no harm, but a program may count on their numbers.
     let Ok(base) = tracee.registers() else { return };
-    // The thread stands behind the instruction of its own call.
-    let instruction = arch::instruction(&base) - arch::SYSCALL.len() as u64;
+    let is_there = tracee
+        .peek(image)
+        .is_ok_and(|word| word.to_ne_bytes().starts_with(&arch::SYSCALL));
+    let instruction = if is_there {
+        image
+    } else {
+        // No image yet, before a launched program's first exec. The thread stands behind the
+        // instruction of its own call.
+        arch::instruction(&base) - arch::SYSCALL.len() as u64
+    };
     for descriptor in descriptors {
         let _ = tracee.syscall(
             &base,

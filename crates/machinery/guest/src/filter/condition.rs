@@ -117,9 +117,9 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             }
             given(steps, 1);
         }
-        When::TscControl => {
+        When::SeccompOrTsc => {
             steps.push(Step::Load(argument_low(0)));
-            for option in [PR_GET_TSC, PR_SET_TSC] {
+            for option in SECCOMP_OR_TSC {
                 steps.push(Step::IfEqual(option, label));
             }
         }
@@ -173,5 +173,9 @@ const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
 pub(super) const CLONE_NEWTIME: u32 = 0x80;
-pub(super) const PR_GET_TSC: u32 = libc::PR_GET_TSC as u32;
-pub(super) const PR_SET_TSC: u32 = libc::PR_SET_TSC as u32;
+pub(super) const SECCOMP_OR_TSC: [u32; 4] = [
+    libc::PR_GET_SECCOMP as u32,
+    libc::PR_SET_SECCOMP as u32,
+    libc::PR_GET_TSC as u32,
+    libc::PR_SET_TSC as u32,
+];

@@ -8,12 +8,17 @@ use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
 
 use super::condition::{
-    CLONE_NEWTIME, FUTEX_WAITS, PACKET_STAMPS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS,
+    CLONE_NEWTIME, FUTEX_WAITS, PACKET_STAMPS, SECCOMP_OR_TSC, SOCKET_TIME_OPTIONS,
 };
 use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
+/// Where the image asks what a program's own filters decide.
+pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
+    IMAGE_ADDRESS + verdict::FORESEE as u64,
+    IMAGE_ADDRESS + verdict::JUDGE as u64,
+];
 pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 pub(crate) const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
@@ -85,7 +90,7 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
             is_own_ioctl(command) || IOCTLS.iter().any(|ioctl| ioctl.command == command)
         }
         When::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
-        When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),
+        When::SeccompOrTsc => SECCOMP_OR_TSC.contains(&(args[0] as u32)),
         When::SocketTime => {
             let place = (args[1] as u32, args[2] as u32);
             is_own_option(place) || SOCKET_OPTIONS.iter().any(|option| option.place == place)
@@ -107,6 +112,7 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
         _ if !holds => ALLOW,
         Treatment::Refuse => REFUSE,
         Treatment::Ask(_) => ASK,
+        Treatment::Trap if ASKING_ADDRESSES.contains(&address) => PROCEED,
         Treatment::Trap if inside => ALLOW,
         Treatment::Trap => TRAP,
     }
@@ -125,6 +131,7 @@ pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6])
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     let asks = asks_in_session_only(number);
     let before = match by_the_table(Guest::Registered, number, address, args) {
+        ASK if asks && ASKING_ADDRESSES.contains(&address) => PROCEED,
         ASK if asks && inside => ALLOW,
         outcome => outcome,
     };

@@ -241,7 +241,7 @@ fn the_tables_numbers_are_the_kernels() {
         SYS_timer_getoverrun SYS_timer_delete SYS_setitimer SYS_getitimer
         SYS_clock_settime SYS_settimeofday SYS_adjtimex SYS_clock_adjtime
         SYS_io_uring_setup SYS_shmctl SYS_semctl SYS_msgctl SYS_perf_event_open SYS_bpf
-        SYS_keyctl SYS_acct SYS_syslog SYS_sched_setattr SYS_setrlimit SYS_prlimit64
+        SYS_keyctl SYS_acct SYS_seccomp SYS_syslog SYS_sched_setattr SYS_setrlimit SYS_prlimit64
         SYS_unshare SYS_setns
     );
 }
@@ -274,7 +274,8 @@ fn the_program_does_what_the_table_says() {
             _ => random.next(),
         };
         let args = [word(), word(), word(), word(), word(), word()];
-        let address = match random.below(4) {
+        let address = match random.below(5) {
+            4 => ASKING_ADDRESSES[random.below(2) as usize],
             0 => IMAGE_ADDRESS + random.below(IMAGE_LIMIT),
             1 => IMAGE_ADDRESS.wrapping_add(random.below(4 * IMAGE_LIMIT)) - 2 * IMAGE_LIMIT,
             2 => (random.next() << 32) | random.below(IMAGE_LIMIT),
@@ -338,4 +339,5 @@ fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
     let other = [libc::PR_SET_NAME as u64, 1, 0, 0, 0, 0];
     assert_eq!(at(libc::SYS_prctl, other), ALLOW);
     assert_eq!(native(libc::SYS_prctl, [25, 0, 0, 0, 0, 0]), ALLOW);
+    assert_eq!(native(libc::SYS_prctl, [22, 2, 1, 0, 0, 0]), TRAP);
 }

@@ -145,6 +145,13 @@ pub(crate) fn effective_capabilities(thread: i32) -> u64 {
         .unwrap_or(0)
 }
 
+/// Number of seccomp filters of a thread (from Linux 5.9 on; else none is counted).
+pub(crate) fn seccomp_filters(thread: i32) -> u32 {
+    status_field(thread, "Seccomp_filters:")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
+}
+
 fn status_field(thread: i32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     field_of(&status, field).map(str::to_owned)

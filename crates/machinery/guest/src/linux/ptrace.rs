@@ -257,6 +257,37 @@ impl Tracee {
         }
     }
 
+    /// As [`Self::syscall`], and seccomp filters take the call for one that was made at
+    /// `claimed`. They look at the registers after a tracer has seen the call begin.
+    pub(crate) fn syscall_claiming(
+        &mut self,
+        (base, instruction, claimed): (&Registers, u64, u64),
+        number: i64,
+        args: [u64; 6],
+    ) -> io::Result<i64> {
+        self.set_registers(&arch::calling(base, instruction, number, args))?;
+        self.proceed_to_call()?;
+        let mut registers = self.registers()?;
+        arch::set_instruction(&mut registers, claimed);
+        self.set_registers(&registers)?;
+        self.proceed_to_call()?;
+        Ok(arch::result(&self.registers()?))
+    }
+
+    /// Lets it run until a call begins or, in a call, until that ends.
+    fn proceed_to_call(&mut self) -> io::Result<()> {
+        loop {
+            request(libc::PTRACE_SYSCALL, self.pid, 0, 0)?;
+            match self.wait() {
+                Stop::Signal(libc::SIGTRAP) => return Ok(()),
+                Stop::Signal(other) => self.hold_signal(other),
+                Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
+                // A group stop or a late interrupt.
+                Stop::Interrupted | Stop::Exec => {}
+            }
+        }
+    }
+
     /// As [`Self::syscall`], with the kernel's errors as errors.
     pub(crate) fn syscall_checked(
         &mut self,
@@ -265,12 +296,16 @@ impl Tracee {
         (doing, number): (&str, i64),
         args: [u64; 6],
     ) -> Result<u64, GuestError> {
-        let result = self
-            .syscall(base, instruction, number, args)
-            .map_err(GuestError::system(format!(
-                "{doing} in process {}",
-                self.pid
-            )))?;
+        let result = self.syscall(base, instruction, number, args);
+        self.checked(doing, result)
+    }
+
+    /// The result of a call, with the kernel's errors as errors.
+    pub(crate) fn checked(&self, doing: &str, result: io::Result<i64>) -> Result<u64, GuestError> {
+        let result = result.map_err(GuestError::system(format!(
+            "{doing} in process {}",
+            self.pid
+        )))?;
         if (-4095..0).contains(&result) {
             return Err(GuestError::System {
                 doing: format!("{doing} in process {}", self.pid),

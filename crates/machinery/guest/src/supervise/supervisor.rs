@@ -4,6 +4,7 @@
 //! Whoever answers a program's call, skips, or looks for the next event takes it by
 //! reference. It knows neither the session that owns it nor who it is shared by.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,6 +18,8 @@ use crate::enter::image::Image;
 use crate::enter::inject::Injector;
 use crate::error::GuestError;
 use crate::freeze::Freezer;
+use crate::linux::call_names::name_of_call;
+use crate::linux::processes;
 use crate::supervise::cpu_time::CpuTime;
 use crate::supervise::kick;
 use crate::supervise::report::Report;
@@ -40,6 +43,8 @@ pub(crate) struct Supervisor {
     pub(crate) cpu_time: CpuTime,
     /// Whether what cannot be virtualised is done natively instead of refused.
     pub(crate) allow_leaks: AtomicBool,
+    /// Number of processes ended by their own seccomp filters, by program and call.
+    ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -96,6 +101,7 @@ impl Supervisor {
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
+            ended_by_filter: Mutex::default(),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),
@@ -104,6 +110,40 @@ impl Supervisor {
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
         })
+    }
+
+    /// Reports a process that its own seccomp filter is about to end for a call. A program
+    /// that often ends so for the same call is reported [`MOST_REPORTED_ENDS`] times.
+    pub(crate) fn report_end_by_filter(&self, process: i32, call: i32) {
+        let program = processes::name(process);
+        let count = {
+            let mut ended = self
+                .ended_by_filter
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
+            let count = ended.entry((program.clone(), call)).or_default();
+            *count += 1;
+            *count
+        };
+        if count > MOST_REPORTED_ENDS {
+            return;
+        }
+        let more = if count == MOST_REPORTED_ENDS {
+            "; further processes of this kind are not reported"
+        } else {
+            ""
+        };
+        (self.warn)(format!(
+            "{program} (process {process}) called {}, which its own seccomp filter does not \
+             allow: the filter ends it, as without a session{more}",
+            name_of_call(call.into())
+        ));
+    }
+
+    /// Returns true if a process was reported as ended by its own seccomp filter.
+    pub(crate) fn has_end_by_filter(&self) -> bool {
+        let ended = self.ended_by_filter.lock();
+        !ended.unwrap_or_else(|e| e.into_inner()).is_empty()
     }
 
     /// Keeps clock and processes from being changed by others meanwhile.
@@ -298,6 +338,9 @@ impl Supervisor {
         host.page().page().past.set_dilation(dilation);
     }
 }
+
+/// Reports of ends by a filter for each program and call.
+const MOST_REPORTED_ENDS: u32 = 10;
 
 /// How long a process may take to stop before that counts as a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

@@ -23,6 +23,7 @@ mod late_timers;
 mod let_go;
 mod live_changes;
 mod orphan_timers;
+mod own_filters;
 mod own_sigsys;
 mod popular;
 mod processes;

@@ -45,6 +45,69 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     result
 }
 
+/// Defines a function that makes a call from a site that filters know by its address.
+macro_rules! site {
+    ($(#[$meta:meta])* $name:ident, $symbol:ident) => {
+        $(#[$meta])*
+        ///
+        /// # Safety
+        /// As [`syscall`].
+        pub(crate) unsafe fn $name(nr: usize, args: [usize; 6]) -> isize {
+            unsafe extern "C" {
+                fn $symbol();
+            }
+            let result: isize;
+            // SAFETY: the caller vouches for the arguments; `bl` changes x30.
+            unsafe {
+                asm!(
+                    "bl {site}",
+                    site = sym $symbol,
+                    inlateout("x8") nr => _,
+                    inlateout("x0") args[0] as isize => result,
+                    in("x1") args[1],
+                    in("x2") args[2],
+                    in("x3") args[3],
+                    in("x4") args[4],
+                    in("x5") args[5],
+                    lateout("x30") _,
+                );
+            }
+            result
+        }
+    };
+}
+
+site! {
+    /// Asks whether the program's own filters would end it for this call.
+    foresee, timeloom_foresee
+}
+site! {
+    /// Asks what the program's own filters make of this call.
+    judge, timeloom_judge
+}
+site! {
+    /// Makes a call that the program's own filters judge as one of the program.
+    syscall_as_program, timeloom_as_program
+}
+
+// `timeloom_calls::verdict` has the addresses behind these instructions.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_sites, \"ax\", @progbits",
+    ".globl timeloom_foresee, timeloom_judge, timeloom_as_program",
+    ".hidden timeloom_foresee, timeloom_judge, timeloom_as_program",
+    ".irp name, timeloom_foresee, timeloom_judge, timeloom_as_program",
+    ".type \\name, @function",
+    ".balign 8",
+    "\\name:",
+    ".cfi_startproc",
+    "svc #0",
+    "ret",
+    ".cfi_endproc",
+    ".size \\name, . - \\name",
+    ".endr",
+    ".popsection",
+);
+
 /// The interrupted context that a signal handler is given (`ucontext_t`).
 #[repr(C)]
 pub(crate) struct Context {

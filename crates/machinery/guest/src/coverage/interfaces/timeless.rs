@@ -32,7 +32,7 @@ pub(super) const CALLS: &[&str] = &[
     "rt_sigqueueinfo", "rt_sigreturn", "rt_tgsigqueueinfo", "sched_get_priority_max",
     "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
     "sched_getscheduler", "sched_setaffinity", "sched_setparam", "sched_setscheduler",
-    "sched_yield", "seccomp", "security", "semget", "sendfile", "set_mempolicy",
+    "sched_yield", "security", "semget", "sendfile", "set_mempolicy",
     "set_mempolicy_home_node", "set_robust_list", "set_thread_area", "set_tid_address",
     "setdomainname", "setfsgid", "setfsuid", "setgid", "setgroups", "sethostname", "setpgid",
     "setpriority", "setregid", "setresgid", "setresuid", "setreuid", "setsid", "setuid", "shmat",

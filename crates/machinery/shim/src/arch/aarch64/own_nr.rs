@@ -2,10 +2,12 @@
 
 pub(crate) const FCNTL: usize = 25;
 pub(crate) const CLOSE: usize = 57;
+pub(crate) const EXIT: usize = 93;
 pub(crate) const EXIT_GROUP: usize = 94;
 pub(crate) const CLOCK_GETRES: usize = 114;
 pub(crate) const KILL: usize = 129;
 pub(crate) const RT_SIGQUEUEINFO: usize = 138;
+pub(crate) const RT_SIGRETURN: usize = 139;
 pub(crate) const GETCPU: usize = 168;
 pub(crate) const GETPID: usize = 172;
 pub(crate) const GETTID: usize = 178;
@@ -13,5 +15,4 @@ pub(crate) const GETSOCKOPT: usize = 209;
 pub(crate) const MUNMAP: usize = 215;
 pub(crate) const MMAP: usize = 222;
 pub(crate) const RT_TGSIGQUEUEINFO: usize = 240;
-pub(crate) const SECCOMP: usize = 277;
 pub(crate) const GETRANDOM: usize = 278;

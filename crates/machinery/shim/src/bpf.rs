@@ -1,0 +1,129 @@
+//! Instructions of seccomp filters.
+
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+
+use crate::sys::{nr, syscall};
+
+/// `struct sock_filter`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    pub(crate) then: u8,
+    pub(crate) otherwise: u8,
+    pub(crate) k: u32,
+}
+
+/// `struct sock_fprog`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Program {
+    pub(crate) length: u16,
+    pub(crate) instructions: *const Instruction,
+}
+
+impl Program {
+    /// Installs it as a filter; returns what the kernel does.
+    pub(crate) fn install(&self, flags: usize) -> isize {
+        let program = core::ptr::from_ref(self) as usize;
+        // SAFETY: the kernel reads the program, and checks its pointer.
+        unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, flags, program, 0, 0, 0]) }
+    }
+}
+
+/// Loads a word of `struct seccomp_data`.
+pub(crate) const fn load(offset: u32) -> Instruction {
+    instruction(0x20, offset)
+}
+
+/// Loads a constant.
+pub(crate) const fn load_constant(k: u32) -> Instruction {
+    instruction(0x00, k)
+}
+
+/// Keeps these bits of what is loaded.
+pub(crate) const fn and(k: u32) -> Instruction {
+    instruction(0x54, k)
+}
+
+/// Jumps over `k` instructions.
+pub(crate) const fn jump(k: u32) -> Instruction {
+    instruction(JUMP, k)
+}
+
+/// Jumps over so many instructions if equal, or over so many if not.
+pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
+    Instruction {
+        code: 0x15,
+        then,
+        otherwise,
+        k,
+    }
+}
+
+/// As [`if_equal`], if what is loaded is at least `k`.
+pub(crate) const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction {
+    Instruction {
+        code: 0x35,
+        then,
+        otherwise,
+        k,
+    }
+}
+
+/// Ends with an action.
+pub(crate) const fn done(action: u32) -> Instruction {
+    instruction(RETURN, action)
+}
+
+/// Ends with what is loaded as the action.
+pub(crate) const DONE_WITH_LOADED: Instruction = instruction(RETURN_LOADED, 0);
+/// Copies what is loaded to the second register.
+pub(crate) const KEEP: Instruction = instruction(0x07, 0);
+/// Loads what [`KEEP`] has copied.
+pub(crate) const LOAD_KEPT: Instruction = instruction(0x87, 0);
+
+const fn instruction(code: u16, k: u32) -> Instruction {
+    Instruction {
+        code,
+        then: 0,
+        otherwise: 0,
+        k,
+    }
+}
+
+pub(crate) const RETURN_ALLOW: Instruction = done(ALLOW);
+
+/// `BPF_JMP | BPF_JA`.
+pub(crate) const JUMP: u16 = 0x05;
+/// `BPF_RET | BPF_K`.
+pub(crate) const RETURN: u16 = 0x06;
+/// `BPF_RET | BPF_A`.
+pub(crate) const RETURN_LOADED: u16 = 0x16;
+
+/// The part of an action that says what is done.
+pub(crate) const ACTION: u32 = 0xffff_0000;
+pub(crate) const ALLOW: u32 = 0x7fff_0000;
+pub(crate) const RETURN_LOG: u32 = 0x7ffc_0000;
+pub(crate) const RETURN_TRACE: u32 = 0x7ff0_0000;
+pub(crate) const RETURN_NOTIFY: u32 = 0x7fc0_0000;
+pub(crate) const RETURN_ERRNO: u32 = 0x0005_0000;
+pub(crate) const RETURN_TRAP: u32 = 0x0003_0000;
+
+/// Offsets in `struct seccomp_data`.
+pub(crate) const NUMBER: u32 = 0;
+pub(crate) const ARCHITECTURE: u32 = 4;
+pub(crate) const ADDRESS_LOW: u32 = 8;
+pub(crate) const ADDRESS_HIGH: u32 = 12;
+pub(crate) const FIRST_ARGUMENT: u32 = 16;
+
+/// The high half of addresses in the image, whose lowest has no low half.
+pub(crate) const IMAGE_HIGH: u32 = (IMAGE_ADDRESS >> 32) as u32;
+/// The first low half that is beyond the image.
+pub(crate) const IMAGE_LENGTH: u32 = IMAGE_LIMIT as u32;
+
+pub(crate) const SET_MODE_FILTER: usize = 1;
+/// SECCOMP_FILTER_FLAG_TSYNC: for all threads.
+pub(crate) const TSYNC: usize = 1;
+/// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without it every call would be slower.
+pub(crate) const SPEC_ALLOW: usize = 1 << 2;

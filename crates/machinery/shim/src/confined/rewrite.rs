@@ -1,0 +1,280 @@
+//! The form in which a program's filter is installed.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`BEGINNING`] | answers [`super::has_filter`] |
+//! | the program's filter | as it is; where it returns another action than ALLOW it jumps to: |
+//! | a pair for each action | loads that action, and jumps to: |
+//! | [`end`] | lets the image's calls pass; for others decides how the action is returned |
+//!
+//! Whatever it allows by a call's number alone it allows as early as before, so the kernel
+//! still remembers that and does not run it (`seccomp_cache_prepare`).
+
+use timeloom_calls::verdict::{
+    ENDS, FORESEE, JUDGE, JUDGED, NOT_PROCEED, PROBE, PROCEED, PROGRAM, STRICT, UNAVAILABLE,
+};
+use timeloom_calls::{TRAP_MARK, handled_count, handled_numbers};
+
+use crate::arch::AUDIT_ARCH;
+use crate::bpf::{
+    ACTION, ADDRESS_HIGH, ADDRESS_LOW, ALLOW, ARCHITECTURE, DONE_WITH_LOADED, FIRST_ARGUMENT,
+    IMAGE_HIGH, IMAGE_LENGTH, Instruction, JUMP, KEEP, LOAD_KEPT, NUMBER, RETURN, RETURN_ALLOW,
+    RETURN_ERRNO, RETURN_LOADED, RETURN_LOG, RETURN_NOTIFY, RETURN_TRACE, RETURN_TRAP, and, done,
+    if_at_least, if_equal, jump, load, load_constant,
+};
+use crate::sys::{errno, nr};
+
+use super::MOST_INSTRUCTIONS;
+
+/// Writes to `to` what is to be installed for the `count` instructions at `from`, where
+/// there is a filter of the program's already (`is_second`) or not; returns its length.
+///
+/// # Errors
+/// EINVAL for what the kernel does not take for a filter; ENOMEM for one that is too long.
+///
+/// # Safety
+/// There are `count` instructions at `from`, and room for [`MOST_INSTRUCTIONS`] at `to`.
+pub(super) unsafe fn rewrite(
+    from: *const Instruction,
+    count: usize,
+    to: *mut Instruction,
+    is_second: bool,
+) -> Result<u16, isize> {
+    // SAFETY: the caller vouches for it.
+    let original = |index: usize| unsafe { from.add(index).read() };
+    let mut output = Output { to, length: 0 };
+    output.append(&BEGINNING);
+    let pairs = BEGINNING.len() + count;
+    output.length = pairs;
+    for index in 0..count {
+        let instruction = original(index);
+        if !jumps_inside(instruction, count - index - 1) {
+            return Err(errno::EINVAL);
+        }
+        if instruction.code == RETURN
+            && !is_allow(instruction.k)
+            && output.pair_of(pairs, instruction.k).is_none()
+        {
+            output.push(load_constant(instruction.k));
+            output.push(jump(0));
+        }
+    }
+    if count == 0 || !matches!(original(count - 1).code, RETURN | RETURN_LOADED) {
+        return Err(errno::EINVAL);
+    }
+    let end = output.length;
+    output.append(if is_second {
+        &END_OF_SECOND
+    } else {
+        &END_OF_FIRST
+    });
+    if output.length > MOST_INSTRUCTIONS {
+        return Err(errno::ENOMEM);
+    }
+    for index in 0..count {
+        let instruction = original(index);
+        let at = BEGINNING.len() + index;
+        let beyond = |place: usize| jump((place - at - 1) as u32);
+        let written = match instruction.code {
+            RETURN_LOADED => beyond(end),
+            RETURN if !is_allow(instruction.k) => {
+                beyond(output.pair_of(pairs, instruction.k).unwrap_or(end))
+            }
+            _ => instruction,
+        };
+        output.set(at, written);
+    }
+    let mut pair = pairs;
+    while pair < end {
+        output.set(pair + 1, jump((end - pair - 2) as u32));
+        pair += 2;
+    }
+    Ok(output.length as u16)
+}
+
+const fn is_allow(action: u32) -> bool {
+    action & ACTION == ALLOW
+}
+
+/// Returns true unless it jumps beyond the `rest` instructions behind it. (What is behind
+/// those is ours, but natively nothing.)
+fn jumps_inside(instruction: Instruction, rest: usize) -> bool {
+    const CLASS: u16 = 7;
+    const JUMPS: u16 = 5;
+    match instruction.code {
+        JUMP => (instruction.k as usize) < rest,
+        code if code & CLASS == JUMPS => {
+            usize::from(instruction.then) < rest && usize::from(instruction.otherwise) < rest
+        }
+        _ => true,
+    }
+}
+
+/// What is written. It counts what finds no room, too.
+struct Output {
+    to: *mut Instruction,
+    length: usize,
+}
+
+impl Output {
+    fn push(&mut self, instruction: Instruction) {
+        self.set(self.length, instruction);
+        self.length += 1;
+    }
+
+    fn append(&mut self, instructions: &[Instruction]) {
+        for &instruction in instructions {
+            self.push(instruction);
+        }
+    }
+
+    fn set(&mut self, index: usize, instruction: Instruction) {
+        if index < MOST_INSTRUCTIONS {
+            // SAFETY: there is room for so many, as `rewrite` demands.
+            unsafe { self.to.add(index).write(instruction) };
+        }
+    }
+
+    /// Where the pair for an action is; the first of all is at `pairs`.
+    fn pair_of(&self, pairs: usize, action: u32) -> Option<usize> {
+        let mut index = pairs;
+        while index < self.length && index < MOST_INSTRUCTIONS {
+            // SAFETY: written by `push`.
+            if unsafe { self.to.add(index).read() }.k == action {
+                return Some(index);
+            }
+            index += 2;
+        }
+        None
+    }
+}
+
+/// The calls of a guest's image that close [`PROBE`]. At its end nothing is loaded, as at the
+/// beginning of every filter.
+const BEGINNING: [Instruction; 6] = [
+    load(NUMBER),
+    if_equal(nr::CLOSE as u32, 0, 3),
+    load(FIRST_ARGUMENT),
+    if_equal(PROBE, 0, 1),
+    done(RETURN_ERRNO | (-errno::ECANCELED) as u32),
+    and(0),
+];
+
+const HANDLED: usize = handled_count();
+
+// Where the parts of the end begin.
+const ASKED: usize = 11;
+const IN_JUDGEMENT: usize = 21;
+const OUTSIDE: usize = 29;
+const TRAPS: usize = 38;
+const NOTIFIES: usize = 43;
+const LISTED: usize = 45;
+const AS_IT_IS: usize = LISTED + 1 + HANDLED;
+const BY_IMAGE: usize = AS_IT_IS + 2;
+const END: usize = BY_IMAGE + 1;
+
+static END_OF_FIRST: [Instruction; END] = end(false);
+static END_OF_SECOND: [Instruction; END] = end(true);
+
+/// The end, which is entered with an action loaded.
+///
+/// Our own filter is older, and where it traps a call its action goes before an errno. So
+/// where the call may be trapped, an errno is given by the image, which asks for it at
+/// [`JUDGE`]. It does so too for an action that ends the program, to report it first. A
+/// trap of another filter must not go before that, so in a second filter the image gives
+/// traps as well.
+const fn end(is_second: bool) -> [Instruction; END] {
+    let mut steps = [RETURN_ALLOW; END];
+    let mut at = 0;
+    macro_rules! push {
+        ($step:expr) => {{
+            steps[at] = $step;
+            at += 1;
+        }};
+    }
+    // Distances count from the step after the one that jumps.
+    macro_rules! to {
+        ($place:expr) => {
+            ($place - at - 1) as u8
+        };
+    }
+    push!(KEEP);
+    // Calls of other architectures have other numbers. Our filter refuses them.
+    push!(load(ARCHITECTURE));
+    push!(if_equal(AUDIT_ARCH, 0, to!(AS_IT_IS)));
+    push!(load(ADDRESS_HIGH));
+    push!(if_equal(IMAGE_HIGH, 0, to!(OUTSIDE)));
+    push!(load(ADDRESS_LOW));
+    push!(if_at_least(IMAGE_LENGTH, to!(OUTSIDE), 0));
+    push!(if_equal(FORESEE, to!(ASKED), 0));
+    push!(if_equal(JUDGE, to!(IN_JUDGEMENT), 0));
+    push!(if_equal(PROGRAM, to!(OUTSIDE), 0));
+    push!(RETURN_ALLOW);
+
+    assert!(at == ASKED);
+    push!(LOAD_KEPT);
+    push!(and(ACTION));
+    push!(if_equal(RETURN_TRAP, 6, 0));
+    push!(if_equal(RETURN_ERRNO, 5, 0));
+    push!(if_equal(RETURN_NOTIFY, 4, 0));
+    push!(if_equal(RETURN_TRACE, 3, 0));
+    push!(if_equal(RETURN_LOG, 2, 0));
+    push!(if_equal(ALLOW, 1, 0));
+    push!(done(RETURN_TRAP | ENDS as u32));
+    push!(done(RETURN_ERRNO | PROCEED as u32));
+
+    assert!(at == IN_JUDGEMENT);
+    push!(LOAD_KEPT);
+    push!(if_equal(RETURN_ERRNO | PROCEED as u32, 0, 1));
+    push!(done(RETURN_ERRNO | NOT_PROCEED as u32));
+    push!(if_equal(UNANSWERED, 2, 0));
+    push!(and(ACTION));
+    push!(if_equal(RETURN_NOTIFY, 0, 1));
+    push!(done(RETURN_ERRNO | UNAVAILABLE as u32));
+    push!(jump((AS_IT_IS - at - 1) as u32));
+
+    assert!(at == OUTSIDE);
+    push!(LOAD_KEPT);
+    push!(and(ACTION));
+    push!(if_equal(RETURN_ERRNO, to!(LISTED), 0));
+    push!(if_equal(RETURN_NOTIFY, to!(NOTIFIES), 0));
+    push!(if_equal(RETURN_TRACE, to!(AS_IT_IS), 0));
+    push!(if_equal(RETURN_LOG, to!(AS_IT_IS), 0));
+    push!(if_equal(ALLOW, to!(AS_IT_IS), 0));
+    push!(if_equal(
+        RETURN_TRAP,
+        if is_second { 0 } else { to!(TRAPS) },
+        0
+    ));
+    push!(done(RETURN_TRAP | JUDGED as u32));
+
+    // Marks of ours must be told from the same data of the program's.
+    assert!(at == TRAPS);
+    push!(LOAD_KEPT);
+    push!(if_equal(RETURN_TRAP | TRAP_MARK as u32, to!(BY_IMAGE), 0));
+    push!(if_equal(RETURN_TRAP | JUDGED as u32, to!(BY_IMAGE), 0));
+    push!(if_equal(RETURN_TRAP | STRICT as u32, to!(BY_IMAGE), 0));
+    push!(jump((AS_IT_IS - at - 1) as u32));
+
+    assert!(at == NOTIFIES);
+    push!(load_constant(UNANSWERED));
+    push!(KEEP);
+    assert!(at == LISTED);
+    push!(load(NUMBER));
+    let numbers: [u32; HANDLED] = handled_numbers();
+    let mut index = 0;
+    while index < HANDLED {
+        push!(if_equal(numbers[index], to!(BY_IMAGE), 0));
+        index += 1;
+    }
+    assert!(at == AS_IT_IS);
+    push!(LOAD_KEPT);
+    push!(DONE_WITH_LOADED);
+    assert!(at == BY_IMAGE);
+    push!(done(RETURN_TRAP | JUDGED as u32));
+    assert!(at == END);
+    steps
+}
+
+/// As the kernel answers for a filter without a listener: a program cannot have a listener here.
+const UNANSWERED: u32 = RETURN_ERRNO | (-errno::ENOSYS) as u32;
