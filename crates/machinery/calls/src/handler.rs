@@ -103,6 +103,10 @@ listed! {
         RtSigsuspend,
         /// `rt_sigpending`.
         RtSigpending,
+        /// `rt_sigreturn` from a frame that the program has made or changed.
+        RtSigreturn,
+        /// `ptrace` that reads or sets a tracee's signal mask.
+        Ptrace,
         /// `prctl` about the time-stamp counter, where that is emulated.
         Prctl,
         /// `timerfd_settime` of a timer that is to tell when its clock is set.
@@ -164,6 +168,8 @@ impl Handler {
             | Self::TimerfdSettime
             | Self::RtSigprocmask
             | Self::RtSigaction
+            | Self::RtSigreturn
+            | Self::Ptrace
             | Self::Prctl
             | Self::Setsockopt
             | Self::Ioctl
@@ -184,6 +190,8 @@ impl Handler {
                 | Self::RtSigaction
                 | Self::RtSigsuspend
                 | Self::RtSigpending
+                | Self::RtSigreturn
+                | Self::Ptrace
                 | Self::RtSigtimedwait
                 | Self::Ppoll
                 | Self::Pselect6

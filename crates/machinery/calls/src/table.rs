@@ -85,6 +85,9 @@ pub const CALLS: &[Call] = &[
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
+    // What these put in force is made by the program itself, in a frame or for another.
+    trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
+    trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
     pass("prctl", at(157, 167), Image::Prctl).emulating(TscControl),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
@@ -181,6 +184,8 @@ const SMALL_STACK: &str =
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
 
+/// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
+const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
 const BPF_PROG_LOAD: u32 = 5;
 const KEYCTL_SET_TIMEOUT: u32 = 15;
 /// RLIMIT_CPU and RLIMIT_RTTIME.

@@ -4,7 +4,7 @@ use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
-use crate::sys::syscall;
+use crate::sys::{errno, syscall};
 use crate::{
     aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
     sleep, socket, stack, stamps, timerfd, wait,
@@ -41,6 +41,11 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *const SignalInfo, context: 
             // SAFETY: the program's own call, on its own behalf.
             _ => unsafe { syscall(call, context.arguments()) },
         };
+        // A handler of the program has run in the wait, on a frame whose mask it may have
+        // changed for whatever is interrupted.
+        if result == errno::EINTR && !keeps_signals_out {
+            context.mask = signal::mask();
+        }
         context.set_result(result);
     } else if is_kick(info) {
         wait::handle_kick(context);
@@ -107,6 +112,8 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigaction => signal::rt_sigaction(args),
         Handler::RtSigsuspend => signal::rt_sigsuspend(args),
         Handler::RtSigpending => intercepted::rt_sigpending(args),
+        Handler::RtSigreturn => signal::rt_sigreturn(context),
+        Handler::Ptrace => signal::ptrace(args),
         Handler::Prctl => arch::prctl(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),
