@@ -103,6 +103,10 @@ listed! {
         RtSigsuspend,
         /// `rt_sigpending`.
         RtSigpending,
+        /// `rt_sigreturn` from a frame that the program has made or changed.
+        RtSigreturn,
+        /// `ptrace` that reads or sets a tracee's signal mask.
+        Ptrace,
         /// `prctl` about seccomp, or about the time-stamp counter where that is emulated.
         Prctl,
         /// `seccomp` that sets a mode.
@@ -170,6 +174,8 @@ impl Handler {
             | Self::TimerfdSettime
             | Self::RtSigprocmask
             | Self::RtSigaction
+            | Self::RtSigreturn
+            | Self::Ptrace
             | Self::Prctl
             | Self::Seccomp
             | Self::Setsockopt
@@ -191,6 +197,8 @@ impl Handler {
                 | Self::RtSigaction
                 | Self::RtSigsuspend
                 | Self::RtSigpending
+                | Self::RtSigreturn
+                | Self::Ptrace
                 | Self::RtSigtimedwait
                 | Self::Ppoll
                 | Self::Pselect6

@@ -85,6 +85,9 @@ pub const CALLS: &[Call] = &[
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
+    // What these put in force is made by the program itself, in a frame or for another.
+    trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
+    trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
     trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
@@ -185,6 +188,8 @@ const SMALL_STACK: &str =
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
 
+/// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
+const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
 const BPF_PROG_LOAD: u32 = 5;
 /// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
 const SECCOMP_MODES: [u32; 2] = [0, 1];

@@ -22,7 +22,7 @@
 //! are noted in flags that mean nothing for these signals.
 
 use crate::abi::{NS_PER_S, SYS_SECCOMP, SignalInfo, Timespec};
-use crate::arch::{Context, is_emulated};
+use crate::arch::{self, Context, is_emulated};
 use crate::clock::page;
 use crate::extra;
 use crate::signal::{self, Action, SIG_DFL, SIG_IGN};
@@ -102,6 +102,21 @@ pub(crate) fn kernel_mask(program: u64) -> u64 {
     mask
 }
 
+/// A mask that the program has written into a frame of the kernel's, as the kernel is to
+/// have it. Beside what the program has set, the frame still has the stand-ins' bits.
+pub(crate) fn without_kept(mask: u64) -> u64 {
+    let instead = |mask: u64, kept: Intercepted| match mask & kept.bit() {
+        0 => mask,
+        bit => mask & !bit | kept.stand_in_bit(),
+    };
+    let mask = instead(mask, SYS);
+    if page().emulates_tsc() {
+        instead(mask, SEGV)
+    } else {
+        mask
+    }
+}
+
 /// What the program is to see of a mask of the kernel's: a signal and its stand-in always
 /// together, so that a full mask is full.
 pub(crate) fn program_mask(kernel: u64) -> u64 {
@@ -158,7 +173,7 @@ pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
         Some(kept) => wrapped(kept, program),
         None => Action {
             mask: kernel_mask(program.mask),
-            ..*program
+            ..arch::returning_through_the_image(program)
         },
     }
 }
@@ -473,13 +488,15 @@ unsafe extern "C" {
 pub(crate) const SIGSYS: usize = 31;
 pub(crate) const SIGSEGV: usize = 11;
 const SIGSTKFLT: usize = 16;
+/// Signals that a mask of the kernel's must not block, where the image keeps them.
+pub(crate) const KEPT_BITS: u64 = SYS.bit() | SEGV.bit();
 /// Signals 32 and 33.
 const OF_LIBRARIES: u64 = bit(32) | bit(33);
 /// SIGKILL and SIGSTOP.
 const NEVER_BLOCKED: u64 = bit(9) | bit(19);
 const SI_TKILL: i32 = -6;
 const SA_SIGINFO: u64 = 4;
-const SA_RESTORER: u64 = 0x0400_0000;
+pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;

@@ -22,6 +22,7 @@ pub(crate) const IO_PGETEVENTS: usize = number("io_pgetevents");
 pub(crate) const PPOLL: usize = number("ppoll");
 pub(crate) const PRCTL: usize = number("prctl");
 pub(crate) const PSELECT6: usize = number("pselect6");
+pub(crate) const PTRACE: usize = number("ptrace");
 pub(crate) const READ: usize = number("read");
 pub(crate) const READV: usize = number("readv");
 pub(crate) const RECVFROM: usize = number("recvfrom");

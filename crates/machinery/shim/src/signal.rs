@@ -4,7 +4,7 @@
 //! kill the process. So no mask ever contains it and no action replaces it; what the
 //! program wants of its own is kept elsewhere (`intercepted.rs`).
 
-use crate::arch::Context;
+use crate::arch::{self, Context};
 use crate::intercepted::{self, SIGSYS, home_of, kernel_mask, program_mask};
 use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
@@ -46,6 +46,67 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     if result == 0 {
         // SAFETY: the kernel has just written there.
         unsafe { (old as *mut u64).write_unaligned(before) };
+    }
+    result
+}
+
+/// The mask in force, as the kernel has it.
+pub(crate) fn mask() -> u64 {
+    let mut mask = 0u64;
+    let address = &raw mut mask as usize;
+    // SAFETY: the kernel writes `mask`.
+    unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, address, 8, 0, 0]) };
+    mask
+}
+
+/// `rt_sigreturn()` made by the program itself, from the frame at its stack pointer. The
+/// image makes the call in its place, once no mask in that frame blocks SIGSYS.
+pub(crate) fn rt_sigreturn(context: &mut Context) -> isize {
+    let frame = arch::frame_at(context.stack_pointer());
+    // Where there is no frame, the kernel ends the program.
+    let mask = frame as usize + core::mem::offset_of!(Context, mask);
+    if readable(mask, 8) {
+        // SAFETY: the kernel has just read it; a frame is the program's to be written.
+        unsafe { timeloom_repair_mask(&mut *frame) };
+    }
+    context.set_instruction(arch::restorer());
+    context.result()
+}
+
+/// Makes the mask that a frame is about to put in force one of the kernel's. Called with
+/// the frame from which the program's handlers return (`timeloom_restorer`), if its mask
+/// blocks a signal that the image keeps.
+///
+/// # Safety
+/// The frame can be read, and written if it has to be changed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timeloom_repair_mask(frame: &mut Context) {
+    let written = frame.mask;
+    let kernel = intercepted::without_kept(written);
+    if kernel != written {
+        frame.mask = kernel;
+    }
+    if intercepted::names_sigsys(written) {
+        intercepted::show();
+    }
+}
+
+/// `ptrace(PTRACE_GETSIGMASK | PTRACE_SETSIGMASK, thread, size, mask)` of a tracee that
+/// has an image of its own.
+pub(crate) fn ptrace(args: [usize; 6]) -> isize {
+    let [request, thread, size, mask, ..] = args;
+    // SAFETY: the kernel checks the pointer.
+    let native = |mask: usize| unsafe { syscall(nr::PTRACE, [request, thread, size, mask, 0, 0]) };
+    if request == PTRACE_SETSIGMASK && size == 8 && readable(mask, 8) {
+        // SAFETY: the kernel has just read it.
+        let kernel = kernel_mask(unsafe { (mask as *const u64).read_unaligned() });
+        return native(&raw const kernel as usize);
+    }
+    let result = native(mask);
+    if request == PTRACE_GETSIGMASK && result == 0 {
+        let mask = mask as *mut u64;
+        // SAFETY: the kernel has just written there.
+        unsafe { mask.write_unaligned(program_mask(mask.read_unaligned())) };
     }
     result
 }
@@ -198,6 +259,8 @@ const SIGURG: usize = 23;
 const SIGWINCH: usize = 28;
 pub(crate) const SIG_DFL: usize = 0;
 pub(crate) const SIG_IGN: usize = 1;
+const PTRACE_GETSIGMASK: usize = 0x420a;
+const PTRACE_SETSIGMASK: usize = 0x420b;
 const SIG_BLOCK: i32 = 0;
 const SIG_UNBLOCK: i32 = 1;
 const SIG_SETMASK: i32 = 2;

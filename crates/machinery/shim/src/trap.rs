@@ -5,7 +5,7 @@ use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
 
 use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
-use crate::sys::syscall;
+use crate::sys::{errno, syscall};
 use crate::verdict::{self, Verdict};
 use crate::{
     aio, arch, clock, confined, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues,
@@ -50,6 +50,11 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
             // SAFETY: the program's own call, on its own behalf.
             _ => unsafe { syscall(call, context.arguments()) },
         };
+        // A handler of the program has run in the wait, on a frame whose mask it may have
+        // changed for whatever is interrupted.
+        if result == errno::EINTR && !keeps_signals_out {
+            context.mask = signal::mask();
+        }
         context.set_result(result);
     } else if by_filter && info.errno == i32::from(STRICT) {
         confined::end_strictly(call);
@@ -133,6 +138,8 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigaction => signal::rt_sigaction(args),
         Handler::RtSigsuspend => signal::rt_sigsuspend(args),
         Handler::RtSigpending => intercepted::rt_sigpending(args),
+        Handler::RtSigreturn => signal::rt_sigreturn(context),
+        Handler::Ptrace => signal::ptrace(args),
         Handler::Prctl => confined::prctl(args),
         Handler::Seccomp => confined::seccomp(args),
         Handler::TimerfdSettime => timerfd::settime(args),

@@ -347,7 +347,7 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     let _ = tracee.set_registers(&base);
 }
 
-const SA_RESTORER: i32 = 0x0400_0000;
+pub(crate) const SA_RESTORER: i32 = 0x0400_0000;
 /// As which the kernel knows what is the program's of SIGSYS (`intercepted.rs` of the image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// What waits while the image's handler decides: every signal but its own and

@@ -3,10 +3,13 @@
 #include "common.h"
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/select.h>
+#include <ucontext.h>
 
 static volatile sig_atomic_t handled;
 static void count(int signal) { (void)signal; handled++; }
@@ -227,7 +230,184 @@ static long run_rests_on_16k(struct outcome *out) { return rests_on_stack(out, 1
 static long run_rests_on_least(struct outcome *out) { return rests_on_stack(out, getauxval(AT_MINSIGSTKSZ) + 1024); }
 #endif
 
+// A mask that the handler leaves in its frame, for what it has interrupted.
+static sigset_t left;
+static void leave_mask(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    memcpy(&((ucontext_t *)context)->uc_sigmask, &left, 8);
+    handled++;
+}
+static void leaves(int signal, int flags) {
+    struct sigaction action = { .sa_sigaction = leave_mask, .sa_flags = SA_SIGINFO | flags };
+    if (sigaction(signal, &action, NULL) != 0) _exit(96);
+}
+// Sleeps under whatever mask is in force, and notes that. (SIGSTKFLT stands for SIGSYS.)
+static long sleep_and_note(struct outcome *out, int64_t ns) {
+    sigset_t mask;
+    long ret = sleep_some(out, ns);
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    note(out, "handled=%d,term=%d,usr2=%d,segv=%d", handled, sigismember(&mask, SIGTERM),
+        sigismember(&mask, SIGUSR2), sigismember(&mask, SIGSEGV));
+    return ret;
+}
+static long run_leaves_all_blocked(struct outcome *out) {
+    memset(&left, 0xff, sizeof left);
+    leaves(SIGUSR1, 0);
+    raise(SIGUSR1);
+    return sleep_and_note(out, out->want_ns);
+}
+static long run_leaves_sigsys_blocked(struct outcome *out) {
+    sigemptyset(&left);
+    sigaddset(&left, SIGSYS);
+    sigaddset(&left, SIGUSR2);
+    leaves(SIGUSR1, SA_RESETHAND | SA_NODEFER);
+    raise(SIGUSR1);
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    int is_blocked = sigismember(&mask, SIGSYS);
+    kill(getpid(), SIGSYS);
+    long ret = sleep_and_note(out, out->want_ns);
+    note(out, "%s", is_blocked ? "blocked" : "open");
+    return ret;
+}
+// Its own SIGSEGV and SIGSYS enter the program by other ways.
+static long run_kept_handlers_leave_all_blocked(struct outcome *out) {
+    memset(&left, 0xff, sizeof left);
+    leaves(SIGSEGV, 0);
+    raise(SIGSEGV);
+    long ret = sleep_some(out, out->want_ns / 2);
+    block(SIG_UNBLOCK, 0);
+    leaves(SIGSYS, 0);
+    raise(SIGSYS);
+    return ret + sleep_and_note(out, out->want_ns / 2);
+}
+// On an alternate stack, as handlers of crashes have it.
+static long run_leaves_all_blocked_on_stack(struct outcome *out) {
+    stack_t stack = { .ss_sp = malloc(65536), .ss_size = 65536 };
+    sigaltstack(&stack, NULL);
+    memset(&left, 0xff, sizeof left);
+    leaves(SIGUSR1, SA_ONSTACK);
+    raise(SIGUSR1);
+    return sleep_and_note(out, out->want_ns);
+}
+// What it interrupts is a wait, to which the mask is left all the same.
+static long leaves_in_wait(struct outcome *out, int which) {
+    sigemptyset(&left);
+    sigaddset(&left, SIGUSR2);
+    sigset_t none;
+    sigemptyset(&none);
+    leaves(SIGUSR1, 0);
+    signal_at(out->begun_ns + out->want_ns / 2, SIGUSR1);
+    struct timespec wait = spec(FAR_NS);
+    long ret = 0;
+    switch (which) {
+    case 0: ret = FAILS(nanosleep(&wait, NULL)); break;
+    case 1: ret = FAILS(ppoll(NULL, 0, &wait, &none)); break;
+    default: ret = FAILS(sigsuspend(&none));
+    }
+    int err = out->err;
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    int usr1 = sigismember(&mask, SIGUSR1), usr2 = sigismember(&mask, SIGUSR2);
+    out->want_ns /= 2;
+    out->err = err;
+    note(out, "usr1=%d,usr2=%d", usr1, usr2);
+    return ret;
+}
+static long run_leaves_in_sleep(struct outcome *out) { return leaves_in_wait(out, 0); }
+static long run_leaves_in_ppoll(struct outcome *out) { return leaves_in_wait(out, 1); }
+static long run_leaves_in_sigsuspend(struct outcome *out) { return leaves_in_wait(out, 2); }
+
+#ifdef __x86_64__
+// Frames that go by `rt_sigreturn` of the program's own: as its restorer, and out of the
+// handler at once, as unwinders and checkpoints do it.
+__attribute__((naked)) static void own_restorer(void) { __asm__("mov $15, %eax\n syscall"); }
+static void return_at_once(int signal, siginfo_t *info, void *context) {
+    leave_mask(signal, info, context);
+    __asm__ volatile("mov %0, %%rsp\n mov %1, %%eax\n syscall" : : "r"(context), "i"(SYS_rt_sigreturn));
+    __builtin_unreachable();
+}
+static long returns_by(struct outcome *out, void (*handler)(int, siginfo_t *, void *)) {
+    struct { void *handler; long flags; void *restorer; long mask; } action =
+        { handler, SA_SIGINFO | 0x04000000, own_restorer, 0 };
+    if (syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8) != 0) return FAILS(-1);
+    memset(&left, 0xff, sizeof left);
+    raise(SIGUSR1);
+    return sleep_and_note(out, out->want_ns);
+}
+static long run_own_restorer(struct outcome *out) { return returns_by(out, leave_mask); }
+static long run_own_return(struct outcome *out) { return returns_by(out, return_at_once); }
+#endif
+
+#ifdef __GLIBC__ // (musl has none.)
+// A context that is switched to with its mask.
+static ucontext_t here, there;
+static long of_there;
+static void sleep_there(void) { of_there = sleep_and_note(current, current->want_ns); }
+static long run_switched_context(struct outcome *out) {
+    current = out;
+    getcontext(&there);
+    there.uc_stack = (stack_t){ .ss_sp = malloc(65536), .ss_size = 65536 };
+    there.uc_link = &here;
+    sigfillset(&there.uc_sigmask);
+    makecontext(&there, sleep_there, 0);
+    swapcontext(&here, &there);
+    return of_there;
+}
+#endif
+// Started with everything blocked.
+static long run_spawned_all_blocked(struct outcome *out) {
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t all;
+    memset(&all, 0xff, sizeof all);
+    posix_spawnattr_setsigmask(&attributes, &all);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    char seconds[32], *argv[] = { "sleep", seconds, NULL };
+    snprintf(seconds, sizeof seconds, "%lld.%09lld", (long long)(out->want_ns / S), (long long)(out->want_ns % S));
+    pid_t pid;
+    int status = -1;
+    long ret = posix_spawnp(&pid, "sleep", NULL, &attributes, argv, NULL);
+    waitpid(pid, &status, 0);
+    note(out, "status=%d", status);
+    return ret;
+}
+// A tracer sets the mask, and reads it.
+static long run_mask_by_tracer(struct outcome *out) {
+    pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        raise(SIGSTOP);
+        long ret = sleep_some(out, out->want_ns);
+        _exit(ret == 0 ? 0 : 1);
+    }
+    int status = -1;
+    uint64_t mask = ~0ull, read = 0;
+    waitpid(child, &status, 0);
+    long set = ptrace(PTRACE_SETSIGMASK, child, 8, &mask);
+    long got = ptrace(PTRACE_GETSIGMASK, child, 8, &read);
+    long bad = ptrace(PTRACE_SETSIGMASK, child, 4, &mask);
+    int err = errno;
+    // A tracer sees the signals by which calls trap, and passes them on as any other.
+    for (long signal = 0; WIFSTOPPED(status); signal = WSTOPSIG(status)) {
+        ptrace(PTRACE_CONT, child, NULL, signal);
+        waitpid(child, &status, 0);
+    }
+    note(out, "set=%ld,got=%ld,read=%lx,bad=%ld,err=%d,status=%d", set, got, read, bad, err, status);
+    return 0;
+}
+
 static const struct test_case cases[] = {
+    CASE(leaves_all_blocked), CASE(leaves_sigsys_blocked), CASE(kept_handlers_leave_all_blocked),
+    CASE(leaves_all_blocked_on_stack), CASE(leaves_in_sleep), CASE(leaves_in_ppoll),
+    CASE(leaves_in_sigsuspend), CASE(spawned_all_blocked), CASE(mask_by_tracer),
+#ifdef __GLIBC__
+    CASE(switched_context),
+#endif
+#ifdef __x86_64__
+    CASE(own_restorer), CASE(own_return),
+#endif
     CASE(all_blocked), CASE(all_blocked_in_thread), CASE(mask_arithmetic), CASE(pending_ppoll),
     CASE(pending_pselect), CASE(pending_epoll_pwait), CASE(pending_epoll_endless),
     CASE(pending_epoll_pwait2), CASE(pending_sigsuspend), CASE(sigsuspend), CASE(fillset_during_wait),

@@ -13,6 +13,7 @@ pub(crate) use fault::{is_emulated, prctl};
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 
 use crate::abi::SignalInfo;
+use crate::signal::Action;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
@@ -136,6 +137,28 @@ const _: () = {
 /// Where the frame of the signal begins that brought both.
 pub(crate) fn frame(info: &SignalInfo, _: &Context) -> usize {
     &raw const *info as usize
+}
+
+/// The context in the frame from which a return at this stack pointer restores: behind its
+/// `siginfo_t`.
+pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
+    stack_pointer.wrapping_add(128) as *mut Context
+}
+
+/// The image's own return, in place of an `rt_sigreturn` of the program's own.
+pub(crate) fn restorer() -> usize {
+    &raw const timeloom_restorer as usize
+}
+
+/// The program's action as it is. Its handlers return through the kernel's vDSO, and that
+/// call traps: with a restorer of ours, which has to repair a mask, unwinders would not
+/// know the frame by its bytes.
+pub(crate) fn returning_through_the_image(program: &Action) -> Action {
+    *program
+}
+
+unsafe extern "C" {
+    static timeloom_restorer: u8;
 }
 
 impl Context {

@@ -15,6 +15,8 @@ pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
 pub(crate) use tsc::prctl;
 
 use crate::abi::SignalInfo;
+use crate::intercepted::{KEPT_BITS, SA_RESTORER, is_handler};
+use crate::signal::Action;
 use crate::sys::errno::EINTR;
 use crate::wait::KICKED;
 
@@ -132,6 +134,34 @@ const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 pub(crate) fn frame(_: &SignalInfo, context: &Context) -> usize {
     // Before it lies the address to return to.
     (&raw const *context as usize).wrapping_sub(size_of::<usize>())
+}
+
+/// The context in the frame from which a return at this stack pointer restores.
+pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
+    stack_pointer as *mut Context
+}
+
+/// Where the program's handlers return to, for [`returning_through_the_image`] and in place
+/// of an `rt_sigreturn` of the program's own.
+pub(crate) fn restorer() -> usize {
+    &raw const timeloom_restorer as usize
+}
+
+/// An action of the program's whose handler returns through the image, which then looks at
+/// the mask that the handler leaves in its frame. (The C library has a restorer in every
+/// action; a trap at each return would more than double what a signal costs.)
+pub(crate) fn returning_through_the_image(program: &Action) -> Action {
+    if !is_handler(program.handler) || program.flags & SA_RESTORER == 0 {
+        return *program;
+    }
+    Action {
+        restorer: restorer(),
+        ..*program
+    }
+}
+
+unsafe extern "C" {
+    static timeloom_restorer: u8;
 }
 
 impl Context {
@@ -293,7 +323,9 @@ core::arch::global_asm!(
     interrupted = const EINTR,
 );
 
-// What the handler returns into. The unwind information says that everything
+// What handlers return into, ours and the program's. A mask in the frame that blocks a
+// signal which the image keeps is repaired first; all registers come from the frame, so any
+// may be changed. The unwind information says that everything
 // is to be found in the interrupted context, so that a thread cancelled during
 // a wait, an exception thrown from a handler and a debugger all get through.
 // The letters: 'z' length, 'R' encoding, 'S' signal frame. Offsets are those of
@@ -329,6 +361,11 @@ core::arch::global_asm!(
     // An unwinder looks up the address before the one returned to.
     "nop",
     "timeloom_restorer:",
+    "test dword ptr [rsp + {mask}], {kept}",
+    "jz 1f",
+    "mov rdi, rsp",
+    "call timeloom_repair_mask",
+    "1:",
     "mov eax, 15", // rt_sigreturn
     "timeloom_syscall:",
     "syscall",
@@ -337,4 +374,6 @@ core::arch::global_asm!(
     ".cfi_endproc",
     ".size timeloom_restorer, . - timeloom_restorer",
     ".popsection",
+    mask = const core::mem::offset_of!(Context, mask),
+    kept = const KEPT_BITS,
 );
