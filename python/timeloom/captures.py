@@ -16,6 +16,7 @@ import dpkt
 import pcapng
 import pyarrow as pa
 
+from . import run_files
 from .run_directory import RunError
 
 SCHEMA = pa.schema(
@@ -43,17 +44,17 @@ _COMMENT = re.compile(r"wall (\d+)\.(\d{9}) s(?:; (.*))?", re.DOTALL)
 
 def packets(directory: Path, session_start_ns: int, links: Sequence[str] = ()) -> pa.Table:
     """Packets of those links or all, each link's in its order."""
-    files = {path.stem: path for path in sorted((directory / "net").glob("*.pcapng"))}
+    files = run_files.names(directory, "net", ".pcapng")
     for link in links:
         if link not in files:
             captured = ", ".join(files) or "none: a scenario asks for a capture by [[capture]]"
             raise KeyError(f"the link {link!r} was not captured; there are {captured}")
-    rows = [row for link in links or files for row in _packets_of(files[link], link, session_start_ns)]
+    rows = [row for link in links or files for row in _packets_of(directory, files[link], link, session_start_ns)]
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def _packets_of(path: Path, link: str, session_start_ns: int) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
+def _packets_of(directory: Path, name: str, link: str, session_start_ns: int) -> Iterator[dict[str, Any]]:
+    with run_files.opened(directory, name) as file:
         blocks = iter(pcapng.FileScanner(file))
         while True:
             try:
@@ -61,7 +62,7 @@ def _packets_of(path: Path, link: str, session_start_ns: int) -> Iterator[dict[s
             except pcapng.exceptions.TruncatedFile:
                 return  # the run was killed while the last packet was being written
             except (pcapng.exceptions.PcapngException, ValueError) as error:
-                raise RunError(f"{path} cannot be read: {error}") from None
+                raise RunError(f"{directory / name} cannot be read: {error}") from None
             if block is None:
                 return
             if isinstance(block, pcapng.blocks.EnhancedPacket):

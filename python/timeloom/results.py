@@ -9,7 +9,7 @@
 
 Every table, column and unit is in docs/results.md. Nothing is written, and no run is started: that is ``timeloom run``.
 
-Needs pyarrow, and pandas or polars for frames of theirs; packets need python-pcapng and dpkt.
+Needs pyarrow, and pandas or polars for frames of theirs; plots need matplotlib, packets python-pcapng and dpkt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from . import run_tables
+from . import run_files, run_tables
 from .run_directory import Check, Manifest, NotARun, OlderLayout, RunError, Unfinished, opened
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ class Run(Tables["pandas.DataFrame"]):
         super().__init__(self.path, _to_pandas)
 
     def signals(self, *names: str, long: bool = False) -> pandas.DataFrame:
-        """As :meth:`Tables.signals`; the wide table has ``t_s`` as its index, ready to be plotted."""
+        """As :meth:`Tables.signals`; the wide table has ``t_s`` as its index, ready to be plotted.
+
+        Plotting needs matplotlib, which ``timeloom[plot]`` brings.
+        """
         frame = super().signals(*names, long=long)
         return frame if long else frame.drop(columns="t_virtual_ns").set_index("t_s")
 
@@ -142,9 +145,11 @@ class Run(Tables["pandas.DataFrame"]):
     def scenario(self) -> dict[str, Any]:
         """The scenario as it was run: overrides applied, defaults filled in."""
         try:
-            return tomllib.loads((self.path / "scenario.toml").read_text())
+            return tomllib.loads(run_files.text(self.path, "scenario.toml", run_files.SCENARIO_BYTES))
         except FileNotFoundError:
             raise OlderLayout(self.path, "it has no scenario.toml") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunError(f"{self.path / 'scenario.toml'} cannot be read: {error}") from None
 
     @cached_property
     def units(self) -> dict[str, str]:
@@ -179,14 +184,15 @@ class Sweep:
 
     def __init__(self, directory: str | Path):
         self.path = Path(directory)
-        if not (self.path / "sweep.parquet").is_file():
+        if not run_files.has(self.path, "sweep.parquet"):
             raise NotARun(self.path, "it has no sweep.parquet")
 
     def table(self) -> pandas.DataFrame:
         """A row for each run; the columns are in docs/results.md."""
         import pandas
 
-        return pandas.read_parquet(self.path / "sweep.parquet")
+        with run_files.opened(self.path, "sweep.parquet") as file:
+            return pandas.read_parquet(file)
 
     def run(self, name: str) -> Run:
         """One of its runs, by the column ``run``. One that is not done raises as :class:`Run` does."""
@@ -218,7 +224,7 @@ def _main() -> None:
     run = Run(parser.parse_args().directory)
     print(json.dumps(run.manifest.raw, indent=2))
     for name, unit in run.units.items():
-        print(f"{name} ({unit or 'no unit'})")
+        print(ascii(f"{name} ({unit or 'no unit'})")[1:-1])
 
 
 if __name__ == "__main__":

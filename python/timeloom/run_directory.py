@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from . import run_files
 
 #: What a finished run has, whatever else it has.
 TABLES = ("signals", "events", "clock", "labels")
@@ -53,9 +54,9 @@ def opened(path: Path) -> Path:
     if not path.is_dir():
         raise NotARun(path, "there is no such directory" if not path.exists() else "it is a file")
     if (path / "journal").is_dir():
-        raise Unfinished(path, running=_is_locked(path / "journal" / "lock"))
-    missing = [f"{table}.parquet" for table in TABLES if not (path / f"{table}.parquet").is_file()]
-    if not (path / "manifest.json").is_file():
+        raise Unfinished(path, running=_is_locked(path))
+    missing = [f"{table}.parquet" for table in TABLES if not run_files.has(path, f"{table}.parquet")]
+    if not run_files.has(path, "manifest.json"):
         raise NotARun(path, "it has no manifest.json")
     if len(missing) == len(TABLES):
         raise NotARun(path, "it has no tables")
@@ -64,18 +65,15 @@ def opened(path: Path) -> Path:
     return path
 
 
-def _is_locked(lock: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     """Whether a process writes the run: the kernel lets go of its lock when it ends, however it does."""
     try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with run_files.opened(path, "journal/lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:
+        return False
     return False
 
 
@@ -163,7 +161,7 @@ class Check:
     @classmethod
     def read(cls, path: Path) -> Sequence[Check]:
         """All of a run; none, if it failed before they were made."""
-        if not (path / "checks.json").exists():
+        if not run_files.has(path, "checks.json"):
             return ()
         try:
             return tuple(cls(**{key: each[key] for key in cls.__annotations__}) for each in _json(path, "checks.json"))
@@ -180,6 +178,6 @@ def civil_ns(text: str) -> int:
 
 def _json(path: Path, name: str) -> Any:
     try:
-        return json.loads((path / name).read_text())
-    except (OSError, ValueError) as error:
+        return json.loads(run_files.text(path, name, run_files.JSON_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path / name} cannot be read: {error}") from None

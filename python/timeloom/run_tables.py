@@ -5,15 +5,18 @@ Columns are added (virtual seconds, programs' names), none is renamed; docs/resu
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from . import run_files
 from .run_directory import Check, OlderLayout, RunError
 
 _NS_PER_S = 1e9
@@ -136,13 +139,15 @@ _STAMPED = re.compile(r"\[ *(-?\d+)\.(\d{6})\] ?(.*)", re.DOTALL)
 
 def logs(directory: Path, programs: Sequence[str] = ()) -> pa.Table:
     """Lines of programs and plants, each program's in its order."""
-    files = {path.stem: path for path in sorted((directory / "logs").glob("*.log"))}
+    files = run_files.names(directory, "logs", ".log")
     for program in programs:
         if program not in files:
             raise KeyError(f"there is no log of {program!r}; there are {_listed(files)}")
     rows: list[tuple[int | None, str, str]] = []
     for program in programs or files:
-        for line in files[program].read_text(errors="replace").split("\n"):
+        with run_files.opened(directory, files[program]) as file:
+            text = file.read().decode(errors="replace")
+        for line in text.split("\n"):
             if stamped := _STAMPED.fullmatch(line):
                 t_us = int(stamped[1]) * 1_000_000 + int(stamped[2])
                 rows.append((t_us * 1000, program, stamped[3]))
@@ -191,7 +196,8 @@ def _listed(names: object) -> str:
 def _read(directory: Path, table: str) -> pa.Table:
     path = directory / f"{table}.parquet"
     try:
-        found = pq.read_table(path)
+        with run_files.opened(directory, path.name) as file:
+            found = _bounded(file)
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
     for column, kind in FILES[table].items():
@@ -200,6 +206,20 @@ def _read(directory: Path, table: str) -> pa.Table:
         if found.schema.field(column).type != kind:
             raise OlderLayout(directory, f"column `{column}` of {table}.parquet is not {kind}")
     return found
+
+
+#: A row has an instant of the machine's clock, which compresses to some bytes; so many rows any file may have.
+_ROWS_PER_BYTE, _FEW_ROWS = 8, 1 << 20
+
+
+def _bounded(file: BinaryIO) -> pa.Table:
+    """The table, unless it claims more rows than a file of this length has: small files could take all memory."""
+    parquet = pq.ParquetFile(file)
+    length = os.fstat(file.fileno()).st_size
+    rows = parquet.metadata.num_rows
+    if rows > length * _ROWS_PER_BYTE + _FEW_ROWS:
+        raise run_files.StrangeFile(f"it claims {rows} rows in {length} bytes")
+    return parquet.read()
 
 
 def _with_seconds(table: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use timeloom_publish::fuzzing::mend_region;
 use timeloom_publish::{
     MOST_TIMELINES, PAGE_SIZE, Refusal, Region, RegionReader, Relation, RelationWriter,
@@ -75,9 +75,11 @@ fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<()
 
 /// A file of these bytes and no more: what is read behind its last page is a fault.
 fn memory(bytes: &[u8]) -> File {
-    let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
-    let file = File::from(file);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("timeloom-hostile", flags).expect("memory"));
     file.write_all_at(bytes, 0).expect("memory can be written");
+    // What can be cut is not read at all.
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("it is ours");
     file
 }
 

@@ -17,7 +17,7 @@ use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, PAGE_ADDRESS, Shown};
 
 use crate::PAGE_SIZE;
 use crate::domain::HostPage;
-use crate::memory::{Mapping, length_of};
+use crate::memory::{Mapping, is_fixed, length_of};
 use crate::refusal::Refusal;
 
 /// The page of the host on which this program is a guest, to be given on read-only; `None`
@@ -55,6 +55,9 @@ impl GivenClock {
         let (expected, found) = (PAGE_SIZE as u64, length_of(&fd).map_err(refused)?);
         if found != expected {
             return Err(Refusal::Size { expected, found });
+        }
+        if !is_fixed(&fd).map_err(refused)? {
+            return Err(Refusal::Unsealed);
         }
         let memory = Mapping::<ClockPage<Shown>>::new(&fd, false).map_err(refused)?;
         let page = memory.get();

@@ -1,5 +1,6 @@
 //! The memory behind a page.
 
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::os::fd::AsFd;
 
@@ -57,12 +58,30 @@ impl<T> Mapping<T> {
         Ok(Self { page })
     }
 
+    /// A page of memory that no file is behind, all zeros: what a reader has that may not
+    /// map its page.
+    pub(crate) fn anonymous() -> rustix::io::Result<Self> {
+        const { assert!(size_of::<T>() == PAGE_SIZE) };
+        // SAFETY: as in `at`.
+        let address = unsafe {
+            rustix::mm::mmap_anonymous(
+                core::ptr::null_mut(),
+                PAGE_SIZE,
+                ProtFlags::READ,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        let page = NonNull::new(address.cast()).ok_or(rustix::io::Errno::NOMEM)?;
+        Ok(Self { page })
+    }
+
     /// The page. Through a read-only mapping nothing may be stored.
     #[inline(always)]
     pub(crate) fn get(&self) -> &T {
         // SAFETY: mapped until drop, aligned to a page, and every bit pattern is
         // a value of the atomics in it. The file is as long as the page: checked
-        // before mapping, and it is sealed or, by contract, never truncated.
+        // before mapping. Readers map only what cannot be cut (`is_fixed`); a file that a
+        // writer has mapped is its own.
         unsafe { self.page.as_ref() }
     }
 }
@@ -80,6 +99,46 @@ impl<T> Drop for Mapping<T> {
 pub(crate) fn length_of(fd: impl AsFd) -> rustix::io::Result<u64> {
     Ok(rustix::fs::fstat(fd)?.st_size as u64)
 }
+
+/// Returns true if nothing can make the memory behind `fd` shorter: a page that is mapped
+/// and then cut ends its reader by SIGBUS. Fixed are sealed memory, devices, and what sysfs
+/// shows of them (the memory of a virtual machine's PCI device).
+#[cfg(not(miri))]
+pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
+    use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
+    if fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
+        return Ok(true);
+    }
+    let is_file = FileType::from_raw_mode(fstat(&fd)?.st_mode) == FileType::RegularFile;
+    Ok(!is_file || fstatfs(&fd)?.f_type == SYSFS)
+}
+
+/// Under Miri a page is memory of the heap.
+#[cfg(miri)]
+pub(crate) fn is_fixed(_: impl AsFd) -> rustix::io::Result<bool> {
+    Ok(true)
+}
+
+/// A copy of the first page of a file, as it is now; the length of what there is where that
+/// is less.
+pub(crate) fn copy_of<T>(fd: impl AsFd) -> rustix::io::Result<Result<Box<T>, u64>> {
+    const { assert!(size_of::<T>() == PAGE_SIZE) };
+    let mut page = Box::<T>::new_uninit();
+    // SAFETY: the bytes of the allocation, which may be uninitialised as such.
+    let bytes = unsafe {
+        core::slice::from_raw_parts_mut(page.as_mut_ptr().cast::<MaybeUninit<u8>>(), PAGE_SIZE)
+    };
+    let (read, _) = rustix::io::pread(fd, bytes, 0)?;
+    if read.len() < PAGE_SIZE {
+        return Ok(Err(read.len() as u64));
+    }
+    // SAFETY: every byte was read, and every bit pattern is a value of the atomics in it.
+    Ok(Ok(unsafe { page.assume_init() }))
+}
+
+/// `SYSFS_MAGIC` of linux/magic.h.
+#[cfg(not(miri))]
+const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
 /// A number for this boot of this machine, so that a page that was copied
 /// elsewhere is not believed. 0 where the kernel does not tell.

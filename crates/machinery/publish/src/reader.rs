@@ -4,7 +4,8 @@ mod line;
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::os::fd::AsFd;
+use core::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
 
 use timeloom_clock::quality::{Interval, Stamp, Status, TimelineId};
 use timeloom_time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::counter::{PageCounter, now_ticks};
 use crate::domain::{Domain, HostPage};
 use crate::encode::PageSegment;
 use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION, WORDS};
-use crate::memory::{Mapping, length_of};
+use crate::memory::{Mapping, copy_of, is_fixed, length_of};
 use crate::refusal::Refusal;
 pub(crate) use line::Line;
 use line::{VOID, displaced, doubtful, is_displaced};
@@ -23,6 +24,9 @@ use line::{VOID, displaced, doubtful, is_displaced};
 #[derive(Debug)]
 pub struct PageReader {
     memory: Mapping<TimelinePage>,
+    /// A page in a file, which can be cut: it is read by system calls, and `memory` is
+    /// empty. (Then no publication is ever `verified`, so the fast path is not taken.)
+    file: Option<OwnedFd>,
     kind: PageCounter,
     timeline: TimelineId,
     incarnation: u64,
@@ -78,7 +82,8 @@ impl PageReader {
     /// counter is of `domain`. It reads by [`Self::read_with`].
     pub(crate) fn in_region(fd: impl AsFd, number: u32, domain: Domain) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
-        Self::of(Mapping::at(&fd, number, false).map_err(refused)?, domain)
+        let memory = Mapping::at(&fd, number, false).map_err(refused)?;
+        Self::of(memory, None, domain)
     }
 
     fn map(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
@@ -88,16 +93,28 @@ impl PageReader {
         if found != expected {
             return Err(Refusal::Size { expected, found });
         }
-        Self::of(Mapping::new(&fd, false).map_err(refused)?, domain)
+        if is_fixed(&fd).map_err(refused)? {
+            return Self::of(Mapping::new(&fd, false).map_err(refused)?, None, domain);
+        }
+        let file = fd.as_fd().try_clone_to_owned();
+        let file = file.map_err(|error| Refusal::Map(error.raw_os_error().unwrap_or(0)))?;
+        let memory = Mapping::anonymous().map_err(refused)?;
+        Self::of(memory, Some(file), domain)
     }
 
-    fn of(memory: Mapping<TimelinePage>, domain: Domain) -> Result<Self, Refusal> {
-        let page = memory.get();
+    fn of(
+        memory: Mapping<TimelinePage>,
+        file: Option<OwnedFd>,
+        domain: Domain,
+    ) -> Result<Self, Refusal> {
+        let copy = file.as_ref().map(copied).transpose()?;
+        let page = copy.as_deref().unwrap_or(memory.get());
         let kind = check_header(page, domain)?;
         let timeline = timeline_of(page);
         let incarnation = page.incarnation.load(Relaxed);
         Ok(Self {
             memory,
+            file,
             kind,
             timeline,
             incarnation,
@@ -125,7 +142,7 @@ impl PageReader {
     /// How many seconds TAI is ahead of UTC, as the daemon knew it when it last
     /// published; `None` when it does not know, or the timeline is not TAI.
     pub fn tai_offset_s(&self) -> Option<i16> {
-        self.memory.get().vmclock.tai_offset_s()
+        self.fresh().ok()?.vmclock.tai_offset_s()
     }
 
     /// The page's counter now; what a *past* local stamp is taken with.
@@ -254,6 +271,9 @@ impl PageReader {
         counter: impl Fn() -> u64,
         marker: impl Fn() -> Option<u64>,
     ) -> Result<Reading, Refusal> {
+        if let Some(file) = &self.file {
+            return self.read_copied(file, counter, marker);
+        }
         let page = self.memory.get();
         let (words, sequence) = page.latch.read(|copy, sequence| {
             let words: [u64; WORDS] = core::array::from_fn(|index| copy[index].load(Relaxed));
@@ -261,7 +281,7 @@ impl PageReader {
         });
         let segment = PageSegment::from_words(&words)?;
         if self.verified.load(Relaxed) != u64::from(sequence) + 1 {
-            self.meet_successor()?;
+            self.meet_successor(page)?;
             self.verified.store(u64::from(sequence) + 1, Relaxed);
         }
         let now = counter();
@@ -272,7 +292,46 @@ impl PageReader {
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
     }
 
-    /// The page itself.
+    /// As [`Self::read_slowly`], of a page in a file. It is looked at before the counter
+    /// and again after it: what disrupts a counter shows on the page before that moves.
+    fn read_copied(
+        &self,
+        file: &OwnedFd,
+        counter: impl Fn() -> u64,
+        marker: impl Fn() -> Option<u64>,
+    ) -> Result<Reading, Refusal> {
+        let mut left = COPIES;
+        loop {
+            let sequence = copied(file)?.latch.sequence();
+            let now = counter();
+            let host = marker();
+            let page = copied(file)?;
+            left -= 1;
+            let words = page.latch.words();
+            let segment = match PageSegment::from_words(&words) {
+                _ if page.latch.sequence() != sequence && left > 0 => continue,
+                // A copy that was being made while the writer published twice.
+                Err(Refusal::Sum) if left > 0 => continue,
+                other => other?,
+            };
+            self.meet_successor(&page)?;
+            if is_displaced(host, segment.marker) {
+                return Ok(displaced(&segment));
+            }
+            let good = Line::of(&words).good(&page, now);
+            return Ok(good.unwrap_or_else(|| doubtful(&page, &segment, now)));
+        }
+    }
+
+    /// The page as it is now.
+    fn fresh(&self) -> Result<Fresh<'_>, Refusal> {
+        Ok(match &self.file {
+            Some(file) => Fresh::Copied(copied(file)?),
+            None => Fresh::Mapped(self.memory.get()),
+        })
+    }
+
+    /// The page itself, of one that is mapped.
     #[inline(always)]
     pub(crate) fn page(&self) -> &TimelinePage {
         self.memory.get()
@@ -300,7 +359,7 @@ impl PageReader {
         &self,
         before: Option<u32>,
     ) -> Result<Option<(u32, PageSegment)>, Refusal> {
-        let page = self.memory.get();
+        let page = self.fresh()?;
         if before == Some(page.latch.sequence()) {
             return Ok(None);
         }
@@ -309,14 +368,17 @@ impl PageReader {
             (words, sequence)
         });
         let segment = PageSegment::from_words(&words)?;
-        self.meet_successor()?;
+        self.meet_successor(&page)?;
         Ok(Some((sequence, segment)))
     }
 
     /// The marker as it is now, and until when the daemon has shown itself. On a host's page
     /// the marker is another one too while its crystal is not what it was for the daemon.
+    /// Of a page that was cut the daemon has shown nothing.
     pub(crate) fn beside(&self) -> (u64, u64) {
-        let page = self.memory.get();
+        let Ok(page) = self.fresh() else {
+            return (u64::MAX, 0);
+        };
         let marker = page.disruption_marker().load(Relaxed);
         let host = self.host.map(HostPage::disruptions);
         let marker = if is_displaced(host, marker) {
@@ -339,8 +401,7 @@ impl PageReader {
 
     /// A successor that took the page over goes on with the same timeline, or else
     /// this reader must not.
-    fn meet_successor(&self) -> Result<(), Refusal> {
-        let page = self.memory.get();
+    fn meet_successor(&self, page: &TimelinePage) -> Result<(), Refusal> {
         if page.incarnation.load(Relaxed) != self.incarnation
             && (check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline)
         {
@@ -349,6 +410,34 @@ impl PageReader {
         Ok(())
     }
 }
+
+/// A page to look at.
+enum Fresh<'a> {
+    Mapped(&'a TimelinePage),
+    Copied(Box<TimelinePage>),
+}
+
+impl Deref for Fresh<'_> {
+    type Target = TimelinePage;
+
+    fn deref(&self) -> &TimelinePage {
+        match self {
+            Self::Mapped(page) => page,
+            Self::Copied(page) => page,
+        }
+    }
+}
+
+/// A copy of the page in a file.
+fn copied(file: &OwnedFd) -> Result<Box<TimelinePage>, Refusal> {
+    let copy = copy_of(file).map_err(|error| Refusal::Map(error.raw_os_error()))?;
+    let expected = PAGE_SIZE as u64;
+    copy.map_err(|found| Refusal::Size { expected, found })
+}
+
+/// How often a page in a file is copied until none was published meanwhile. A daemon
+/// publishes some times a second, a copy takes less than a microsecond.
+const COPIES: u32 = 64;
 
 impl Reading {
     /// With its timeline, for keeping and comparing.

@@ -72,6 +72,12 @@ pub enum Refusal {
     /// A coefficient that no honest writer gives; its name.
     #[error("the page's {0} makes no sense")]
     Absurd(&'static str),
+    /// The memory could be made shorter under a reader, whom that would end.
+    #[error(
+        "the memory can be cut, which would end its readers; it has to be sealed (F_SEAL_SHRINK) \
+         or a device's"
+    )]
+    Unsealed,
     /// The memory cannot be mapped; the error number.
     #[error("cannot map the page: {}", std::io::Error::from_raw_os_error(*.0))]
     Map(i32),

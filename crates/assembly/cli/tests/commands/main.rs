@@ -22,6 +22,7 @@ mod simulated;
 mod skip;
 mod steps;
 mod support;
+mod strangers;
 mod sweep;
 mod timeline;
 mod timeline_in_session;

@@ -98,9 +98,11 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> Stri
         parts.push(Part::Figure {
             charts,
             lead: "Signals over virtual time.".to_owned(),
-            caption: "The line is the median of all seeds at each instant, the band reaches \
-                      from the 5th to the 95th percentile."
-                .to_owned(),
+            caption: format!(
+                "The line is the median of all seeds at each instant, the band reaches from the \
+                 5th to the 95th percentile.{}",
+                not_drawn(rows)
+            ),
         });
     }
     Sheet {
@@ -109,6 +111,37 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> Stri
         parts,
     }
     .render()
+}
+
+/// Sentences that name the combinations and signals that have no curve or chart; empty when
+/// all are drawn.
+fn not_drawn(rows: &[Row]) -> String {
+    let groups: Vec<String> = groups(rows).into_iter().map(|group| group.label).collect();
+    let signals = names(rows, |row| row.signals.keys());
+    let left_out = |what: &str, all: &[String], drawn: usize| {
+        let others = all.get(drawn..).unwrap_or_default();
+        if others.is_empty() {
+            return String::new();
+        }
+        let mut listed: Vec<&str> = others.iter().map(String::as_str).collect();
+        listed.truncate(MOST_LISTED);
+        let more = match others.len() - listed.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            " Drawn are the first {drawn} of {} {what}; not drawn: {}{more}.",
+            all.len(),
+            listed.join(", ")
+        )
+    };
+    let of_groups = left_out("combinations of values", &groups, MOST_CURVES);
+    let of_signals = left_out("signals", &signals, MOST_CHARTS);
+    let elsewhere = match (of_groups.is_empty(), of_signals.is_empty()) {
+        (true, true) => "",
+        _ => " All are in sweep.parquet.",
+    };
+    of_groups + &of_signals + elsewhere
 }
 
 /// A chart for each signal, a curve with its band for each combination of values.
@@ -196,11 +229,40 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
 const FEW: usize = 3;
 const MOST_CHARTS: usize = 8;
 const MOST_CURVES: usize = 7;
+/// How many names a sentence lists.
+const MOST_LISTED: usize = 20;
 const INSTANTS: usize = 400;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_drawn_is_named() {
+        use crate::sweep::points::{Axis, points};
+        let rows = |combinations: usize, signals: usize| {
+            let values: Vec<String> = (0..combinations).map(|gain| gain.to_string()).collect();
+            let axis = Axis::parse(&format!("a.gain={}", values.join(","))).unwrap();
+            let spread = timeloom_results::Spread::of(&[(Instant::ZERO, 1.0)]).unwrap();
+            let named = |number| (format!("p.s{number:02}"), spread);
+            let row = |point| Row {
+                point,
+                ended: Ended::Passed,
+                culprit: None,
+                lasted_s: None,
+                measured: BTreeMap::new(),
+                signals: (0..signals).map(named).collect(),
+            };
+            points(&[axis], 2).into_iter().map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(not_drawn(&rows(7, 8)), "");
+        let told = not_drawn(&rows(9, 8));
+        let expected = "first 7 of 9 combinations of values; not drawn: gain=7, gain=8.";
+        assert!(told.contains(expected), "{told}");
+        let told = not_drawn(&rows(40, 10));
+        assert!(told.contains("gain=26 and 13 more."), "{told}");
+        assert!(told.contains("first 8 of 10 signals; not drawn: p.s08, p.s09."), "{told}");
+    }
 
     #[test]
     fn a_band_lies_around_the_median_where_runs_overlap() {

@@ -14,7 +14,6 @@ mod programs;
 use crate::cores::{measuring_core, pin};
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::scratch::Scratch;
 use crate::ticks::Scale;
 use crate::{Name, Options};
 
@@ -23,8 +22,7 @@ pub(crate) use page::clock_ns;
 
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let scale = Scale::calibrate();
-    let scratch = Scratch::new()?;
-    let published = Published::new(scratch.path())?;
+    let published = Published::new()?;
     local::publish(options, &published, scale, figure);
     local::readers(options, &published, scale, figure)?;
     local_reads(options, &published, scale, figure)?;
@@ -35,8 +33,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 
 /// What reading the clocks costs in this process alone.
 pub(crate) fn reads(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
-    let scratch = Scratch::new()?;
-    let published = Published::new(scratch.path())?;
+    let published = Published::new()?;
     local_reads(options, &published, Scale::calibrate(), figure)
 }
 

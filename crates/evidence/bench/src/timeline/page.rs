@@ -1,6 +1,7 @@
 //! The timeline that is read: a good one, published once and then left alone,
 //! because the good case is what a reader pays for.
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use timeloom_clock::RateError;
@@ -14,7 +15,7 @@ use timeloom_time::{ClockMap, Duration, Instant};
 use super::cycles::Cycles;
 use crate::error::BenchError;
 
-/// A page in a file, with its writer.
+/// A page in sealed memory, as programs get it that bind, with its writer.
 pub(super) struct Published {
     writer: PageWriter,
     scale: Option<CoreScale>,
@@ -24,15 +25,16 @@ pub(super) struct Published {
 impl Published {
     /// A page over the time-stamp counter, or where the kernel does not trust
     /// that, over its clock; valid for a thousand seconds.
-    pub(super) fn new(directory: &Path) -> Result<Self, BenchError> {
+    pub(super) fn new() -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Worker(error.to_string());
         let scale = match Cycles::trusted() {
             Ok(tsc) => Some(tsc.calibrate().map_err(|error| failed(&error))?),
             Err(_) => None,
         };
         let kind = scale.map_or(PageCounter::Monotonic, |_| PageCounter::Tsc);
-        let path = directory.join("timeline");
-        let writer = PageWriter::at_path(&path, ID, kind, scale).map_err(|error| failed(&error))?;
+        let writer = PageWriter::in_memory(ID, kind, scale).map_err(|error| failed(&error))?;
+        let (process, number) = (std::process::id(), writer.fd().as_raw_fd());
+        let path = PathBuf::from(format!("/proc/{process}/fd/{number}"));
         let published = Self {
             writer,
             scale,
@@ -47,6 +49,7 @@ impl Published {
             .map_err(|refusal: Refusal| BenchError::Worker(refusal.to_string()))
     }
 
+    /// Where other programs open it while this one runs.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

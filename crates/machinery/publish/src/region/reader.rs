@@ -12,7 +12,7 @@ use super::layout::{MOST_TIMELINES, REGION_MAGIC, REGION_VERSION, RegionDirector
 use super::relation_page::RelationReader;
 use crate::counter::{PageCounter, now_ticks};
 use crate::domain::Domain;
-use crate::memory::{Mapping, length_of};
+use crate::memory::{Mapping, is_fixed, length_of};
 use crate::{GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
 
 /// A region whose directory was found good.
@@ -39,6 +39,9 @@ impl Region {
         let expected = 2 * PAGE_SIZE as u64;
         if found < expected {
             return Err(Refusal::Size { expected, found });
+        }
+        if !is_fixed(&fd).map_err(refused)? {
+            return Err(Refusal::Unsealed);
         }
         let directory = Mapping::<RegionDirectory>::new(&fd, false).map_err(refused)?;
         let page = directory.get();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::layout::{REGION_VERSION, RELATION_MAGIC, RELATION_WORDS, RelationPage};
-use crate::memory::{Mapping, length_of, machine};
+use crate::memory::{Mapping, is_fixed, length_of, machine};
 use crate::{PAGE_SIZE, Refusal, Relation};
 
 /// The owner of the page: a sealed memfd, whose descriptor is handed to the programs that
@@ -60,6 +60,9 @@ impl RelationReader {
         let expected = PAGE_SIZE as u64;
         if found != expected {
             return Err(Refusal::Size { expected, found });
+        }
+        if !is_fixed(&fd).map_err(refused)? {
+            return Err(Refusal::Unsealed);
         }
         let memory = Mapping::<RelationPage>::new(&fd, false).map_err(refused)?;
         let page = memory.get();

@@ -2,6 +2,7 @@
 
 mod clockbound;
 mod common;
+mod cut;
 mod killed_writer;
 mod page;
 mod real_counter;

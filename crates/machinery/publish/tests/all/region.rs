@@ -64,6 +64,7 @@ impl Clock {
         use timeloom_page::{ABI_VERSION, ClockPage, MAGIC, Shown};
         let file = tempfile();
         file.set_len(PAGE_SIZE as u64).unwrap();
+        seal(&file);
         let clock = Self(file);
         clock.write(offset_of!(ClockPage<Shown>, magic), &MAGIC.to_ne_bytes());
         clock.write(
@@ -248,6 +249,13 @@ fn opened(bytes: &[u8]) -> Result<RegionReader, Refusal> {
     let mut file = tempfile();
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
+    let unsealed = Region::open(&file).err();
+    let expected = [Refusal::Unsealed, Refusal::Size { expected: 8192, found: 0 }];
+    assert!(
+        unsealed.is_some_and(|it| expected.contains(&it) || bytes.len() < 8192),
+        "{unsealed:?}"
+    );
+    seal(&file);
     let region = Region::open(&file)?;
     let measured = RelationWriter::new(region.incarnation()).unwrap();
     measured.publish(Some(&relation(&region, 10)));
@@ -257,8 +265,13 @@ fn opened(bytes: &[u8]) -> Result<RegionReader, Refusal> {
 }
 
 fn tempfile() -> std::fs::File {
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
     rustix::fs::memfd_create("region", flags).unwrap().into()
+}
+
+/// Memory that can be cut is refused.
+fn seal(file: &std::fs::File) {
+    rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK).unwrap();
 }
 
 #[test]
