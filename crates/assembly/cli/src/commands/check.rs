@@ -96,11 +96,16 @@ impl Check {
 
     fn say_mistakes(&self, errors: &ScenarioErrors) {
         if !self.json {
-            let count = errors.mistakes().len();
+            let count = errors.count();
             eprintln!("{}\n", errors.render(std::io::stderr().is_terminal()));
             eprintln!(
-                "timeloom: {count} mistake{} in the scenario",
-                if count == 1 { "" } else { "s" }
+                "timeloom: {count} mistake{} in the scenario{}",
+                if count == 1 { "" } else { "s" },
+                if errors.is_complete() {
+                    ""
+                } else {
+                    ", or more"
+                }
             );
             return;
         }
