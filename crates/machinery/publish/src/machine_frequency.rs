@@ -101,7 +101,7 @@ fn read(file: &File) -> Result<Frequency, NoFrequency> {
     let plausible = hz.filter(|hz| (1_000_000..=100_000_000_000).contains(hz));
     plausible
         .and_then(Frequency::from_hz)
-        .ok_or_else(|| NoFrequency::Absurd)
+        .ok_or(NoFrequency::Absurd)
 }
 
 #[cfg(test)]
