@@ -90,6 +90,83 @@ def test_a_line_can_be_opened_and_closed():
     assert here.read(["bus.680.v1"])[0] == pytest.approx(closed_v, abs=0.1)
 
 
+RADIAL = """Clear
+New Circuit.c basekv=12.47 bus1=src pu=1.0
+New Transformer.t phases=3 windings=2 buses=(src, low) kvs=(12.47, 4.16) kvas=(5000, 5000) xhl=5 %r=0.5
+New Regcontrol.r transformer=t winding=2 vreg=122 band=2 ptratio=20 delay=2
+New Line.tie bus1=low bus2=far length=1 units=km switch=y
+New Line.main bus1=low bus2=mid length=1 units=km switch=y
+New Relay.main MonitoredObj=Line.main SwitchedObj=Line.main type=current phasetrip=100 phaseinst=10 Shots=1 Delay=4
+New Load.far bus1=far kv=4.16 kw=100 pf=1 model=1
+New Load.mid bus1=mid kv=4.16 kw=1500 pf=0.8 model=1
+New Capacitor.cap bus1=low kv=4.16 kvar=(300, 300) numsteps=2
+New Capcontrol.cap capacitor=cap element=transformer.t terminal=1 type=voltage ptratio=60 onsetting=1 offsetting=2 delay=1
+New Generator.g bus1=low kv=4.16 kw=100 pf=1 model=1
+New Storage.s bus1=low kv=4.16 kwrated=500 kwhrated=100 kwhstored=20.02 %reserve=20 state=idling
+New PVSystem.pv bus1=low kv=4.16 pmpp=100 irradiance=0.5 kva=120
+Set voltagebases=[12.47 4.16]
+CalcVoltageBases
+Solve
+Open Line.tie 1
+Edit Capacitor.cap states=(1 1)
+"""
+
+
+@pytest.fixture
+def radial(tmp_path):
+    """Controls of the model act: a relay, a tap changer, the switch of a capacitor."""
+    (tmp_path / "radial.dss").write_text(RADIAL)
+    config = {"model": "radial.dss", "directory": str(tmp_path), "control_mode": "time"}
+    return Here(OpenDss(), config=config, step_ns=500 * MS)
+
+
+def test_a_set_point_is_read_from_the_model_whoever_changed_it(radial):
+    names = ["line.tie.closed", "line.main.closed", "transformer.t.tap2", "capacitor.cap.steps"]
+    before = radial.read(names)
+    assert before[:2] == [0.0, 1.0], "the model opened one at its start"
+    radial.ask("write", values={"vsource.source.pu": 0.95})
+    radial.ask("advance", to_ns=20 * SECOND)
+    after = radial.read([*names, "line.main.p", "bus.mid.v1"])
+    assert after[:2] == [0.0, 0.0] and after[4] == pytest.approx(0, abs=1e-6) == pytest.approx(after[5], abs=1e-6)
+    assert after[2] != before[2] and 0.9 <= after[2] <= 1.1, "the tap changer"
+    assert before[3] == 2.0 > after[3], "the switch of the capacitor"
+    # A storage that is empty discharges no more, whatever was asked of it.
+    radial.ask("write", values={"storage.s.kw": 400.0})
+    assert radial.read(["storage.s.kw", "storage.s.kw_set"]) == [400.0, 400.0]
+    radial.ask("advance", to_ns=40 * SECOND)
+    kw, written, p_kw = radial.read(["storage.s.kw", "storage.s.kw_set", "storage.s.p"])
+    assert written == 400.0 and kw <= 0.0 and kw == pytest.approx(p_kw, abs=1.0)
+
+
+def test_each_writable_signal_has_what_was_written_and_a_second_name_for_it(radial):
+    values = {
+        "line.tie.closed": 1.0,
+        "load.far.kw": 123.456789012345,
+        "generator.g.kw": 234.567890123456,
+        "storage.s.kw": -56.7890123456,
+        "pvsystem.pv.irradiance": 0.987654321,
+        "vsource.source.pu": 1.0123456789,
+        "capacitor.cap.steps": 1.0,
+        "transformer.t.tap1": 0.9875,
+        "transformer.t.tap2": 1.025,
+        "line.main.closed": 0.0,
+        "load.mid.kw": 900.0,
+    }
+    writable = {signal["name"] for signal in radial.init["signals"] if signal["writable"]}
+    assert writable == {*values, *(f"{name}_set" for name in values)}
+    for suffix in ("", "_set"):
+        for name, value in values.items():
+            radial.ask("write", values={f"{name}{suffix}": value})
+            assert radial.read([name, f"{name}_set"]) == pytest.approx([value, value], rel=1e-9), name
+            # Another value, so that the second name has something to change.
+            radial.ask("write", values={name: 0.0 if name.endswith(("closed", "steps")) else value * 1.01})
+
+
+def test_a_number_of_steps_that_a_capacitor_does_not_have_is_refused(radial):
+    with pytest.raises(AssertionError, match="2 steps"):
+        radial.ask("write", values={"capacitor.cap.steps": 3.0})
+
+
 def test_expose_limits_what_is_offered():
     names = {signal["name"] for signal in grid(expose=["bus.680.*"]).init["signals"]}
     assert names == {"bus.680.v1", "bus.680.v2", "bus.680.v3", *CASE_CONFIG["profiles"]}

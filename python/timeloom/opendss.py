@@ -17,12 +17,17 @@ The signals come from the names in the model, in lower case:
 
 - ``bus.680.v1`` [V]: line-to-neutral magnitude at node (phase) 1 of bus 680;
 - ``generator.wind.p1``, ``.q1``, ``.s1`` [kW, kvar, kVA]: measured at terminal 1 in the conductor
-  on node 1; ``.p`` and ``.q`` are sums over the conductors. Loads count what they consume, lines
-  and transformers what enters terminal 1, generators, storages and sources what they deliver;
+  on node 1; ``.p`` and ``.q`` are sums over the conductors. Loads and capacitors count what they
+  consume, lines and transformers what enters terminal 1, generators, storages and sources what they deliver;
 - ``storage.1.stored_kwh`` [kWh];
 - set points: ``load.611.kw``, ``generator.wind.kw``, ``storage.1.kw`` (below zero charges) [kW],
-  ``pvsystem.x.irradiance`` [kW/m2], ``vsource.x.pu`` [pu], ``line.x.closed`` [1 or 0] (both ends).
-  They are writable, except where a profile drives them.
+  ``pvsystem.x.irradiance`` [kW/m2], ``vsource.x.pu`` [pu], ``line.x.closed`` [1 if all phases are
+  closed at both ends, else 0], ``capacitor.x.steps`` [how many are on], ``transformer.x.tap2`` [pu]
+  of its second winding. They are writable, except where a profile drives them. What is read is what
+  the model has: a relay, a tap changer or a dispatcher in the model changes it, too, and a storage
+  that is empty or idle takes its idling losses (below zero);
+- the same with ``_set`` at the end (``storage.1.kw_set``): what was written last, by either name or
+  by a profile; before that, what the model began with.
 
 The solution is quasi-static: a power flow at the end of every step. It runs in the engine's *duty*
 mode, because a snapshot never moves the energy of a storage, and the engine's clock then advances
@@ -44,22 +49,25 @@ from typing import Any
 
 from dss import DSS, DSSException
 
+from timeloom.opendss_set_points import KINDS, SetPoint, number, set_points
 from timeloom.plant import Plant, PlantError, serve
 from timeloom.profiles import Profile, read_profile
 
-MEASURED = {"load": 1, "generator": -1, "storage": -1, "pvsystem": -1, "vsource": -1, "line": 1, "transformer": 1}
+MEASURED = {
+    "load": 1,
+    "generator": -1,
+    "storage": -1,
+    "pvsystem": -1,
+    "vsource": -1,
+    "line": 1,
+    "transformer": 1,
+    "capacitor": 1,
+}
 """Classes with measured powers, and the sign that turns the engine's direction (into the element)
 into the reader's."""
 
-SET_POINTS = {
-    "load": ("kw", "kW"),
-    "generator": ("kw", "kW"),
-    "storage": ("kw", "kW"),
-    "pvsystem": ("irradiance", "kW/m2"),
-    "vsource": ("pu", "pu"),
-    "line": ("closed", "1"),
-}
-"""Per class: the property a user may set, and its unit."""
+WRITTEN = "_set"
+"""What the name of a set point ends with that says what was written, not what the model has."""
 
 CONTROL_MODES = ("off", "static", "time", "event")
 NS_PER_S = 1_000_000_000
@@ -105,7 +113,7 @@ class OpenDss(Plant):
 
     def write(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self._set(name, value)
+            self._set(name.removesuffix(WRITTEN), value)
 
     def _compile(self, model: Path, commands: list[str], control_mode: str) -> None:
         if not model.is_file():
@@ -130,6 +138,7 @@ class OpenDss(Plant):
     def _declare(self) -> None:
         self._readers: dict[str, Callable[[], float]] = {}
         self._setters: dict[str, Callable[[float], None]] = {}
+        self._written: dict[str, float] = {}
         self._powers: dict[str, Any] = {}
         self._voltages_v: Any = None
         for index, node in enumerate(self._circuit.AllNodeNames):
@@ -161,60 +170,36 @@ class OpenDss(Plant):
             self._offer(f"{name}.q{node}", "kvar", partial(self._power, element, kvar, sign))
             self._offer(f"{name}.s{node}", "kVA", partial(self._apparent, element, kw, kvar))
         if kind == "storage":
-            self._offer(f"{name}.stored_kwh", "kWh", partial(self._number, element, "kwhstored"))
-        if kind in SET_POINTS:
-            self._declare_set_point(element, kind)
+            self._offer(f"{name}.stored_kwh", "kWh", partial(number, element, "kwhstored"))
+        if kind in KINDS:
+            for point in set_points(self._circuit, element, kind):
+                self._declare_set_point(f"{name}.{point.what}", point)
 
-    def _declare_set_point(self, element: str, kind: str) -> None:
-        what, unit = SET_POINTS[kind]
-        name = f"{element.lower()}.{what}"
-        if what == "closed":
-            start = 1.0
-        else:
-            start = self._number(element, what)
-        if self._offer(name, unit, partial(self.__getitem__, name), start, writable=name not in self._profiles):
-            self._setters[name] = self._setter(element, kind, what)
+    def _declare_set_point(self, name: str, point: SetPoint) -> None:
+        writable = name not in self._profiles
+        self._written[name] = point.read()
+        offered = self._offer(name, point.unit, point.read, writable=writable)
+        written = partial(self._written.__getitem__, name)
+        if self._offer(f"{name}{WRITTEN}", point.unit, written, writable=writable):
+            offered = True
+        if offered:
+            self._setters[name] = point.write
 
-    def _offer(
-        self, name: str, unit: str, reader: Callable[[], float], start: float = 0.0, *, writable: bool = False
-    ) -> bool:
+    def _offer(self, name: str, unit: str, reader: Callable[[], float], *, writable: bool = False) -> bool:
         if name not in self._profiles and not any(fnmatch.fnmatchcase(name, p) for p in self._patterns):
             return False
-        self.signal(name, unit, start, writable=writable)
+        self.signal(name, unit, writable=writable)
         self._readers[name] = reader
         return True
-
-    def _setter(self, element: str, kind: str, what: str) -> Callable[[float], None]:
-        if what == "closed":
-
-            def switch(value: float) -> None:
-                verb = "close" if value >= 0.5 else "open"
-                for terminal in (1, 2):
-                    DSS.Text.Command = f"{verb} {element} {terminal}"
-
-            return switch
-        # The typed interfaces spare the parser: profiles set these at every step.
-        short = element.partition(".")[2]
-        typed = {"load": self._circuit.Loads, "generator": self._circuit.Generators}.get(kind)
-        if typed is not None:
-
-            def set_kw(value: float) -> None:
-                typed.Name = short
-                typed.kW = value
-
-            return set_kw
-
-        def edit(value: float) -> None:
-            DSS.Text.Command = f"edit {element} {what}={value!r}"
-
-        return edit
 
     def _set(self, name: str, value: float) -> None:
         try:
             self._setters[name](value)
         except DSSException as error:
             raise PlantError(f"the model refuses {value}: {_reason(error)}", name) from None
-        self[name] = value
+        except PlantError as error:
+            raise PlantError(str(error), name) from None
+        self._written[name] = value
         self._stale = True
 
     def _apply_profiles(self, t_ns: int) -> None:
@@ -247,10 +232,6 @@ class OpenDss(Plant):
 
     def _apparent(self, element: str, kw: slice, kvar: slice) -> float:
         return math.hypot(self._power(element, kw, 1), self._power(element, kvar, 1))
-
-    def _number(self, element: str, what: str) -> float:
-        DSS.Text.Command = f"? {element}.{what}"
-        return float(DSS.Text.Result)
 
 
 def _profile(directory: Path, name: str, entry: object) -> Profile:

@@ -219,6 +219,9 @@ class Session:
             traceback.print_exc()
             answer = {"message": f"the plant failed: {type(error).__name__}: {error}"[:4096]}
             exit_code = EXIT_BUG
+        if self.ready:
+            # On the way of an advance this is neither where it began nor where it was to end.
+            answer["t_ns"] = self._plant.t_ns
         return emit_line({"id": number, "error": answer}), exit_code
 
     def _dispatch(self, request: dict[str, Any]) -> tuple[dict[str, Any], int | None]:

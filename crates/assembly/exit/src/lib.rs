@@ -8,6 +8,7 @@
 //! | 2 | the user's: arguments or scenario |
 //! | 3 | this machine's: it cannot do it |
 //! | 4 | this machine's: the run reached its end, and is not to be trusted |
+//! | 5 | a program's: two runs of a scenario agree in all but the texts that it printed |
 //!
 //! Here every error of a library below gets its code. A program's own error gets it where it
 //! is declared.
@@ -29,6 +30,10 @@ pub use output::{note_in_colours, note_line, say_line, try_say};
 /// A run that reached its end and that this machine was too slow for. Neither checks that
 /// hold nor checks that fail say anything.
 pub const UNTRUSTED: u8 = 4;
+
+/// Two runs of one scenario that agree in every signal, every event and in when every line was
+/// printed, but not in what the lines say.
+pub const TEXTS_DIFFER: u8 = 5;
 
 /// Why a command ended without having done what was asked.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ use timeloom_scenario::{Addresses, Device, Plan, Register, RegisterTable, Regist
 
 use crate::error::RunError;
 use crate::record::Scribe;
-use crate::verdict::Reporter;
 
 /// Starts every device.
 pub(crate) fn start(
@@ -25,12 +24,11 @@ pub(crate) fn start(
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
     scribe: &Scribe,
-    reporter: &Reporter,
 ) -> Result<Vec<ModbusDevice>, RunError> {
     plan.system
         .devices
         .iter()
-        .map(|(name, device)| start_one(writers, (name, device), fabric, plants, scribe, reporter))
+        .map(|(name, device)| start_one(writers, (name, device), fabric, plants, scribe))
         .collect()
 }
 
@@ -40,7 +38,6 @@ fn start_one(
     fabric: &Fabric,
     plants: &BTreeMap<String, Arc<Exchange>>,
     scribe: &Scribe,
-    reporter: &Reporter,
 ) -> Result<ModbusDevice, RunError> {
     let wrong = |why: &dyn Display| RunError::Plan(format!("device `{name}`: {why}"));
     let plant = single_plant(device).map_err(|unbound| wrong(&unbound))?;
@@ -65,13 +62,10 @@ fn start_one(
         max_connections: MOST_CONNECTIONS,
     };
     let writers = writers.clone();
-    let (reporter, told) = (reporter.clone(), scribe.clone());
+    let told = scribe.clone();
     let on_trouble = move |device: &str, trouble: Trouble| {
-        let text = trouble.to_string();
-        told.event("local", device, "trouble", &text);
-        if trouble.ends_the_run() {
-            reporter.failed(device, text);
-        }
+        let (text, ends) = (trouble.to_string(), trouble.ends_the_run());
+        told.trouble(device, trouble.at(), &text, ends);
     };
     let on_write = {
         let (scribe, plant) = (scribe.clone(), plant.to_owned());

@@ -28,7 +28,7 @@ use crate::programs::{Busy, ReadyBoard, Stage, in_thread};
 use crate::record::Scribe;
 use crate::simulated::Network;
 use crate::testbed::Keyboard;
-use crate::verdict::{End, Reporter, Verdict};
+use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
 /// What a run needs to know besides its plan.
@@ -265,7 +265,6 @@ impl<'a> Run<'a> {
                 progress.wall = clock.wall() - began;
                 progress.paused = clock.paused_total() - paused_before;
                 (options.progress)(&progress);
-                self.look_at_plants(&reporter);
                 match self.keyboard.grants().map(|grants| grants.look()) {
                     Some(Lookout::Alone(text)) => (options.warn)(text),
                     Some(Lookout::GaveUp(text)) => reporter.failed("granter", text),
@@ -334,17 +333,6 @@ impl<'a> Run<'a> {
             }
             start();
         });
-    }
-
-    /// A plant that nobody asks tells nobody that it has died.
-    fn look_at_plants(&self, reporter: &Reporter) {
-        for (name, plant) in &self.plants {
-            if let Err(error) = plant.look() {
-                self.scribe
-                    .event("local", name, "trouble", &error.to_string());
-                reporter.failed(name, error.to_string());
-            }
-        }
     }
 }
 

@@ -41,6 +41,7 @@ mod readiness;
 mod record;
 pub mod report;
 mod rights;
+mod seeds;
 mod servers;
 mod simulated;
 mod spoofing;

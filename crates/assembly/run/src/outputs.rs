@@ -14,7 +14,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use timeloom_fabric::{Capture as Recording, CaptureOptions, CapturedFrame, Fabric, MacAddress};
 use timeloom_guest::Clock;
 use timeloom_results::{CutLog, LeftOut, Limited, LogWriter, RunDirectory};
-use timeloom_scenario::{Capture, Medium, Plan, TunnelEnd};
+use timeloom_scenario::{Capture, CapturedLink, Medium, Plan, TunnelEnd};
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Instant, Utc};
 
@@ -269,8 +269,12 @@ pub(crate) fn captures(
         link.is_some_and(|link| whole.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {
-        let [a, b] = &capture.link;
-        let name = format!("{a}-{b}");
+        let [a, b] = match (&capture.link, whole.link_of(capture)) {
+            (CapturedLink::Named(_), Some(link)) => &link.between,
+            (CapturedLink::Ends(ends), _) => ends,
+            (CapturedLink::Named(_), None) => continue,
+        };
+        let name = capture.link.to_string();
         let end = tunnels.iter().find(|end| [&end.node, &end.peer] == [a, b]);
         let far = end.map_or_else(|| b.clone(), |end| network::uplink(end.link));
         let port = fabric

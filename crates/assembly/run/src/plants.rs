@@ -5,9 +5,12 @@ use std::fmt::Display;
 use std::fs::File;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use timeloom_bus::Bus;
-use timeloom_guest::Session;
+use timeloom_guest::{Clock, Session};
 use timeloom_plant::{Exchange, PlantInit, PlantLog, PlantProcess, PlantSpec, Timeouts};
 use timeloom_scenario::{Places, Plan, Plant};
 use timeloom_time::Instant;
@@ -17,6 +20,7 @@ use crate::outputs::{Log, Logs};
 use crate::python::{Lent, VARIABLE};
 use crate::record::Scribe;
 use crate::rights;
+use crate::seeds;
 use crate::verdict::Reporter;
 
 /// Starts every plant and asks what it is.
@@ -43,7 +47,7 @@ pub(crate) fn start(
             output.last_lines(LAST_LINES)
         };
         let log = PlantLog::pipe(input, last_lines);
-        let mut spec = spec(name, plant, log)?;
+        let mut spec = spec(plan, (name, plant), log)?;
         spec.cgroup = session.helper_cgroup()?;
         let place = logs.place(&format!("plant-{name}"), spec.rights.as_ref())?;
         if let Some((variable, place)) = place {
@@ -62,16 +66,19 @@ pub(crate) fn start(
             }
         };
         signals.insert(name.clone(), names_of(&process));
-        let (scribe, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
+        let pid = process.pid();
+        let (recorder, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
         let exchange = Exchange::new(bus.clone(), process, move |sample| {
             // On a busy machine the end is noticed late; what a program asks
             // for until then is not the run's.
             if sample.t <= end {
-                scribe.sample(&source, &sample);
+                recorder.sample(&source, &sample);
             }
         });
-        exchanges.insert(name.clone(), Arc::new(exchange));
+        let exchange = Arc::new(exchange);
+        watch_end(name, pid, &exchange, session.clock(), scribe)?;
+        exchanges.insert(name.clone(), exchange);
     }
     if let Some(places) = places {
         places.check_signals(plan, &signals)?;
@@ -80,6 +87,34 @@ pub(crate) fn start(
         Some(error) => Err(error),
         None => Ok(exchanges),
     }
+}
+
+/// Notices when a plant ends that is asked nothing: another thread waits for the end of its process,
+/// and ends with it.
+fn watch_end(
+    name: &str,
+    pid: u32,
+    exchange: &Arc<Exchange>,
+    clock: &Arc<Clock>,
+    scribe: &Scribe,
+) -> Result<(), RunError> {
+    let failed = |error: &dyn Display| RunError::Start(format!("watching plant `{name}`: {error}"));
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| failed(&"its process has no number"))?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(&error))?;
+    let (exchange, clock) = (Arc::downgrade(exchange), Arc::downgrade(clock));
+    let (name, scribe) = (name.to_owned(), scribe.clone());
+    let watch = move || {
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        while poll(&mut ended, None) == Err(Errno::INTR) {}
+        let at = clock.upgrade().map(|clock| clock.now());
+        // One that is being asked, or was told to stop, is not watched.
+        if let Some(Err(error)) = exchange.upgrade().map(|exchange| exchange.look()) {
+            scribe.trouble(&name, at, &error.to_string(), true);
+        }
+    };
+    let thread = std::thread::Builder::new().spawn(watch);
+    thread.map(drop).map_err(|error| failed(&error))
 }
 
 fn names_of(process: &PlantProcess) -> Vec<String> {
@@ -97,9 +132,14 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let log = File::from(log.map_err(|error| failed("memory for a log", &error))?);
     // What it is to record it may lack: that is what is asked.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
-    let mut spec = spec(name, plant, log)?;
-    let package = Lent::to(&plant.run, &plant.env, &plant.directory)
-        .map_err(|error| failed("the package `timeloom` for it", &error))?;
+    let mut spec = spec(plan, (name, plant), log)?;
+    let package = Lent::to(
+        &plant.run,
+        &plant.env,
+        &plant.directory,
+        plant.user.as_ref(),
+    )
+    .map_err(|error| failed("the package `timeloom` for it", &error))?;
     let path = package.path.as_ref();
     spec.env
         .extend(path.map(|path| (VARIABLE.into(), path.into())));
@@ -110,15 +150,16 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     Ok(names)
 }
 
-fn spec(name: &str, plant: &Plant, log: PlantLog) -> Result<PlantSpec, RunError> {
+fn spec(plan: &Plan, (name, plant): (&str, &Plant), log: PlantLog) -> Result<PlantSpec, RunError> {
+    let (variable, seed) = seeds::variable(plan, &format!("plant-{name}"));
+    let mut env = plant.env.clone();
+    env.entry(variable.to_owned()).or_insert(seed);
     let rights = rights::of(plant.user.as_ref(), plant.capabilities.as_deref());
     Ok(PlantSpec {
         rights: rights.map_err(|error| RunError::Start(format!("plant {name}: {error}")))?,
         name: name.to_owned(),
         argv: plant.run.iter().map(Into::into).collect(),
-        env: plant
-            .env
-            .iter()
+        env: (env.into_iter())
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         cwd: Some(plant.directory.clone()),

@@ -22,6 +22,7 @@ use crate::outputs::{Log, Logs};
 use crate::readiness::Condition;
 use crate::record::Scribe;
 use crate::rights;
+use crate::seeds;
 use crate::timelines::TimelineDaemon;
 use crate::verdict::Reporter;
 
@@ -163,6 +164,8 @@ impl<'a> Stage<'a> {
         };
         let rights = rights.map_err(|error| RunError::Start(error.to_string()))?;
         let mut env = self.environment(host, &program.env, root.is_some());
+        let (variable, seed) = seeds::variable(self.plan, &program.name);
+        env.entry(variable.into()).or_insert(seed.into());
         // The run directory is not in a container.
         if root.is_none() {
             let place = self.logs.place(&program.name, rights.as_ref())?;

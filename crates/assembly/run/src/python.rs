@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use timeloom_results::RunDirectory;
-use timeloom_scenario::Plan;
+use timeloom_scenario::{Plan, User};
+use timeloom_sys::command::restrict;
 
 use crate::error::RunError;
+use crate::rights;
 
 /// Every module: its file's name and text.
 const PACKAGE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/package.rs"));
@@ -30,8 +32,11 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     let mut plan = plan.clone();
     let write = || run.write_package(NAME, PACKAGE).map_err(io::Error::other);
     let mut package = Package::new(&write);
-    let mut give = |run: &[String], env: &mut BTreeMap<String, String>, directory: &Path| {
-        let path = package.path_for(run, env, directory);
+    let mut give = |run: &[String],
+                    env: &mut BTreeMap<String, String>,
+                    directory: &Path,
+                    user: Option<&User>| {
+        let path = package.path_for(run, env, directory, user);
         let path = path.map_err(|error| {
             RunError::Start(format!(
                 "the package `timeloom` for `{}`: {error}",
@@ -42,7 +47,8 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
         Ok::<_, RunError>(())
     };
     for plant in plan.simulation.plants.values_mut() {
-        give(&plant.run, &mut plant.env, &plant.directory)?;
+        let user = plant.user.as_ref();
+        give(&plant.run, &mut plant.env, &plant.directory, user)?;
     }
     let hosts = plan.system.hosts.values_mut();
     let own = hosts.flat_map(|host| &mut host.programs);
@@ -51,7 +57,8 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     let openflow = plan.system.openflow.as_mut();
     let controller = openflow.and_then(|openflow| openflow.controller.as_mut());
     for program in own.chain(hostile).chain(controller) {
-        give(&program.run, &mut program.env, &program.directory)?;
+        let user = program.user.as_ref();
+        give(&program.run, &mut program.env, &program.directory, user)?;
     }
     Ok(plan)
 }
@@ -73,13 +80,14 @@ impl Lent {
         run: &[String],
         env: &BTreeMap<String, String>,
         directory: &Path,
+        user: Option<&User>,
     ) -> io::Result<Self> {
         let place = tempfile::Builder::new()
             .prefix("timeloom-python-")
             .permissions(fs::Permissions::from_mode(0o755))
             .tempdir()?;
         let write = || write(place.path());
-        let path = Package::new(&write).path_for(run, env, directory)?;
+        let path = Package::new(&write).path_for(run, env, directory, user)?;
         Ok(Self {
             path,
             _place: place,
@@ -87,14 +95,23 @@ impl Lent {
     }
 }
 
+/// What decides whether a command lacks the package.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    interpreter: String,
+    directory: PathBuf,
+    /// The variable that says where it looks.
+    path: Option<String>,
+    user: Option<String>,
+}
+
 /// The package, as the programs of one run get it.
 struct Package<'a> {
     /// Writes it, and says where it is: what a PYTHONPATH has to name.
     write: &'a dyn Fn() -> io::Result<PathBuf>,
     written: Option<PathBuf>,
-    /// Whether a command was found to lack it: the interpreter, where it runs, and the
-    /// variable that says where it looks.
-    asked: BTreeMap<(String, PathBuf, Option<String>), bool>,
+    /// Whether a command was found to lack it, by what decides that.
+    asked: BTreeMap<Question, bool>,
 }
 
 impl<'a> Package<'a> {
@@ -116,17 +133,23 @@ impl<'a> Package<'a> {
         run: &[String],
         env: &BTreeMap<String, String>,
         directory: &Path,
+        user: Option<&User>,
     ) -> io::Result<Option<String>> {
         let Some(python) = run.first().filter(|word| is_python(word)) else {
             return Ok(None);
         };
         let inherited = || std::env::var(VARIABLE).ok();
         let before = env.get(VARIABLE).cloned().or_else(inherited);
-        let question = (python.clone(), directory.to_owned(), before.clone());
+        let question = Question {
+            interpreter: python.clone(),
+            directory: directory.to_owned(),
+            path: before.clone(),
+            user: user.map(User::to_string),
+        };
         let lacks = match self.asked.get(&question) {
             Some(&lacks) => lacks,
             None => {
-                let lacks = lacks(python, env, directory);
+                let lacks = lacks(python, env, directory, user);
                 self.asked.insert(question, lacks);
                 lacks
             }
@@ -156,7 +179,18 @@ fn is_python(word: &str) -> bool {
 
 /// Whether this interpreter finds no package `timeloom`. One that cannot be asked is not
 /// helped by it either: it says itself what is wrong when the program is started.
-fn lacks(python: &str, env: &BTreeMap<String, String>, directory: &Path) -> bool {
+///
+/// It is asked with the rights of its program's user: it may be that user's own, and runs what it
+/// finds on the way to an answer.
+fn lacks(
+    python: &str,
+    env: &BTreeMap<String, String>,
+    directory: &Path,
+    user: Option<&User>,
+) -> bool {
+    let Ok(rights) = rights::of(user, None) else {
+        return false; // said when it is started
+    };
     let mut command = Command::new(python);
     command
         .args(["-c", QUESTION])
@@ -165,6 +199,9 @@ fn lacks(python: &str, env: &BTreeMap<String, String>, directory: &Path) -> bool
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    if let Some(rights) = rights {
+        restrict(&mut command, rights);
+    }
     let asked = command.status();
     asked.is_ok_and(|status| status.code() == Some(LACKS))
 }
@@ -221,7 +258,9 @@ mod tests {
         let mut package = Package::new(&write);
         let run = vec!["/usr/bin/python3".to_owned(), "plant.py".to_owned()];
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
-        let path = package.path_for(&run, &theirs, &scratch).expect("written");
+        let path = package
+            .path_for(&run, &theirs, &scratch, None)
+            .expect("written");
         let path = path.expect("the system's Python has no such package");
         assert!(path.starts_with("/nowhere:"), "{path}");
         let imported = Command::new(&run[0])
@@ -236,9 +275,11 @@ mod tests {
         );
         // Now it has it.
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
-        let again = package.path_for(&run, &theirs, &scratch).expect("asked");
+        let again = package
+            .path_for(&run, &theirs, &scratch, None)
+            .expect("asked");
         assert_eq!(again, None);
-        let shell = package.path_for(&["sh".into()], &BTreeMap::new(), &scratch);
+        let shell = package.path_for(&["sh".into()], &BTreeMap::new(), &scratch, None);
         assert_eq!(shell.expect("not asked"), None);
         fs::remove_dir_all(&scratch).expect("it is ours");
     }

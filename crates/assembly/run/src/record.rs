@@ -79,6 +79,22 @@ impl Scribe {
         }));
     }
 
+    /// A plant or device is in trouble since `at`; now, if that is not known. The run ends by it,
+    /// if `ends` it.
+    pub(crate) fn trouble(
+        &self,
+        source: &str,
+        at: Option<Instant<Virtual>>,
+        text: &str,
+        ends: bool,
+    ) {
+        let at = at.unwrap_or_else(|| self.clock.now());
+        self.event_at(at, source, "trouble", text);
+        if ends {
+            self.reporter.failed_at(at, source, text);
+        }
+    }
+
     /// Something happened in the model at `at`.
     pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
         self.check(self.recorder.event(&EventRow {
@@ -215,7 +231,7 @@ impl Scribe {
             start: Instant::ZERO + attack.at,
             end,
             technique: attack.technique.join(" ").into(),
-            target: attack.host.as_str().into(),
+            target: attack.target.join(" ").into(),
             attack: attack.id.as_str().into(),
         }));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use timeloom_guest::Clock;
 use timeloom_results::Failure;
-use timeloom_time::Instant;
+use timeloom_time::{Instant, Virtual};
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +34,18 @@ pub(crate) struct Verdict {
 }
 
 impl Reporter {
-    /// Reports a failure. After the end nobody listens, which is fine.
+    /// Reports a failure of now. After the end it has no effect.
     pub(crate) fn failed(&self, culprit: &str, what: impl Into<String>) {
+        let now = self.clock.upgrade().map(|clock| clock.now());
+        self.failed_at(now.unwrap_or(Instant::ZERO), culprit, what);
+    }
+
+    /// Reports a failure of the virtual instant `at`.
+    pub(crate) fn failed_at(&self, at: Instant<Virtual>, culprit: &str, what: impl Into<String>) {
         let _ = self.causes.send(End::Failed(Failure {
             culprit: culprit.to_owned(),
             what: what.into(),
-            at: self
-                .clock
-                .upgrade()
-                .map_or(Instant::ZERO, |clock| clock.now()),
+            at,
             log: Vec::new(),
         }));
     }

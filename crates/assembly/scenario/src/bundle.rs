@@ -117,7 +117,10 @@ impl Bundle {
             Ok(config) => config,
             Err(error) => {
                 let help = "it is described by the OCI runtime specification";
-                return fault(format!("config.json is none of a bundle: {error}"), help);
+                return fault(
+                    format!("config.json is none of a bundle: {}", unquoted(&error)),
+                    help,
+                );
             }
         };
         if config.hooks.values().any(|hooks| !hooks.is_empty()) {
@@ -361,6 +364,19 @@ impl Process {
 /// Longest configuration that is read; real ones have some 10 KiB.
 const MOST_BYTES: u64 = 1 << 20;
 
+/// Returns what is wrong with a file that is no bundle's, and where, without quoting it: one of
+/// another kind may hold secrets.
+fn unquoted(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    let message = error.to_string();
+    // The names of missing fields are ours.
+    let quotes_nothing = !error.is_data() || message.starts_with("missing field");
+    match quotes_nothing {
+        true => message,
+        false => format!("a value is of another kind or unknown at {place}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -469,6 +485,11 @@ mod tests {
             (r#""in""#, r#""/etc""#, "`/etc` lies outside"),
             (r#""in""#, r#""in/../../etc""#, "lies outside"),
             (r#""root""#, r#""boot""#, "missing field `root`"),
+            (
+                r#"["sh", "-c", "true"]"#,
+                r#""hush""#,
+                "of another kind or unknown at line",
+            ),
         ] {
             assert!(USUAL.contains(part), "{part}");
             let read = parse(&USUAL.replacen(part, instead, 1));
@@ -477,6 +498,7 @@ mod tests {
                 _ => {
                     let fault = read.expect_err(instead);
                     assert!(fault.message.contains(message), "{fault:?}");
+                    assert!(!fault.message.contains("hush"), "{fault:?}");
                     assert!(!fault.help.is_empty());
                 }
             }

@@ -179,7 +179,7 @@ mod tests {
         let bad = fault(b"0 s 800 MHz\n1 s fast");
         assert!(
             bad.message
-                .ends_with("cpu.txt:2: `1 s fast` is not an instant and a frequency")
+                .ends_with("cpu.txt:2: it is not an instant and a frequency")
         );
         assert!(bad.help.contains("1.5 s 800 MHz"), "{bad:?}");
         let close = fault(b"0 s 800 MHz\n150 us 400 MHz");

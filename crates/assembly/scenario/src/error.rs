@@ -12,6 +12,8 @@ use crate::tree::{Node, Spot};
 pub struct ScenarioErrors {
     pub(crate) sources: Vec<Source>,
     pub(crate) mistakes: Vec<Mistake>,
+    /// Mistakes beyond [`ScenarioErrors::MOST`], at least.
+    left_out: usize,
 }
 
 /// One mistake.
@@ -39,6 +41,8 @@ pub(crate) struct Source {
     is_set: bool,
     /// Where it was read from, if it was.
     directory: Option<PathBuf>,
+    /// Where it is named, if nothing of it may be shown.
+    hidden: Option<Spot>,
 }
 
 impl Source {
@@ -51,7 +55,14 @@ impl Source {
             text: text.to_owned(),
             is_set: false,
             directory,
+            hidden: None,
         }
+    }
+
+    /// The same, of which nothing may be shown; it is named at `named`.
+    pub(crate) fn hidden(self, named: Spot) -> Self {
+        let hidden = Some(named);
+        Self { hidden, ..self }
     }
 
     pub(crate) fn set(text: &str) -> Self {
@@ -60,6 +71,7 @@ impl Source {
             text: text.to_owned(),
             is_set: true,
             directory: None,
+            hidden: None,
         }
     }
 
@@ -70,10 +82,27 @@ impl Source {
 }
 
 impl ScenarioErrors {
-    /// All mistakes, in the order in which they stand in the file; those of
-    /// the sets follow.
+    /// As many mistakes are collected; of more there is only the number.
+    pub const MOST: usize = 100;
+
+    /// The mistakes, in the order in which they stand in the file; those of the sets follow, and
+    /// a last one that says how many there are beyond [`Self::MOST`].
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
+    }
+
+    /// How many mistakes there are, at least: a rule is not tried on what could not be read, and
+    /// none is where that is too much.
+    pub fn count(&self) -> usize {
+        match self.left_out {
+            0 => self.mistakes.len(),
+            left_out => self.mistakes.len() - 1 + left_out,
+        }
+    }
+
+    /// Whether [`Self::count`] is exact.
+    pub fn is_complete(&self) -> bool {
+        self.left_out == 0
     }
 
     pub(crate) fn unreadable(name: &str, error: &std::io::Error) -> Self {
@@ -89,6 +118,7 @@ impl ScenarioErrors {
         Self {
             sources: vec![Source::file(name, "", None)],
             mistakes: vec![mistake],
+            left_out: 0,
         }
     }
 }
@@ -127,6 +157,8 @@ pub(crate) struct Report {
     found: Vec<Found>,
     /// How many of `found` are values that could not be read.
     unread: usize,
+    /// Mistakes for which there was no room in `found`.
+    left_out: usize,
 }
 
 struct Found {
@@ -142,6 +174,7 @@ impl Report {
             sources,
             found: Vec::new(),
             unread: 0,
+            left_out: 0,
         }
     }
 
@@ -149,6 +182,12 @@ impl Report {
     pub(crate) fn add_source(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
+    }
+
+    /// The directory of the scenario.
+    pub(crate) fn top(&self) -> &Path {
+        let top = self.sources[0].directory.as_deref();
+        top.unwrap_or(Path::new("."))
     }
 
     /// Whether what stands there was given on the command line.
@@ -175,6 +214,10 @@ impl Report {
         message: impl Into<String>,
         help: Option<String>,
     ) {
+        if self.is_full() {
+            self.left_out += 1;
+            return;
+        }
         let path = path.iter().map(|key| key.as_ref().to_owned()).collect();
         self.found.push(Found {
             spot,
@@ -193,6 +236,10 @@ impl Report {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        if self.is_full() {
+            self.left_out += 1;
+            return;
+        }
         let known = self.found[self.unread..]
             .iter()
             .any(|found| begins_with(&found.path, path));
@@ -215,6 +262,11 @@ impl Report {
         if self.stands(path) {
             self.add(root.locate(path), path, message, Some(help.into()));
         }
+    }
+
+    /// Whether no mistake more is collected: what they have in common is then not known either.
+    pub(crate) fn is_full(&self) -> bool {
+        self.found.len() >= ScenarioErrors::MOST
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -267,11 +319,14 @@ impl Report {
     }
 
     pub(crate) fn into_errors(mut self) -> ScenarioErrors {
+        self.hide();
         self.found
             .sort_by_key(|found| (found.spot.source, found.spot.span.start));
+        let lines: Vec<Lines> = self.sources.iter().map(|it| Lines::of(&it.text)).collect();
         let mistakes = self.found.into_iter().map(|found| {
             let source = &self.sources[found.spot.source];
-            let (line, column) = line_and_column(&source.text, found.spot.span.start);
+            let position = found.spot.span.start;
+            let (line, column) = lines[found.spot.source].place(&source.text, position);
             Mistake {
                 origin: source.name.clone(),
                 line,
@@ -282,9 +337,54 @@ impl Report {
                 is_in_file: !source.is_set,
             }
         });
+        let mut mistakes: Vec<Mistake> = mistakes.collect();
+        if self.left_out > 0 {
+            mistakes.push(Mistake {
+                origin: self.sources[0].name.clone(),
+                line: 0,
+                column: 0,
+                message: format!("{} more mistakes follow, or more", self.left_out),
+                help: Some("mend these first: others may be their consequences".to_owned()),
+                spot: Spot::default(),
+                is_in_file: true,
+            });
+        }
         ScenarioErrors {
-            mistakes: mistakes.collect(),
+            mistakes,
             sources: self.sources,
+            left_out: self.left_out,
+        }
+    }
+
+    /// Puts one mistake where a file is named in the place of all that stand in the file, if
+    /// nothing of it may be shown.
+    fn hide(&mut self) {
+        let (shown, hidden) = std::mem::take(&mut self.found)
+            .into_iter()
+            .partition(|found| self.sources[found.spot.source].hidden.is_none());
+        self.found = shown;
+        let hidden: Vec<Found> = hidden;
+        let mut named: Vec<usize> = hidden.iter().map(|found| found.spot.source).collect();
+        named.sort_unstable();
+        named.dedup();
+        for source in named {
+            let name = self.sources[source].name.clone();
+            let mut spot = Spot::default();
+            let mut next = Some(source);
+            // It may be named in another that is hidden.
+            while let Some(place) = next.and_then(|it| self.sources[it].hidden.clone()) {
+                next = Some(place.source);
+                spot = place;
+            }
+            self.found.push(Found {
+                spot,
+                path: Vec::new(),
+                message: format!("`{name}` is not right, or not with what is said here"),
+                help: Some(format!(
+                    "it lies outside of the scenario's directory, so nothing of it is shown: \
+                     copy it to there, or see `timeloom check {name}`"
+                )),
+            });
         }
     }
 }
@@ -303,16 +403,24 @@ fn begins_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], beginning: &[B]) -> boo
             .all(|(have, want)| have.as_ref() == want.as_ref())
 }
 
-/// Both from 1. A position past the end stands after the last character.
-fn line_and_column(text: &str, position: usize) -> (usize, usize) {
-    let mut end = position.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// Where the lines of a text begin.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let begins = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(begins).collect())
     }
-    let before = &text[..end];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[line_start..].chars().count() + 1,
-    )
+
+    /// Line and column of a position, both from 1. A position past the end stands after the last
+    /// character.
+    fn place(&self, text: &str, position: usize) -> (usize, usize) {
+        let mut end = position.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let line = self.0.partition_point(|begin| *begin <= end);
+        let begin = self.0[line - 1];
+        (line, text[begin..end].chars().count() + 1)
+    }
 }

@@ -1,7 +1,9 @@
 //! `extends = "other.toml"`: a scenario that says only what it changes of another.
 //!
 //! It works on trees, before any value is read, so that what two files say together is
-//! checked as if one had said it, and each mistake is shown in the file that made it.
+//! checked as if one had said it, and each mistake is shown in the file that made it. Of a file
+//! outside of the scenario's directory nothing is shown: the scenario may be a stranger's, and the
+//! file one that only its reader may read.
 
 use timeloom_sys::plain;
 
@@ -68,13 +70,18 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
         return Err((message.to_owned(), None));
     };
     let path = beside.join(name);
-    let text = plain::read_text(&path, Source::MOST_BYTES).map_err(|error| {
+    let read = plain::read_text_below(report.top(), &path, Source::MOST_BYTES);
+    let (text, is_below) = read.map_err(|error| {
         let help = "it is looked for from the directory of the file that extends it";
         (format!("`{name}` cannot be read: {error}"), Some(help))
     })?;
     // Called as its user would: from where the file was named that extends it.
     let called = report.name_beside(&named.spot, name);
-    Ok(Source::file(&called, &text, path.parent().map(Into::into)))
+    let source = Source::file(&called, &text, path.parent().map(Into::into));
+    Ok(match is_below {
+        true => source,
+        false => source.hidden(named.spot.clone()),
+    })
 }
 
 /// Tables are joined key by key. So are elements of lists that have one name or id; other tables

@@ -227,11 +227,18 @@ impl Fields<'_> {
         let Value::Table(entries) = &self.node.value else {
             return;
         };
+        // Known before: a table may have thousands of keys that are not.
+        let has = |known: &&&str| entries.iter().any(|(key, _)| key == **known);
+        let unused: Vec<&str> = self.known.iter().filter(|it| !has(it)).copied().collect();
         for (key, node) in entries
             .iter()
             .filter(|(key, _)| !self.known.contains(&key.as_str()))
         {
-            let unused = self.known.iter().copied().filter(|known| !self.has(known));
+            if self.context.report.is_full() {
+                self.context.fail(&node.key, "", None);
+                continue;
+            }
+            let unused = unused.iter().copied();
             let near = suggest::nearest(key, unused);
             let help = match near.or_else(|| suggest::nearest(key, self.known.iter().copied())) {
                 Some(near) => {

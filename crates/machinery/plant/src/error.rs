@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitStatus;
 
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant, Virtual};
 
 /// The operations of the plant protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,11 +120,21 @@ pub struct PlantError {
     pub plant: String,
     /// What happened.
     pub fault: Fault,
+    /// The virtual instant at which it failed, not that for which it was asked: where the plant
+    /// says that it stood, or else the last to which it had computed. `None` when it was asked
+    /// nothing that has an instant.
+    pub at: Option<Instant<Virtual>>,
     /// The last lines it wrote to its log; empty when it was merely refused.
     pub log_tail: Vec<String>,
 }
 
 impl PlantError {
+    /// The same, of a plant that had computed to `at` unless it said where it stood.
+    pub(crate) fn since(mut self, at: Instant<Virtual>) -> Self {
+        self.at.get_or_insert(at);
+        self
+    }
+
     /// Whether the plant is gone. Otherwise it only said no to one request.
     pub fn is_fatal(&self) -> bool {
         !matches!(self.fault, Fault::Refused { .. })

@@ -126,6 +126,8 @@ pub(crate) enum BadReply {
     Refused {
         message: String,
         signal: Option<String>,
+        /// Where it stood, if it says so.
+        at: Option<Instant<Virtual>>,
     },
 }
 
@@ -162,6 +164,10 @@ pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
                     .get("signal")
                     .and_then(Value::as_str)
                     .map(str::to_owned),
+                at: error
+                    .get("t_ns")
+                    .and_then(Value::as_i64)
+                    .map(Instant::from_ns),
             }),
             None => nonsense("its error has no `message`"),
         },
@@ -313,9 +319,13 @@ mod tests {
         let refused = BadReply::Refused {
             message: "no".into(),
             signal: Some("a".into()),
+            at: Some(Instant::from_ns(9)),
         };
         assert_eq!(
-            reply(r#"{"id":3,"error":{"message":"no","signal":"a"}}"#, 3),
+            reply(
+                r#"{"id":3,"error":{"message":"no","signal":"a","t_ns":9}}"#,
+                3
+            ),
             Err(refused)
         );
     }

@@ -94,6 +94,7 @@ impl PlantProcess {
         let refuse = |reason: String| PlantError {
             plant: spec.name.clone(),
             fault: Fault::Start { reason },
+            at: None,
             log_tail: Vec::new(),
         };
         let (program, arguments) = spec
@@ -201,6 +202,16 @@ impl PlantProcess {
     /// the write or the read was refused is in [`Step::values`]; it does not
     /// keep the plant from doing what comes after it.
     pub fn step(
+        &mut self,
+        to: Option<Instant<Virtual>>,
+        write: &[(&str, f64)],
+        read: &[&str],
+    ) -> Result<Step, PlantError> {
+        let done = self.try_step(to, write, read);
+        done.map_err(|error| error.since(self.at))
+    }
+
+    fn try_step(
         &mut self,
         to: Option<Instant<Virtual>>,
         write: &[(&str, f64)],

@@ -3,6 +3,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -35,6 +36,22 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
 /// As [`read`]; for what is no UTF-8.
 pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(read(path, most_bytes)?)
+}
+
+/// The text in a plain file of at most so many bytes, and whether the file that was read lies below
+/// the directory `top`, however it is named.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(String, bool)> {
+    let (file, _) = open_plain(path)?;
+    // By the open file: a link may lead elsewhere by now.
+    let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let is_below = match (real, top.canonicalize()) {
+        (Ok(real), Ok(top)) => real.starts_with(top),
+        _ => false,
+    };
+    Ok((text(at_most(file, most_bytes)?)?, is_below))
 }
 
 /// The text in a file of any kind, of at most so many bytes: one that its reader's user names,
@@ -76,6 +93,13 @@ mod tests {
         assert_eq!(read_any_text(&file, 5).expect("it is one"), "words");
         let long = read(&file, 4).expect_err("it is longer").to_string();
         assert_eq!(long, "it has more than 4 bytes");
+
+        let below = |path: &Path| read_text_below(place.path(), path, 5).expect("it is one").1;
+        assert!(below(&file) && below(&place.path().join("../").join(place.path()).join("file")));
+        let outside = tempfile::NamedTempFile::new().expect("there is room");
+        let leading = place.path().join("leading");
+        std::os::unix::fs::symlink(outside.path(), &leading).expect("there is room");
+        assert!(!below(outside.path()) && !below(&leading));
 
         let pipe = place.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("there is room");

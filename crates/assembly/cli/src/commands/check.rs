@@ -96,12 +96,17 @@ impl Check {
 
     fn say_mistakes(&self, errors: &ScenarioErrors) {
         if !self.json {
-            let count = errors.mistakes().len();
+            let count = errors.count();
             let rendered = errors.render(std::io::stderr().is_terminal());
             timeloom_exit::note_in_colours(&format!("{rendered}\n"));
             eprintln!(
-                "timeloom: {count} mistake{} in the scenario",
-                if count == 1 { "" } else { "s" }
+                "timeloom: {count} mistake{} in the scenario{}",
+                if count == 1 { "" } else { "s" },
+                if errors.is_complete() {
+                    ""
+                } else {
+                    ", or more"
+                }
             );
             return;
         }

@@ -81,17 +81,23 @@ impl Finding {
         }
     }
 
-    fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Self {
+    /// A finding that is not good, once it has its consequence and fix.
+    fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Bad {
         let good = Self::good(need, feature, detail);
-        Self { state, ..good }
+        Bad(Self { state, ..good })
     }
+}
 
-    fn so(self, consequence: &str, fix: &str) -> Self {
+/// A need that is not met, without what follows from that.
+struct Bad(Finding);
+
+impl Bad {
+    fn so(self, consequence: &str, fix: &str) -> Finding {
         let (consequence, fix) = (consequence.to_owned(), fix.to_owned());
-        Self {
+        Finding {
             consequence,
             fix,
-            ..self
+            ..self.0
         }
     }
 }

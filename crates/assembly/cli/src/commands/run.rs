@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::Args;
-use timeloom_exit::{Failure, UNTRUSTED, try_say};
+use timeloom_exit::{Failure, TEXTS_DIFFER, UNTRUSTED, try_say};
 use timeloom_results::{Check, Difference, RunDirectory, compare_runs, visible};
 use timeloom_run::report::ReportError;
 use timeloom_run::{End, Options, Progress, Summary};
@@ -28,7 +28,8 @@ use timeloom_time::Duration;
 /// Exit code: 0 when the run reached its end and all checks hold; 1 when
 /// something failed; 2 for a mistake in the scenario; 3 when this machine
 /// cannot do it; 4 when it did, too slowly for the results to be trusted: then
-/// neither checks that hold nor checks that fail say anything.
+/// neither checks that hold nor checks that fail say anything. With --verify also 1 when
+/// the runs differ, and 5 when they differ in nothing but the texts that programs printed.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The scenario file
@@ -46,7 +47,8 @@ pub(crate) struct Run {
     #[arg(long)]
     name: Option<String>,
     /// Run the scenario twice and compare: shows the first row that differs, by virtual
-    /// time, and fails when there is one. The second run directory is DIR-again
+    /// time, and fails when there is one; exit code 5 when only printed texts differ. The
+    /// second run directory is DIR-again
     #[arg(long)]
     verify: bool,
     /// Print the result as one JSON object
@@ -176,6 +178,7 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8
         "second": second.to_json(),
     });
     let code = match (first.code(), second.code()) {
+        (0, 0) if reproduces && compared.text.is_some() => TEXTS_DIFFER,
         (0, 0) if reproduces => 0,
         (0 | UNTRUSTED, 0 | UNTRUSTED) if !trusted => UNTRUSTED,
         _ => 1,

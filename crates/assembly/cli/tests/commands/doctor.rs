@@ -29,6 +29,7 @@ fn findings_verdicts_and_exit_code_agree() {
     for finding in &findings {
         let bad = finding["state"] != "ok";
         assert_eq!(finding["consequence"].is_string(), bad, "{finding}");
+        assert_eq!(finding["fix"].is_string(), bad, "{finding}");
     }
     let [exec, run] = verdicts[..] else {
         panic!("{}", ended.out);
@@ -78,4 +79,32 @@ fn people_get_a_line_for_each_and_a_verdict() {
     ] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);
     }
+}
+
+/// `ip netns exec` gives a program a /sys of its own, in which no cgroup is mounted. What the doctor
+/// says helps there.
+#[test]
+fn where_cgroups_are_not_mounted_the_fix_helps() {
+    let doctor = |prepare: &str| {
+        let script = format!(
+            "umount -l /sys && mount -t sysfs lab /sys && {prepare} exec {} doctor --json",
+            env!("CARGO_BIN_EXE_timeloom")
+        );
+        let output = std::process::Command::new("unshare")
+            .args(["--mount", "--net", "sh", "-c", &script])
+            .output()
+            .expect("unshare of util-linux is installed");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let found = said.lines().find(|line| line.contains("pause and resume"));
+        let found = found.unwrap_or_else(|| panic!("{output:?}"));
+        serde_json::from_str::<serde_json::Value>(found).expect("an object")
+    };
+    let hidden = doctor("");
+    assert_eq!(hidden["state"], "degraded", "{hidden}");
+    let fix = hidden["fix"].as_str().expect("a fix");
+    assert!(fix.contains("nsenter --net="), "{fix}");
+    let mount = "mount -t cgroup2 none /sys/fs/cgroup";
+    assert!(fix.contains(mount), "{fix}");
+    let mended = doctor(&format!("{mount} &&"));
+    assert_eq!(mended["state"], "ok", "{mended}");
 }

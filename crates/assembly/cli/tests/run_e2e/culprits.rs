@@ -214,7 +214,7 @@ fn a_plant_that_dies_unasked_fails_the_run() {
 fn a_plant_that_does_not_start_is_named() {
     let text = healthy("{}")
         .to_toml()
-        .replace("plant.py", "no-such-file.py");
+        .replace("\"plant.py\"", "\"-c\", \"raise SystemExit('it is down')\"");
     let lab = Lab::with_text(&text);
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
@@ -237,4 +237,45 @@ fn programs_that_start_as_the_run_ends_do_not_keep_it() {
         scenario = scenario.program('b', &name, &["sleep", "1000"], &start);
     }
     fail(&Lab::new(&scenario), &["victim", "status 3"]);
+}
+
+/// Asked for the first time at the end of the run, a plant fails where its model does.
+#[test]
+fn a_plant_s_failure_is_dated_by_when_it_failed() {
+    for (failure, what) in [
+        ("raise PlantError('the pump is dry')", "the pump is dry"),
+        ("raise KeyError('pump')", "KeyError"),
+    ] {
+        let plant = format!(
+            "
+from timeloom.plant import Plant, PlantError, serve
+class Pump(Plant):
+    def setup(self, config):
+        self.signal('flow', 'l/s', 1.0)
+    def step(self, t_ns, dt_ns):
+        if t_ns >= 300_000_000:
+            {failure}
+serve(Pump())
+"
+        );
+        let lab = Lab::new(&Scenario::lasting("1 s").and(
+            "
+[simulation.plants.pump]
+run = [\"python3\", \"pump.py\"]
+step = \"10 ms\"
+",
+        ));
+        std::fs::write(lab.path().join("pump.py"), plant).expect("there is room");
+        let run = lab.run(&[]).blames(&["pump", what]);
+        let failure = run.manifest().failure.expect("it failed");
+        assert_eq!(failure.at.as_ns(), 300_000_000, "{}", run.output());
+        let mut trouble = Vec::new();
+        let events = run.directory().for_each(|row: timeloom_results::EventRow| {
+            trouble.extend((&*row.kind == "trouble").then_some(row.t_virtual.as_ns()));
+            Ok(())
+        });
+        events.expect("the events can be read");
+        assert_eq!(trouble, [300_000_000]);
+        lab.assert_nothing_left();
+    }
 }

@@ -7,6 +7,7 @@
 
 mod support;
 
+mod attacks;
 mod causality;
 mod clients;
 mod connecting;
@@ -28,6 +29,7 @@ mod late_share;
 mod mistakes;
 mod openflow;
 mod repetition;
+mod seeds;
 mod simulated_signals;
 mod skipping;
 mod stepped;

@@ -44,11 +44,11 @@ fn python(text: &str) -> Scenario {
 }
 
 #[test]
-fn two_runs_that_agree_are_a_success_whatever_the_lines_say() {
+fn two_runs_that_agree_in_all_but_what_the_lines_say_have_an_exit_code_of_their_own() {
     // A number that differs in each process.
     let text = "import os, time; time.sleep(0.2); print('I am', os.getpid()); time.sleep(9)";
     let (code, json, said) = verified(&python(text), None);
-    assert_eq!(code, 0, "{said}");
+    assert_eq!(code, 5, "{said}");
     assert_eq!(json["reproduces"], true, "{json}");
     assert_eq!(json["difference"], Value::Null);
     let differs = &json["text"];
@@ -81,6 +81,13 @@ fn two_runs_that_agree_are_a_success_whatever_the_lines_say() {
         said.contains("what was printed differs first in texts of one at 0.2 s"),
         "{said}"
     );
+}
+
+#[test]
+fn two_runs_that_agree_in_all_are_a_success() {
+    let text = "import time; time.sleep(0.2); print('I am I'); time.sleep(9)";
+    let (code, json, said) = verified(&python(text), None);
+    assert_eq!((code, &json["text"]), (0, &Value::Null), "{said}");
 }
 
 #[test]

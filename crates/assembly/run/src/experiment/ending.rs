@@ -53,8 +53,9 @@ impl Run<'_> {
         for (name, plant) in &self.plants {
             // In a run that has failed already this changes nothing.
             if let Err(error) = plant.finish(at.min(planned_end)) {
+                let at = error.at.unwrap_or(at);
                 self.scribe
-                    .event("local", name, "trouble", &error.to_string());
+                    .event_at(at, name, "trouble", &error.to_string());
                 if end == End::Reached {
                     end = End::Failed(Failure {
                         culprit: name.clone(),

@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
             None => None,
         };
         let writers = devices::writers(whole);
-        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe, &reporter)?;
+        let devices = devices::start(plan, &writers, &fabric, &plants, &scribe)?;
         let captures = outputs::captures(
             (plan, whole, ends),
             &fabric,
@@ -233,7 +233,7 @@ fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {
 }
 
 const FREEZER: Remedy =
-    Remedy::new("Run as root, with cgroup v2 mounted and writable (`timeloom doctor`).");
+    Remedy::new("Run as root, with cgroup v2 mounted and writable; `timeloom doctor` says how.");
 
 const COUNTER: Remedy = Remedy::new(
     "On hardware with an even time-stamp counter boot with clocksource=tsc (tsc=reliable in a \

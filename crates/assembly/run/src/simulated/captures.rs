@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use timeloom_net::{Owner, PortId};
+use timeloom_net::{Owner, PortId, World};
 use timeloom_portal::Capture;
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{NamedCable, Plan, Simulated};
 use timeloom_time::{Instant, Utc, Virtual, Wall};
 
-use super::address;
 use crate::error::RunError;
 use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
@@ -33,26 +32,13 @@ impl Captures {
         civil_start: Instant<Utc>,
         scribe: &Scribe,
     ) -> Result<Self, RunError> {
-        let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
-        let addresses: Vec<(&str, IpAddr, [u8; 6])> = stations
-            .filter(|name| !plan.is_real(name))
-            .filter_map(|name| Some((name.as_str(), address(simulated, name)?)))
-            .flat_map(|(name, own)| {
-                let v4 = own.v4.map(|inet| inet.address.into());
-                let v6 = own.v6.map(|inet| inet.address.into());
-                let all: [Option<IpAddr>; 2] = [v4, v6];
-                all.into_iter().flatten().map(move |ip| (name, ip, own.mac))
-            })
-            .collect();
+        let addresses = owners(&simulated.world);
         let mut captures = Self::default();
         for (capture, cable) in watched(plan, simulated) {
-            let Some(name) = file_name(&capture.link.join("-"), cable, simulated, own) else {
+            let Some(name) = file_name(&capture.link.to_string(), cable, simulated, own) else {
                 continue;
             };
-            let watch = SpoofWatch::new(
-                addresses.iter().map(|(name, ip, mac)| (*name, *ip, *mac)),
-                false,
-            );
+            let watch = SpoofWatch::new(addresses.iter().copied(), false);
             let (frames, thread) = record(&name, directory, civil_start, scribe, watch)?;
             captures.links.insert(cable.there, frames.clone());
             captures.links.insert(cable.back, frames);
@@ -74,6 +60,19 @@ impl Captures {
             }
         }))
     }
+}
+
+/// The interfaces of a model that have addresses: those of stations, simulated hosts and routers, of
+/// which each has one for each of its links.
+fn owners(world: &World) -> Vec<(&str, IpAddr, [u8; 6])> {
+    let all = world.cables().flat_map(|cable| {
+        let (name, mac) = (world.name(cable.from), world.mac(cable.port));
+        let v4 = Some(world.address(cable.port)).filter(|address| !address.is_unspecified());
+        let v6 = world.address_v6(cable.port).map(|(address, _)| address);
+        let both = [v4.map(IpAddr::from), v6.map(IpAddr::from)];
+        both.into_iter().flatten().map(move |ip| (name, ip, mac))
+    });
+    all.collect()
 }
 
 /// What the file of a capture is called. On an agent, whose engine is `own`, nothing is captured
@@ -101,7 +100,7 @@ fn watched<'a>(
     simulated: &'a Simulated,
 ) -> impl Iterator<Item = (&'a timeloom_scenario::Capture, &'a NamedCable)> {
     let captures = plan.captures.iter();
-    captures.filter_map(|capture| Some((capture, simulated.names.between(&capture.link)?)))
+    captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
 }
 
 /// The ports whose links are captured.

@@ -1,13 +1,16 @@
 //! What happens during a run and what is asked of it afterwards: attacks,
 //! captures and checks.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
 use crate::assertion::Assertion;
-use crate::plan::Program;
-use crate::read::{Fields, Read};
+use crate::plan::{Link, Program};
+use crate::read::{Context, Fields, FromNode, Read};
+use crate::tree::{Node, Value};
 use crate::words;
 
 /// What an adversary does: programs on one host from a moment on. Every attack
@@ -30,6 +33,10 @@ pub struct Attack {
     /// labels.
     #[schemars(default)]
     pub technique: Vec<String>,
+    /// What it is directed against: hosts, devices, switches, plants or simulated nodes; written to
+    /// the labels.
+    #[schemars(default)]
+    pub target: Vec<String>,
     /// The programs that carry it out.
     #[schemars(default)]
     pub programs: Vec<Program>,
@@ -39,8 +46,44 @@ pub struct Attack {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Capture {
-    /// The two nodes that the link joins, in either order.
-    pub link: [String; 2],
+    /// The link: the two nodes that it joins, in either order, or its name.
+    pub link: CapturedLink,
+}
+
+/// The link of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CapturedLink {
+    /// The nodes at its ends.
+    Ends([String; 2]),
+    /// The name that the scenario gives it, or that its signals have (`net.link.NAME`).
+    Named(String),
+}
+
+impl Default for CapturedLink {
+    fn default() -> Self {
+        Self::Ends(Default::default())
+    }
+}
+
+/// What its file is called.
+impl fmt::Display for CapturedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ends([a, b]) => write!(f, "{a}-{b}"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl CapturedLink {
+    /// Returns true if this is `link`.
+    pub fn is(&self, link: &Link) -> bool {
+        match self {
+            Self::Ends(ends) => link.joins(ends),
+            Self::Named(name) => link.name.as_ref() == Some(name),
+        }
+    }
 }
 
 /// A statement about recorded signals that must hold for the run to pass.
@@ -77,6 +120,7 @@ impl Read for Attack {
             host: fields.required("host"),
             enabled: fields.or("enabled", true),
             technique: fields.or_default("technique"),
+            target: fields.or_default("target"),
             programs: fields.list("programs", "a program", |fields| {
                 Program::read_with_start(fields, at)
             }),
@@ -90,6 +134,19 @@ impl Read for Capture {
     fn read_table(fields: &mut Fields<'_>) -> Self {
         Self {
             link: fields.required("link"),
+        }
+    }
+}
+
+impl FromNode for CapturedLink {
+    fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
+        match &node.value {
+            Value::List(_) => FromNode::from_node(node, context).map(Self::Ends),
+            Value::Text(_) => String::from_node(node, context).map(Self::Named),
+            _ => {
+                context.expected(node, "the two ends of a link, or its name");
+                None
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ use serde::Serialize;
 pub use clock::{CLOCK_SIGNALS, ClockSpec, Cycles, GovernorPolicy, Temperature};
 pub use container::{ContainerMount, ContainerSpec};
 pub use engines::{EngineFailure, EngineMode, Engines};
-pub use events::{Attack, Capture, Check, Condition};
+pub use events::{Attack, Capture, CapturedLink, Check, Condition};
 pub use machine::{MachineProfile, MachineSpec};
 pub use medium::Medium;
 pub use network::{Discipline, Generate, Network, Shape, Traffic, TrafficKind, TrafficModel, Wire};
@@ -144,10 +144,7 @@ impl Plan {
 
     /// The link that a capture records.
     pub fn link_of(&self, capture: &Capture) -> Option<&Link> {
-        self.system
-            .links
-            .iter()
-            .find(|link| link.joins(&capture.link))
+        self.system.links.iter().find(|link| capture.link.is(link))
     }
 
     /// Whether a check applies to this plan, given which attacks are enabled.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use timeloom_time::Duration;
 
-use crate::plan::{Link, Named, Plan};
+use crate::plan::{CapturedLink, Link, Named, Plan};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
@@ -201,7 +201,13 @@ impl Plan {
         plan.simulation.plants.retain(|name, _| here(name));
         plan.attacks.retain(|attack| mine(&attack.host));
         // A link between two agents is recorded where its first node is.
-        plan.captures.retain(|capture| mine(&capture.link[0]));
+        plan.captures
+            .retain(|capture| match (&capture.link, self.link_of(capture)) {
+                (CapturedLink::Ends([first, _]), _) => mine(first),
+                (CapturedLink::Named(_), Some(link)) => mine(&link.between[0]),
+                // Of a generated one, its engine has the frames.
+                (CapturedLink::Named(_), None) => true,
+            });
         plan.checks.clear();
         plan.panels.clear();
         let ends = self.system.links.iter().enumerate();

@@ -2,7 +2,6 @@
 
 use super::{Rules, at};
 use crate::plan::{Device, Register, RegisterType};
-use crate::suggest;
 
 /// How many registers, or bits, a Modbus table has.
 const TABLE_SIZE: u32 = 1 << 16;
@@ -56,7 +55,7 @@ fn single(rules: &mut Rules<'_>, register: &Register, path: &[String]) {
     let plants = &rules.plan.simulation.plants;
     if !rules.may_exist(&["simulation", "plants", &register.signal.plant]) {
         let plant = &register.signal.plant;
-        let help = suggest::hint(plant, "plant", plants.keys().map(String::as_str));
+        let help = rules.hint(plant, "plant", plants.keys().map(String::as_str));
         rules.broken(
             &at(path, ["signal"]),
             format!("there is no plant `{plant}`"),

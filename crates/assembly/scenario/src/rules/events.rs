@@ -1,7 +1,11 @@
 //! Attacks, captures, records and checks: that what they speak of exists.
 
+use std::collections::BTreeSet;
+
 use super::{Rules, at};
-use crate::plan::{CLOCK_SIGNALS, Check, Condition, Host, PTP_SIGNALS, PtpRole, TIMELINE_SIGNALS};
+use crate::plan::{
+    CLOCK_SIGNALS, CapturedLink, Check, Condition, Host, PTP_SIGNALS, PtpRole, TIMELINE_SIGNALS,
+};
 use crate::simulated::NETWORK;
 use crate::suggest;
 use crate::words::SignalName;
@@ -20,12 +24,16 @@ fn attacks(rules: &mut Rules<'_>) {
     for (index, attack) in rules.plan.attacks.iter().enumerate() {
         let path = at(&[], ["attack", &index.to_string()]);
         if !rules.may_exist(&["system", "hosts", &attack.host]) {
-            let help = suggest::hint(&attack.host, "host", hosts.keys().map(String::as_str));
+            let help = rules.hint(&attack.host, "host", hosts.keys().map(String::as_str));
             rules.broken(
                 &at(&path, ["host"]),
                 format!("there is no host `{}`", attack.host),
                 help,
             );
+        }
+        for (number, target) in attack.target.iter().enumerate() {
+            let path = at(&path, ["target", &number.to_string()]);
+            targeted(rules, target, &path);
         }
         for (number, technique) in attack.technique.iter().enumerate() {
             if !is_technique(technique) {
@@ -39,6 +47,32 @@ fn attacks(rules: &mut Rules<'_>) {
             }
         }
     }
+}
+
+/// That the plan has what an attack is directed against.
+fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
+    let (system, network) = (&rules.plan.system, rules.plan.network.as_ref());
+    let known = (system.hosts.keys().chain(system.devices.keys()))
+        .chain(&system.switches)
+        .chain(rules.plan.simulation.plants.keys())
+        .chain(network.into_iter().flat_map(|it| &it.routers))
+        .chain(network.into_iter().flat_map(|it| it.hosts.keys()))
+        .chain(network.into_iter().flat_map(|it| it.clocks.keys()));
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let readable = rules.was_read(&["system"]) && rules.was_read(&["simulation"]);
+    // Generated nodes have names only once the network is built.
+    let is_generated = network.is_some_and(|it| !it.generate.is_empty() || it.topology.is_some());
+    let built = rules.network.as_ref();
+    let is_node = || {
+        let mut cables = built.into_iter().flat_map(|names| &names.cables);
+        cables.any(|cable| cable.ends.iter().any(|end| end == target))
+    };
+    let unsure = is_generated && (built.is_none() || is_node());
+    if !readable || unsure || known.contains(&target) {
+        return;
+    }
+    let help = rules.hint(target, "part of the system", known);
+    rules.broken(path, format!("there is no `{target}` to attack"), help);
 }
 
 /// `T0814`, or `T1059.004` for a part of one.
@@ -64,40 +98,55 @@ fn captures(rules: &mut Rules<'_>) {
         if !rules.report.was_read(&path) {
             continue;
         }
-        let [from, to] = &capture.link;
-        if plan.network.is_some() && plan.link_of(capture).is_none() {
-            captured_cable(rules, &capture.link, &path);
-            continue;
-        }
-        let Some(link) = plan
-            .system
-            .links
-            .iter()
-            .find(|link| link.joins(&capture.link))
-        else {
-            let message = format!("there is no link between `{from}` and `{to}`");
-            rules.broken(&path, message, "name the two ends of one of `system.links`");
+        let Some(link) = plan.link_of(capture) else {
+            let message = unknown(&capture.link);
+            match &capture.link {
+                _ if plan.network.is_some() => captured_cable(rules, &capture.link, &path),
+                CapturedLink::Ends(_) => {
+                    rules.broken(&path, message, "name the two ends of one of `system.links`");
+                }
+                CapturedLink::Named(_) => {
+                    let help = "links of kernel parts have no names: give the two ends";
+                    rules.broken(&path, message, help);
+                }
+            }
             continue;
         };
         if plan.captures[..index]
             .iter()
-            .any(|earlier| link.joins(&earlier.link))
+            .any(|earlier| earlier.link.is(link))
         {
+            let [from, to] = &link.between;
             let message = format!("the link between `{from}` and `{to}` is captured already");
             rules.broken(&path, message, "remove one of the two");
         }
     }
 }
 
-/// That the network has a cable of its own, generated or in a file, between these ends.
-fn captured_cable(rules: &mut Rules<'_>, ends: &[String; 2], path: &[String]) {
+fn unknown(link: &CapturedLink) -> String {
+    match link {
+        CapturedLink::Ends([from, to]) => format!("there is no link between `{from}` and `{to}`"),
+        CapturedLink::Named(name) => format!("there is no link called `{name}`"),
+    }
+}
+
+/// That the network has a cable of its own, generated or in a file, of this name or between these
+/// ends.
+fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
     let Some(names) = &rules.network else {
         return; // what is wrong with the network was said
     };
-    if names.between(ends).is_some() {
+    if names.captured(link).is_some() {
         return;
     }
-    let [from, to] = ends;
+    let [from, to] = match link {
+        CapturedLink::Ends(ends) => ends,
+        CapturedLink::Named(name) => {
+            let known = names.cables.iter().map(|cable| cable.name.as_str());
+            let help = rules.hint(name, "link", known);
+            return rules.broken(path, unknown(link), help);
+        }
+    };
     let at_from = names
         .cables
         .iter()
@@ -108,20 +157,20 @@ fn captured_cable(rules: &mut Rules<'_>, ends: &[String; 2], path: &[String]) {
     let help = match known.is_empty() {
         true => {
             let nodes = names.cables.iter().flat_map(|cable| &cable.ends);
-            suggest::hint(from, "node", nodes.map(String::as_str))
+            rules.hint(from, "node", nodes.map(String::as_str))
         }
         false => {
             let neighbour = format!("neighbour of `{from}`");
-            suggest::hint(to, &neighbour, known.iter().map(String::as_str))
+            rules.hint(to, &neighbour, known.iter().map(String::as_str))
         }
     };
-    let message = format!("there is no link between `{from}` and `{to}`");
-    rules.broken(path, message, help);
+    rules.broken(path, unknown(link), help);
 }
 
 fn records(rules: &mut Rules<'_>) {
     for (name, plant) in &rules.plan.simulation.plants {
         let signals = &plant.record.signals;
+        let mut before = BTreeSet::new();
         for (index, signal) in signals.iter().enumerate() {
             let path = at(
                 &[],
@@ -141,7 +190,7 @@ fn records(rules: &mut Rules<'_>) {
                     format!("`{signal}` cannot be the name of a signal"),
                     help,
                 );
-            } else if signals[..index].contains(signal) {
+            } else if !before.insert(signal) {
                 rules.broken(&path, format!("`{signal}` is recorded twice"), "remove one");
             }
         }
@@ -166,7 +215,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
         }
         let clock = host.clock.is_some() || rules.may_exist(&["system", "hosts", plant, "clock"]);
         if !CLOCK_SIGNALS.contains(&signal.as_str()) {
-            let help = suggest::hint(signal, "signal of a host", CLOCK_SIGNALS);
+            let help = rules.hint(signal, "signal of a host", CLOCK_SIGNALS);
             rules.broken(
                 path,
                 format!("`{signal}` of `{plant}` is not recorded"),
@@ -192,7 +241,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     match plants.get(plant) {
         None if rules.may_exist(&["simulation", "plants", plant]) => {}
         None => {
-            let help = suggest::hint(plant, "plant", plants.keys().map(String::as_str));
+            let help = rules.hint(plant, "plant", plants.keys().map(String::as_str));
             rules.broken(path, format!("there is no plant `{plant}`"), help);
         }
         Some(found)
@@ -217,7 +266,7 @@ fn of_timeline(rules: &mut Rules<'_>, (name, host): (&str, &Host), rest: &str, p
     let Some(spec) = host.timelines.get(timeline) else {
         if !rules.may_exist(&["system", "hosts", name, "timelines", timeline]) {
             let known = host.timelines.keys().map(String::as_str);
-            let help = suggest::hint(timeline, "timeline of the host", known);
+            let help = rules.hint(timeline, "timeline of the host", known);
             rules.broken(
                 path,
                 format!("`{name}` keeps no timeline `{timeline}`"),
@@ -227,7 +276,7 @@ fn of_timeline(rules: &mut Rules<'_>, (name, host): (&str, &Host), rest: &str, p
         return;
     };
     if !TIMELINE_SIGNALS.contains(&signal) {
-        let help = suggest::hint(signal, "signal of a timeline", TIMELINE_SIGNALS);
+        let help = rules.hint(signal, "signal of a timeline", TIMELINE_SIGNALS);
         let message = format!("`{signal}` of the timeline `{timeline}` is not recorded");
         rules.broken(path, message, help);
     } else if signal == "violated" && spec.accuracy.is_none() {
@@ -246,7 +295,7 @@ fn statement(rules: &mut Rules<'_>, check: &Check, path: &[String]) {
         && rules.was_read(&["attack", "*", "id"])
         && !plan.attacks.iter().any(|attack| attack.id == *id)
     {
-        let help = suggest::hint(
+        let help = rules.hint(
             id,
             "attack",
             plan.attacks.iter().map(|attack| attack.id.as_str()),

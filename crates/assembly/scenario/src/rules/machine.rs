@@ -21,9 +21,9 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     // What is in containers is their own.
     let outside = rules.programs().into_iter().filter(|placed| !placed.inside);
     for placed in outside {
-        user(rules, &placed.path, placed.program.user.as_ref());
-        // The tools of a disabled attack need not be installed.
+        // The tools and the user of a disabled attack need not be there.
         if placed.runs {
+            user(rules, &placed.path, placed.program.user.as_ref());
             let program = placed.program;
             command(
                 rules,

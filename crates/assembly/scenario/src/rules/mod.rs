@@ -26,6 +26,7 @@ use crate::Machine;
 use crate::error::Report;
 use crate::plan::{Plan, Program};
 use crate::simulated::NetworkNames;
+use crate::suggest;
 use crate::tree::Node;
 
 /// Checks the plan; `root` only says where things stand.
@@ -84,6 +85,20 @@ impl<'a> Rules<'a> {
     /// Reports the name of a table or its part in the whole.
     fn misplaced(&mut self, path: &[String], message: impl Into<String>, help: impl Into<String>) {
         self.report.misplaced(self.root, path, message, help);
+    }
+
+    /// Returns the fix for a word that is none of `known`, unless no mistake more is collected:
+    /// to look for the nearest of thousands takes long.
+    fn hint<'k>(
+        &self,
+        word: &str,
+        noun: &str,
+        known: impl IntoIterator<Item = &'k str> + Clone,
+    ) -> String {
+        match self.report.is_full() {
+            true => String::new(),
+            false => suggest::hint(word, noun, known),
+        }
     }
 
     /// Whether the file has, or may have, something at this path.

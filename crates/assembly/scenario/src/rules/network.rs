@@ -9,7 +9,6 @@ use timeloom_time::Duration;
 use super::{Rules, at};
 use crate::Machine;
 use crate::plan::Shape;
-use crate::suggest;
 use crate::words::Addresses;
 
 pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
@@ -143,20 +142,43 @@ struct Node {
     path: Vec<String>,
     /// The first cable that ends here.
     cable: Option<usize>,
-    /// The number of the connected part that it belongs to.
-    part: usize,
+    /// Its number among the nodes.
+    number: usize,
+}
+
+/// Which nodes are connected, by their numbers: each leads to another of its part, and the last one
+/// to itself.
+struct Parts(Vec<usize>);
+
+impl Parts {
+    /// Returns the last node to which this one leads.
+    fn last(&mut self, mut number: usize) -> usize {
+        while self.0[number] != number {
+            // Shortens the way for the next question.
+            self.0[number] = self.0[self.0[number]];
+            number = self.0[number];
+        }
+        number
+    }
+
+    /// Joins the parts of two nodes; false if they were one.
+    fn join(&mut self, [a, b]: [usize; 2]) -> bool {
+        let (a, b) = (self.last(a), self.last(b));
+        self.0[b] = a;
+        a != b
+    }
 }
 
 fn cables(rules: &mut Rules<'_>) {
     let system = &rules.plan.system;
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     let mut add = |name, is_switch, path| {
-        let part = nodes.len();
+        let number = nodes.len();
         nodes.entry(name).or_insert(Node {
             is_switch,
             path,
             cable: None,
-            part,
+            number,
         });
     };
     for (index, name) in system.switches.iter().enumerate() {
@@ -173,21 +195,23 @@ fn cables(rules: &mut Rules<'_>) {
         add(name.as_str(), false, at(&[], ["system", "devices", name]));
     }
 
+    let mut parts = Parts((0..nodes.len()).collect());
     let mut all_joined = true;
     for (index, link) in system.links.iter().enumerate() {
         let path = at(&[], ["system", "links", &index.to_string(), "between"]);
-        all_joined &= join(rules, &mut nodes, link.between.each_ref(), index, &path);
+        let ends = link.between.each_ref();
+        all_joined &= join(rules, (&mut nodes, &mut parts), ends, index, &path);
     }
     // A single node needs no network: the simplest scenario has one program.
     if nodes.len() > 1 && all_joined {
-        connected(rules, &nodes);
+        connected(rules, &nodes, &mut parts);
     }
 }
 
 /// Lays one cable; false when it could not be laid.
 fn join(
     rules: &mut Rules<'_>,
-    nodes: &mut BTreeMap<&str, Node>,
+    (nodes, parts): (&mut BTreeMap<&str, Node>, &mut Parts),
     ends: [&String; 2],
     index: usize,
     path: &[String],
@@ -197,7 +221,7 @@ fn join(
         let path = at(path, [&side.to_string()]);
         match nodes.get_mut(name.as_str()) {
             None => {
-                let help = suggest::hint(name, "node", nodes.keys().copied());
+                let help = rules.hint(name, "node", nodes.keys().copied());
                 rules.broken(
                     &path,
                     format!("`{name}` is no switch, host or device"),
@@ -223,22 +247,18 @@ fn join(
     if !good {
         return false;
     }
-    let [a, b] = ends.map(|name| nodes[name.as_str()].part);
-    if a == b {
+    if !parts.join(ends.map(|name| nodes[name.as_str()].number)) {
         let [from, to] = ends;
         let message = format!("the link between `{from}` and `{to}` closes a loop");
         let help = "a frame would circle for ever, since the switches run no spanning tree: remove a link of the loop";
         rules.broken(path, message, help);
         return false;
     }
-    for node in nodes.values_mut().filter(|node| node.part == b) {
-        node.part = a;
-    }
     true
 }
 
-fn connected(rules: &mut Rules<'_>, nodes: &BTreeMap<&str, Node>) {
-    let mut parts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+fn connected(rules: &mut Rules<'_>, nodes: &BTreeMap<&str, Node>, parts: &mut Parts) {
+    let mut members: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for (name, node) in nodes {
         if node.cable.is_none() {
             let help = format!("add a link, as in `between = [\"{name}\", …]`");
@@ -248,10 +268,11 @@ fn connected(rules: &mut Rules<'_>, nodes: &BTreeMap<&str, Node>) {
                 help,
             );
         } else {
-            parts.entry(node.part).or_default().push(name);
+            let part = members.entry(parts.last(node.number)).or_default();
+            part.push(name);
         }
     }
-    let mut parts: Vec<Vec<&str>> = parts.into_values().collect();
+    let mut parts: Vec<Vec<&str>> = members.into_values().collect();
     parts.sort_by_key(|members| std::cmp::Reverse(members.len()));
     for cut_off in parts.iter().skip(1) {
         let message = format!("no link leads from {} to the rest", cut_off.join(", "));

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::{Rules, at};
 use crate::plan::Mode;
-use crate::suggest;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let plan = rules.plan;
@@ -33,7 +32,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     for (index, name) in openflow.switches.iter().enumerate() {
         let path = at(&switches, [&index.to_string()]);
         if !plan.system.switches.contains(name) {
-            let help = suggest::hint(name, "switch", known.clone());
+            let help = rules.hint(name, "switch", known.clone());
             rules.broken(&path, format!("there is no switch `{name}`"), help);
         } else if !named.insert(name) {
             let message = format!("`{name}` is named twice");

@@ -6,7 +6,6 @@ use timeloom_time::Duration;
 
 use super::{Rules, at};
 use crate::plan::{Compute, EngineFailure, EngineMode, Mode, Placement, Plan};
-use crate::suggest;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     if !rules.was_read(&["placement"]) {
@@ -135,10 +134,10 @@ fn places(rules: &mut Rules<'_>) {
         for (name, place) in placed {
             let path = path(&[table, name]);
             if !known.contains(&name.as_str()) {
-                let help = suggest::hint(name, noun, known.iter().copied());
+                let help = rules.hint(name, noun, known.iter().copied());
                 rules.misplaced(&path, format!("there is no {noun} `{name}`"), help);
             } else if !placement.agents.contains_key(place) {
-                let help = suggest::hint(place, "agent", agents().collect::<Vec<_>>());
+                let help = rules.hint(place, "agent", agents().collect::<Vec<_>>());
                 rules.broken(&path, format!("there is no agent `{place}`"), help);
             }
         }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::{Rules, at};
 use crate::error::Report;
 use crate::plan::Plan;
-use crate::suggest;
 use crate::tree::Node;
 
 /// Checks a plan that is right but for that. `known_signals` has the signals of plants, by their names.
@@ -49,7 +48,7 @@ fn known(rules: &mut Rules<'_>, signal: &str, (plant, all): (&str, &[String]), p
         return;
     }
     let names = all.iter().map(String::as_str);
-    let help = suggest::hint(signal, "signal of the plant", names);
+    let help = rules.hint(signal, "signal of the plant", names);
     let message = format!("the plant `{plant}` has no signal `{signal}`");
     rules.broken(path, message, help);
 }

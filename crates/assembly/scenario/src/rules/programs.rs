@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Placed, Rules, at};
 use crate::plan::Host;
-use crate::suggest;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     let programs = rules.programs();
@@ -67,7 +66,7 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
             let Some(&other) = by_name.get(name.as_str()) else {
                 let known = by_name.keys().copied();
                 let known = known.chain(machines.iter().map(String::as_str));
-                let help = suggest::hint(name, "other program", known);
+                let help = rules.hint(name, "other program", known);
                 rules.broken(&path, format!("there is no program `{name}`"), help);
                 continue;
             };

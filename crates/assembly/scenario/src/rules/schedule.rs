@@ -65,6 +65,10 @@ fn events(rules: &mut Rules<'_>) {
     for placed in rules.programs() {
         let path = at(&placed.path, ["ready_timeout"]);
         positive(rules, &path, placed.program.ready_timeout);
+        // A disabled attack takes no time of the run.
+        if !placed.runs {
+            continue;
+        }
         // A start taken from a faulty `at` is reported there.
         let attack = placed
             .attack
@@ -85,7 +89,8 @@ fn events(rules: &mut Rules<'_>) {
             rules.broken(&path, message, help);
         }
     }
-    for (number, attack) in rules.plan.attacks.iter().enumerate() {
+    let attacks = rules.plan.attacks.iter().enumerate();
+    for (number, attack) in attacks.filter(|(_, attack)| attack.enabled) {
         within(
             rules,
             &at(&[], ["attack", &number.to_string(), "at"]),
@@ -94,7 +99,8 @@ fn events(rules: &mut Rules<'_>) {
     }
     for (number, check) in rules.plan.checks.iter().enumerate() {
         let path = at(&[], ["check", &number.to_string(), "assert"]);
-        if let Some(from) = check.assert.from {
+        let applies = rules.plan.applies(check);
+        if let Some(from) = check.assert.from.filter(|_| applies) {
             within(rules, &path, from);
         }
     }

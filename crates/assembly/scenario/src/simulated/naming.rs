@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use timeloom_net::{PortId, World};
 
 use super::Parts;
-use crate::plan::Plan;
+use crate::plan::{CapturedLink, Plan};
 use crate::suggest;
 
 /// The source of all signals of a simulated network.
@@ -96,6 +96,14 @@ impl NetworkNames {
             flows: flows.collect(),
             cuts: cuts.collect(),
             cables,
+        }
+    }
+
+    /// The cable that a capture records.
+    pub fn captured(&self, link: &CapturedLink) -> Option<&NamedCable> {
+        match link {
+            CapturedLink::Ends(ends) => self.between(ends),
+            CapturedLink::Named(name) => self.cables.iter().find(|cable| cable.name == *name),
         }
     }
 

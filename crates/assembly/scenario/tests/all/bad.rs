@@ -172,3 +172,37 @@ fn an_empty_file_needs_everything() {
     assert_eq!(messages, expected);
     errors.render(false);
 }
+
+/// Of many mistakes the first hundred are shown, and the number of the others.
+#[test]
+fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
+    const HEAD: &str = "schema = \"timeloom/1\"\nname = \"many\"\ntime.duration = \"1 s\"\n";
+    let many = 3000;
+    let hosts: String = (0..many)
+        .map(|it| format!("[system.hosts.h{it}]\naddress = \"no\"\n"))
+        .collect();
+    let programs: String = (0..many)
+        .map(|it| format!("[[system.hosts.a.programs]]\nname = \"p{it}\"\nrun = [\"p\"]\nafter = [\"q{it}\"]\n"))
+        .collect();
+    let programs = format!("[system.hosts.a]\naddress = \"10.0.0.1/24\"\n{programs}");
+    // Those of reading, and those of a rule.
+    for text in [hosts, programs] {
+        let errors = parse(&format!("{HEAD}{text}"), "many.toml", &[]).expect_err("many");
+        assert_eq!(errors.count(), many);
+        assert!(!errors.is_complete());
+        let shown = errors.mistakes();
+        assert_eq!(shown.len(), ScenarioErrors::MOST + 1);
+        let last = shown.last().expect("there is one");
+        assert_eq!(last.message, "2900 more mistakes follow, or more");
+        assert_eq!(
+            (shown[0].line, shown[99].line - shown[98].line),
+            (shown[0].line, shown[1].line - shown[0].line)
+        );
+        assert!(
+            errors
+                .render(false)
+                .ends_with("others may be their consequences"),
+            "{errors}"
+        );
+    }
+}

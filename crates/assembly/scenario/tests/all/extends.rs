@@ -211,3 +211,44 @@ fn what_cannot_be_extended_is_said_once() {
         "main.toml:1:11: only a scenario that is read from a file can extend another"
     );
 }
+
+/// A scenario may be a stranger's, and name a file that only its reader may read.
+#[test]
+fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
+    let outside = tempfile::tempdir().expect("a directory");
+    for secret in [
+        "root:$6$hush:20000:0\n",
+        "hush = \"hush\"\n",
+        "[hush]\nhush = 1\n",
+    ] {
+        let file = outside.path().join("secret.toml");
+        std::fs::write(&file, secret).expect("it can be written");
+        let scratch = tempfile::tempdir().expect("a directory");
+        std::os::unix::fs::symlink(&file, scratch.path().join("link.toml")).expect("a link");
+        for name in [file.to_str().expect("UTF-8"), "link.toml"] {
+            let main = scratch.path().join("main.toml");
+            std::fs::write(&main, format!("extends = {name:?}\n")).expect("it can be written");
+            let errors = load_for(&main, &[], Machine::Ignored).expect_err("it is no scenario");
+            let shown = format!("{errors}\n{}", errors.render(false));
+            assert!(!shown.contains("hush"), "{shown}");
+            assert!(shown.contains("main.toml:1:11"), "{shown}");
+            assert!(shown.contains("see `timeloom check"), "{shown}");
+        }
+    }
+    // A right one may lie anywhere.
+    let base = outside.path().join("base.toml");
+    std::fs::write(&base, BASE).expect("it can be written");
+    let main = format!(
+        "extends = {:?}\nname = \"other\"\n",
+        base.display().to_string()
+    );
+    let (plan, _scratch) = load(&[("main.toml", &main)], &[]);
+    assert_eq!(
+        plan.unwrap_or_else(|errors| panic!("{errors}")).name,
+        "other"
+    );
+    // What this one says wrong of it is shown.
+    let (plan, _scratch) = load(&[("main.toml", &format!("{main}seed = -1\n"))], &[]);
+    let errors = plan.expect_err("a seed is none");
+    assert!(errors.to_string().contains("main.toml:3:8"), "{errors}");
+}

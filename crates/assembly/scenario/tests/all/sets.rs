@@ -104,3 +104,21 @@ fn a_set_is_shown_with_the_mark_under_it() {
     assert!(shown.contains("--> --set:1:11"), "{shown}");
     assert!(shown.contains("time.mode=fast"), "{shown}");
 }
+
+/// The end of the run is no matter of what does not take place in it.
+#[test]
+fn what_a_disabled_attack_says_may_lie_beyond_the_end() {
+    let short = "time.duration=3 s";
+    let errors = with(&[short]).expect_err("the attack begins later");
+    assert!(
+        errors.to_string().contains("not before the end of the run"),
+        "{errors}"
+    );
+    let off = with(&[
+        short,
+        "attack.dos.enabled=false",
+        "check.no-sag.assert=max(grid.bus.680.v1) < 9",
+    ]);
+    let plan = off.unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(plan.attacks[0].at > plan.time.duration);
+}

@@ -416,6 +416,17 @@ fn a_link_and_a_flow_may_be_given_names() {
 #[test]
 fn generated_links_are_captured_and_misspelt_ones_refused() {
     with("[[capture]]\nlink = [\"g-h1\", \"g-switch\"]\n").unwrap();
+    // By the name that its signals have, too.
+    let names = with("").unwrap().simulated().unwrap().unwrap().names;
+    let generated = names.between(&["g-h1".to_owned(), "g-switch".to_owned()]);
+    let name = &generated.expect("it is there").name;
+    let plan = with(&format!("[[capture]]\nlink = {name:?}\n")).unwrap();
+    assert_eq!(plan.captures[0].link.to_string(), *name);
+    assert_eq!(names.captured(&plan.captures[0].link), generated);
+    assert_eq!(parse(&plan.to_toml(), "again.toml", &[]), Ok(plan));
+    let errors = with("[[capture]]\nlink = \"g-h1-g-swtch\"\n").unwrap_err();
+    let message = "there is no link called `g-h1-g-swtch`; did you mean";
+    assert!(errors.to_string().contains(message), "{errors}");
     let errors = with("[[capture]]\nlink = [\"g-h1\", \"g-swich\"]\n").unwrap_err();
     assert!(errors.contains("did you mean `g-switch`?"), "{errors}");
     let errors = with("[[capture]]\nlink = [\"g-h9\", \"g-switch\"]\n").unwrap_err();

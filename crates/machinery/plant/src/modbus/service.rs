@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use timeloom_bus::BusError;
+use timeloom_time::{Instant, Virtual};
 use tokio_modbus::server::Service as ModbusService;
 use tokio_modbus::{ExceptionCode, Request, Response, SlaveRequest};
 
 use super::encoding::Encoding;
 use super::map::{Point, RegisterMap, Table};
 use super::transport::Connection;
+
 use crate::error::{Fault, Op, PlantError};
 use crate::exchange::{Access, Exchange};
 
@@ -35,6 +37,14 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// The virtual instant at which it happened, where that is another than when it was noticed.
+    pub fn at(&self) -> Option<Instant<Virtual>> {
+        match self {
+            Self::Plant(error) => error.at,
+            Self::Bus(_) | Self::DoesNotFit { .. } => None,
+        }
+    }
+
     /// Whether the run cannot go on.
     pub fn ends_the_run(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })

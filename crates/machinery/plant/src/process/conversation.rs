@@ -126,8 +126,13 @@ impl Conversation {
             };
             match message::reply(&line, first + index as u64) {
                 Ok(ok) => replies.push(Ok(Reply { ok, line })),
-                Err(BadReply::Refused { message, signal }) => {
-                    replies.push(Err(self.refuse(*op, message, signal)));
+                Err(BadReply::Refused {
+                    message,
+                    signal,
+                    at,
+                }) => {
+                    let refusal = self.refuse(*op, message, signal);
+                    replies.push(Err(PlantError { at, ..refusal }));
                 }
                 Err(bad) => return Err(self.bad_reply(*op, bad, &line)),
             }
@@ -164,6 +169,7 @@ impl Conversation {
         PlantError {
             plant: self.name.clone(),
             fault,
+            at: None,
             log_tail: Vec::new(),
         }
     }
@@ -173,7 +179,14 @@ impl Conversation {
         match bad {
             BadReply::Nonsense(what) => self.fail(Fault::Nonsense { during, what, line }),
             BadReply::NotFinite => self.fail(Fault::NotFinite { during, line }),
-            BadReply::Refused { message, signal } => self.refuse(during, message, signal),
+            BadReply::Refused {
+                message,
+                signal,
+                at,
+            } => PlantError {
+                at,
+                ..self.refuse(during, message, signal)
+            },
         }
     }
 
@@ -218,6 +231,7 @@ impl Conversation {
         PlantError {
             plant: self.name.clone(),
             fault,
+            at: None,
             log_tail: (self.last_lines)(),
         }
     }

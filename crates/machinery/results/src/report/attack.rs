@@ -172,10 +172,11 @@ fn name(out: &mut String, text: &str, base: f64) {
 fn moments(out: &mut String, run: &RunData) {
     let mut rows: Vec<(f64, String, String)> = Vec::new();
     for label in &run.labels {
-        let text = format!(
-            "{} ({}) begins, on {}",
-            label.attack, label.technique, label.target
-        );
+        let against = match &*label.target {
+            "" => String::new(),
+            target => format!(", against {target}"),
+        };
+        let text = format!("{} begins{against}", label.title());
         rows.push((seconds(label.start), "label".into(), text));
         if label.end != timeloom_time::Instant::FAR_FUTURE {
             let text = format!("{} ends", label.attack);

@@ -6,7 +6,7 @@ use super::markup::{NAME_CHARS, escape, missing, problem, section_head, shortene
 use super::number::duration;
 use super::spec::ReportSpec;
 use super::verdict;
-use crate::{Manifest, format_rfc3339};
+use crate::{LabelRow, Manifest, format_rfc3339};
 
 /// Title, summary and the table of runs.
 pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colours: &[&str]) {
@@ -112,12 +112,7 @@ fn table(out: &mut String, runs: &[RunData], colours: &[&str]) {
             )),
             None => out.push_str("<td colspan=\"6\" class=\"other\">no manifest</td>"),
         }
-        let attacks: Vec<String> = run
-            .labels
-            .iter()
-            .take(5)
-            .map(|label| format!("{} ({})", label.attack, label.technique))
-            .collect();
+        let attacks: Vec<String> = run.labels.iter().take(5).map(LabelRow::title).collect();
         let attacks = if attacks.is_empty() {
             "none".to_owned()
         } else {

@@ -31,7 +31,7 @@ pub struct FrequencyTrace {
 pub struct FrequencyTraceError {
     /// The line; 0 for the list as a whole.
     pub line: usize,
-    /// What is wrong.
+    /// What is wrong. It quotes nothing: a file of another kind may hold secrets.
     pub reason: String,
     /// What to do about it.
     pub fix: &'static str,
@@ -107,14 +107,14 @@ impl FromStr for FrequencyTrace {
 fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [number, unit, frequency, frequency_unit] = words[..] else {
-        return Err((
-            format!("`{text}` is not an instant and a frequency"),
-            LIKE_THIS,
-        ));
+        return Err(("it is not an instant and a frequency".to_owned(), LIKE_THIS));
     };
-    let at: Duration = format!("{number} {unit}")
-        .parse()
-        .map_err(|error| (format!("{error}"), LIKE_THIS))?;
+    let at: Duration =
+        format!("{number} {unit}")
+            .parse()
+            .map_err(|_: timeloom_time::ParseTimeError| {
+                ("its instant is no length of time".to_owned(), LIKE_THIS)
+            })?;
     if !(Duration::ZERO..=LONGEST).contains(&at) {
         return Err((
             format!("{at} is not an instant of a run"),
@@ -122,7 +122,10 @@ fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
         ));
     }
     let to = format!("{frequency} {frequency_unit}").parse();
-    let to = to.map_err(|error: FrequencyError| (error.to_string(), LIKE_THIS))?;
+    let to = to.map_err(|_: FrequencyError| {
+        let reason = "its frequency is not 1 MHz to 100 GHz".to_owned();
+        (reason, LIKE_THIS)
+    })?;
     Ok(FrequencyChange { at, to })
 }
 

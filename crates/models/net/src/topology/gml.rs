@@ -96,7 +96,7 @@ impl Reader {
                     self.at += 1;
                     Value::List(self.list(depth + 1)?)
                 }
-                _ => return Err(fail(line, &format!("`{key}` has no value"))),
+                _ => return Err(fail(line, "a key has no value")),
             };
             self.at += 1;
             entries.push(Entry { line, key, value });

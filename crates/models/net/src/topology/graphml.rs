@@ -22,8 +22,8 @@ pub fn graphml(
     text: &str,
     link: &LinkConfig,
 ) -> Result<Vec<Node>, GraphError> {
-    let document = Document::parse(text)
-        .map_err(|error| fail(error.pos().row as usize, &error.to_string()))?;
+    let document =
+        Document::parse(text).map_err(|error| fail(error.pos().row as usize, no_xml(&error)))?;
     let lines = Lines::of(text);
     let root = document.root_element();
     let graph = children(root, "graph").next();
@@ -93,5 +93,14 @@ impl Lines {
 
     fn at(&self, element: Element<'_, '_>) -> usize {
         self.0.partition_point(|end| *end < element.range().start) + 1
+    }
+}
+
+/// Returns what is wrong with a text that is no XML. It quotes nothing: a file of another kind may
+/// hold secrets.
+fn no_xml(error: &roxmltree::Error) -> &'static str {
+    match error {
+        roxmltree::Error::DtdDetected => "XML with DTD detected",
+        _ => "this is no well-formed XML",
     }
 }

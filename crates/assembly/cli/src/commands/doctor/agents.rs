@@ -76,11 +76,15 @@ fn report(agent: Described) -> Report {
             // What it says at the end of the commands is said here anew.
             findings.extend(lines.filter_map(|line| serde_json::from_str::<Finding>(line).ok()));
             if findings.len() == 1 {
-                findings.push(Finding::bad(
+                let silent = Finding::bad(
                     State::Missing,
                     Need::Run,
                     "doctor",
                     "its own `timeloom doctor` said nothing",
+                );
+                findings.push(silent.so(
+                    "whether it can run its share is not known",
+                    "run `timeloom doctor` there, as the user of the agent",
                 ));
             }
             Report {

@@ -65,7 +65,12 @@ fn ptrace() -> Finding {
         .spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return missing(format!("cannot start `sleep`: {error}"), ""),
+        Err(error) => {
+            return missing(
+                format!("cannot start `sleep`: {error}"),
+                "install coreutils",
+            );
+        }
     };
     let seized = trial::seize(&child);
     let _ = child.kill();
@@ -238,7 +243,60 @@ fn stop_and_go(session: &Session) -> Finding {
         )
         .so(
             "slower with many processes, and a program that watches its children notices",
-            "run as root, with cgroup v2 mounted and writable",
+            freezer_fix(
+                &std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+                rustix::process::geteuid().is_root(),
+            ),
         ),
+    }
+}
+
+/// Returns what makes the freezer of cgroup v2 usable, by the mounts that this process sees
+/// (proc_pid_mountinfo(5)).
+fn freezer_fix(mounts: &str, is_root: bool) -> &'static str {
+    let mut all = mounts.lines().filter_map(|line| line.split_once(" - "));
+    let cgroup = all.find(|(_, of)| of.starts_with("cgroup2 "));
+    let Some((place, system)) = cgroup else {
+        return if is_root {
+            "mount it: `mount -t cgroup2 none /sys/fs/cgroup`. `ip netns exec` hides the machine's, \
+             since it mounts a /sys of its own: `nsenter --net=/run/netns/NAME timeloom …` does not"
+        } else {
+            "run as root, where cgroup v2 is mounted (`ip netns exec` hides it, `nsenter \
+             --net=/run/netns/NAME` does not)"
+        };
+    };
+    let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
+    let own = place.split(' ').nth(5).is_some_and(is_read_only);
+    let whole = system.split(' ').nth(2).is_some_and(is_read_only);
+    match (is_root, own || whole) {
+        (false, _) => "run as root",
+        (true, true) => {
+            "mount cgroup v2 writable (`mount -o remount,rw` of where it is); a container needs \
+             --privileged for that"
+        }
+        (true, false) => {
+            "let this process make control groups: in a container, or under systemd, give it a \
+             subtree of its own (--cgroupns=private and --privileged; Delegate=yes)"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fix_is_by_what_keeps_the_freezer_away() {
+        const SYS: &str = "166 163 0:40 / /sys rw,relatime - sysfs lab rw\n";
+        const WRITABLE: &str = "41 31 0:38 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        let fix = |mounts: &str, part: &str| {
+            let fix = freezer_fix(mounts, true);
+            assert!(fix.contains(part), "{mounts}: {fix}");
+            assert!(freezer_fix(mounts, false).contains("run as root"));
+        };
+        fix(SYS, "nsenter --net=");
+        fix(&format!("{SYS}{WRITABLE}"), "subtree");
+        fix(&WRITABLE.replace("rw,nosuid", "ro,nosuid"), "remount,rw");
+        fix(&WRITABLE.replace("cgroup2 rw", "cgroup2 ro"), "remount,rw");
     }
 }
