@@ -121,8 +121,12 @@ impl Supervisor {
                 .ended_by_filter
                 .lock()
                 .unwrap_or_else(|e| e.into_inner());
-            let count = ended.entry((program.clone(), call)).or_default();
-            *count += 1;
+            let kind = (program.clone(), call);
+            if ended.len() >= MOST_KINDS_OF_ENDS && !ended.contains_key(&kind) {
+                return;
+            }
+            let count = ended.entry(kind).or_default();
+            *count = count.saturating_add(1);
             *count
         };
         if count > MOST_REPORTED_ENDS {
@@ -341,6 +345,8 @@ impl Supervisor {
 
 /// Reports of ends by a filter for each program and call.
 const MOST_REPORTED_ENDS: u32 = 10;
+/// Programs and calls for which ends are counted: a program can have any name.
+const MOST_KINDS_OF_ENDS: usize = 100;
 
 /// How long a process may take to stop before that counts as a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
