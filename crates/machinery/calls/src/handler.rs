@@ -107,6 +107,15 @@ listed! {
         RtSigreturn,
         /// `ptrace` that reads or sets a tracee's signal mask.
         Ptrace,
+        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may reach into
+        /// what the image keeps.
+        OnRange,
+        /// `mmap` at a fixed address, of such a range.
+        Mmap,
+        /// `mremap` from or to such a range.
+        Mremap,
+        /// `remap_file_pages` of such a range.
+        RemapFilePages,
         /// `prctl` about the time-stamp counter, where that is emulated.
         Prctl,
         /// `timerfd_settime` of a timer that is to tell when its clock is set.
@@ -170,6 +179,10 @@ impl Handler {
             | Self::RtSigaction
             | Self::RtSigreturn
             | Self::Ptrace
+            | Self::OnRange
+            | Self::Mmap
+            | Self::Mremap
+            | Self::RemapFilePages
             | Self::Prctl
             | Self::Setsockopt
             | Self::Ioctl
@@ -181,9 +194,9 @@ impl Handler {
         }
     }
 
-    /// Whether the call traps for what it could do to SIGSYS. A program that was let go
-    /// keeps the filter, so what these guard it still needs.
-    pub const fn guards_sigsys(self) -> bool {
+    /// Whether the call traps for what it could do to SIGSYS or to the image. A program that
+    /// was let go keeps the filter, so what these guard it still needs.
+    pub const fn guards_image(self) -> bool {
         matches!(
             self,
             Self::RtSigprocmask
@@ -192,6 +205,10 @@ impl Handler {
                 | Self::RtSigpending
                 | Self::RtSigreturn
                 | Self::Ptrace
+                | Self::OnRange
+                | Self::Mmap
+                | Self::Mremap
+                | Self::RemapFilePages
                 | Self::RtSigtimedwait
                 | Self::Ppoll
                 | Self::Pselect6

@@ -9,7 +9,7 @@
 
 use libc::sock_filter;
 use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find};
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
 use crate::arch::AUDIT_ARCH;
@@ -136,21 +136,19 @@ fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
     steps.extend([
         Step::Mark(label),
         Step::Load(ADDRESS_HIGH),
-        Step::IfEqual((IMAGE_ADDRESS >> 32) as u32, inside),
+        Step::IfEqual(ADDRESS_HIGH_HALF, inside),
         Step::Return(action),
         Step::Mark(inside),
         Step::Load(ADDRESS_LOW),
-        Step::IfAtLeast(IMAGE_LIMIT as u32, outside),
+        Step::IfAtLeast((IMAGE_ADDRESS + IMAGE_LIMIT) as u32, outside),
+        Step::IfAtLeast(IMAGE_ADDRESS as u32, label + ALLOWED),
+        Step::Return(action),
+        Step::Mark(label + ALLOWED),
         Step::Return(libc::SECCOMP_RET_ALLOW),
         Step::Mark(outside),
         Step::Return(action),
     ]);
 }
-
-const _: () = assert!(
-    IMAGE_ADDRESS & 0xffff_ffff == 0,
-    "the range test compares halves"
-);
 
 fn label_of(treatment: Treatment, guest: Guest) -> Label {
     match treatment {
@@ -176,6 +174,7 @@ const BEYOND: Label = 6;
 /// Added to a label by [`unless_inside`].
 const INSIDE: Label = 100;
 const OUTSIDE: Label = 200;
+const ALLOWED: Label = 300;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 

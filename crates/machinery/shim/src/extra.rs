@@ -12,7 +12,7 @@
 //! program that has locked itself in by a filter of its own still may.)
 
 use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers};
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::arch::AUDIT_ARCH;
 use crate::sys::{errno, nr, syscall};
@@ -90,8 +90,8 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(extra: Extra) -> [Instr
     // Steps behind the comparisons, counted from the first of them.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
-    const PROBED: usize = 8;
-    assert!(LENGTH == CALLS + 15);
+    const PROBED: usize = 9;
+    assert!(LENGTH == CALLS + AROUND);
     let mut steps = [RETURN_ALLOW; LENGTH];
     let behind = 3 + CALLS;
     steps[0] = load(ARCHITECTURE);
@@ -108,21 +108,26 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(extra: Extra) -> [Instr
     steps[behind] = if_equal(nr::CLOSE as u32, (PROBED - 1) as u8, 0);
     steps[behind + 1] = RETURN_ALLOW;
     steps[behind + 2] = load(ADDRESS_HIGH);
-    steps[behind + 3] = if_equal((IMAGE_ADDRESS >> 32) as u32, 0, 3);
+    steps[behind + 3] = if_equal(ADDRESS_HIGH_HALF, 0, 4);
     steps[behind + 4] = load(ADDRESS_LOW);
-    steps[behind + 5] = Instruction {
-        code: JUMP_AT_LEAST,
-        then: 1,
-        otherwise: 0,
-        k: IMAGE_LIMIT as u32,
-    };
-    steps[behind + 6] = RETURN_ALLOW;
-    steps[behind + 7] = done(RETURN_TRAP);
-    steps[behind + 8] = load(FIRST_ARGUMENT);
-    steps[behind + 9] = if_equal(probe, 0, 1);
-    steps[behind + 10] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
-    steps[behind + 11] = RETURN_ALLOW;
+    steps[behind + 5] = if_at_least((IMAGE_ADDRESS + IMAGE_LIMIT) as u32, 2, 0);
+    steps[behind + 6] = if_at_least(IMAGE_ADDRESS as u32, 0, 1);
+    steps[behind + 7] = RETURN_ALLOW;
+    steps[behind + 8] = done(RETURN_TRAP);
+    steps[behind + 9] = load(FIRST_ARGUMENT);
+    steps[behind + 10] = if_equal(probe, 0, 1);
+    steps[behind + 11] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
+    steps[behind + 12] = RETURN_ALLOW;
     steps
+}
+
+const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction {
+    Instruction {
+        code: JUMP_AT_LEAST,
+        then,
+        otherwise,
+        k,
+    }
 }
 
 const fn load(offset: u32) -> Instruction {
@@ -166,8 +171,11 @@ static SIGNALS: [Instruction; length(Extra::Signals)] =
 
 /// How many instructions such a filter has.
 const fn length(extra: Extra) -> usize {
-    extra_count(extra) + 15
+    extra_count(extra) + AROUND
 }
+
+/// Instructions around the comparisons with calls' numbers.
+const AROUND: usize = 16;
 
 const RETURN_ALLOW: Instruction = done(0x7fff_0000);
 const RETURN_TRAP: u32 = 0x0003_0000 | TRAP_MARK as u32;

@@ -61,6 +61,7 @@ mod files;
 mod futex;
 mod intercepted;
 mod ipc;
+mod memory;
 mod nr;
 mod phc;
 mod poll;

@@ -32,6 +32,7 @@ pub(crate) mod errno {
     pub(crate) const EPERM: isize = -1;
     pub(crate) const EINTR: isize = -4;
     pub(crate) const EAGAIN: isize = -11;
+    pub(crate) const ENOMEM: isize = -12;
     pub(crate) const EACCES: isize = -13;
     pub(crate) const EFAULT: isize = -14;
     pub(crate) const EINVAL: isize = -22;

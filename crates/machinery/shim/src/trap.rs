@@ -6,8 +6,8 @@ use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
 use crate::sys::{errno, syscall};
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
-    sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, memory, poll, queues, select,
+    signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -62,7 +62,7 @@ fn is_kick(info: &SignalInfo) -> bool {
 
 /// Whether the kernel is to answer: the program was let go from its session.
 fn is_native(handler: Handler) -> bool {
-    clock::page().is_released() && !handler.guards_sigsys()
+    clock::page().is_released() && !handler.guards_image()
 }
 
 /// Answers a call. Without a wildcard: a handler that the table names and that nobody
@@ -114,6 +114,10 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigpending => intercepted::rt_sigpending(args),
         Handler::RtSigreturn => signal::rt_sigreturn(context),
         Handler::Ptrace => signal::ptrace(args),
+        Handler::OnRange => memory::on_range(call, args),
+        Handler::Mmap => memory::mmap(args),
+        Handler::Mremap => memory::mremap(args),
+        Handler::RemapFilePages => memory::remap_file_pages(args),
         Handler::Prctl => arch::prctl(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),

@@ -62,6 +62,10 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("small_stack", &["small signal stack"]),
     ("uptime", &[PAUSED, CHANGED, STORM, HOST, "another date"]),
     ("vdso", &["another date"]),
+    ("memory", &[PAUSED, "×2", "another date"]),
+    ("sanitized", &["×2"]),
+    ("year", &["another date"]),
+    ("busy", &["another date"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE, VDSO_ADDRESS, VDSO_BYTES};
 
 use crate::arch::{self, Registers};
 use crate::enter::image::Image;
@@ -177,8 +177,8 @@ impl Injector {
             .map_err(failed("restoring the registers"))
     }
 
-    /// Maps both at their fixed addresses and closes the descriptors, by the
-    /// instruction for system calls at `instruction`.
+    /// Maps the clock page, the image and the vDSO of its file at their fixed addresses and
+    /// closes the descriptors, by the instruction for system calls at `instruction`.
     pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
@@ -187,35 +187,56 @@ impl Injector {
         page: i32,
         image: i32,
     ) -> Result<(), GuestError> {
-        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         let read = libc::PROT_READ as u64;
         let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let shared = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE;
+        // A program that writes to its vDSO gets a copy, as of the kernel's.
+        let private = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
+        // Where it lies in the file.
+        let offset = IMAGE_ADDRESS - VDSO_ADDRESS;
+        let bytes = self.image.length as u64 - offset;
+        let page_bytes = PAGE_SIZE as u64;
         let mappings = [
             (
                 "mapping the clock page",
                 PAGE_ADDRESS,
-                PAGE_SIZE,
+                page_bytes,
                 read,
+                shared,
                 page,
+                0,
             ),
             (
                 "mapping the image",
                 IMAGE_ADDRESS,
-                self.image.length,
+                bytes,
                 execute,
+                shared,
                 image,
+                offset,
+            ),
+            (
+                "mapping the vDSO",
+                VDSO_ADDRESS,
+                VDSO_BYTES,
+                execute,
+                private,
+                image,
+                0,
             ),
         ];
-        for (doing, address, length, protection, descriptor) in mappings {
+        for (doing, address, length, protection, flags, descriptor, offset) in mappings {
             let args = [
                 address,
-                length as u64,
+                length,
                 protection,
-                flags,
+                flags as u64,
                 descriptor as u64,
-                0,
+                offset,
             ];
             tracee.syscall_checked(base, instruction, (doing, libc::SYS_mmap), args)?;
+        }
+        for descriptor in [page, image] {
             let close = ("closing a descriptor", libc::SYS_close);
             tracee.syscall_checked(base, instruction, close, [descriptor as u64, 0, 0, 0, 0, 0])?;
         }
@@ -348,7 +369,7 @@ fn close_descriptors(tracee: &mut Tracee, descriptors: [i32; 2]) {
     let _ = tracee.set_registers(&base);
 }
 
-pub(crate) const SA_RESTORER: i32 = 0x0400_0000;
+const SA_RESTORER: i32 = 0x0400_0000;
 /// As which the kernel knows what is the program's of SIGSYS (`intercepted.rs` of the image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// What waits while the image's handler decides: every signal but its own and
