@@ -37,7 +37,7 @@ pub(crate) fn seccomp_call(input: &[u8]) {
     let mut address = word(5);
     if bytes[0] & 2 != 0 {
         // In the image, or just beside it.
-        address = (address % 0x2_0000).wrapping_add(0x6800_0000_0000 - 0x8000);
+        address = (address % 0x2_0000).wrapping_add(timeloom_guest::fuzzing::IMAGE - 0x8000);
     }
     let args = core::array::from_fn(|index| word(13 + 8 * index));
     let architecture = (bytes[0] & 1 != 0).then_some(half(61));

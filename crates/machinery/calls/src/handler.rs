@@ -107,6 +107,15 @@ listed! {
         RtSigreturn,
         /// `ptrace` that reads or sets a tracee's signal mask.
         Ptrace,
+        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may reach into
+        /// what the image keeps.
+        OnRange,
+        /// `mmap` at a fixed address, of such a range.
+        Mmap,
+        /// `mremap` from or to such a range.
+        Mremap,
+        /// `remap_file_pages` of such a range.
+        RemapFilePages,
         /// `prctl` about seccomp, or about the time-stamp counter where that is emulated.
         Prctl,
         /// `seccomp` that sets a mode.
@@ -176,6 +185,10 @@ impl Handler {
             | Self::RtSigaction
             | Self::RtSigreturn
             | Self::Ptrace
+            | Self::OnRange
+            | Self::Mmap
+            | Self::Mremap
+            | Self::RemapFilePages
             | Self::Prctl
             | Self::Seccomp
             | Self::Setsockopt
@@ -188,9 +201,9 @@ impl Handler {
         }
     }
 
-    /// Whether the call traps for what it could do to SIGSYS. A program that was let go
-    /// keeps the filter, so what these guard it still needs.
-    pub const fn guards_sigsys(self) -> bool {
+    /// Whether the call traps for what it could do to SIGSYS or to the image. A program that
+    /// was let go keeps the filter, so what these guard it still needs.
+    pub const fn guards_image(self) -> bool {
         matches!(
             self,
             Self::RtSigprocmask
@@ -199,6 +212,10 @@ impl Handler {
                 | Self::RtSigpending
                 | Self::RtSigreturn
                 | Self::Ptrace
+                | Self::OnRange
+                | Self::Mmap
+                | Self::Mremap
+                | Self::RemapFilePages
                 | Self::RtSigtimedwait
                 | Self::Ppoll
                 | Self::Pselect6

@@ -11,17 +11,31 @@ use Extra::{Reads, Signals, Stamps, Timeouts};
 use Handler as Image;
 use Service as Super;
 use When::{
-    Always, DeviceTime, EitherGiven, FutexWait, Given, IntervalTimer, KeptAction, MayCancel,
-    NewTime, NewTimeOrAny, NotOfProcessor, NotZero, NotZeroOrGiven, Null, OneOf, OwnPosixTimer,
-    Positive, PosixTimer, SeccompOrTsc, SocketTime,
+    AdvisedRange, Always, DeviceTime, EitherGiven, FixedRange, FutexWait, Given, IntervalTimer,
+    KeptAction, MayCancel, MovedRange, NewTime, NewTimeOrAny, NotOfProcessor, NotZero,
+    NotZeroOrGiven, Null, OneOf, OwnPosixTimer, Positive, PosixTimer, Range, SeccompOrTsc,
+    SocketTime,
 };
 
 /// Every call that some filter of ours treats.
 #[rustfmt::skip] // One call a line.
 pub const CALLS: &[Call] = &[
+    // Out of a frame with a mask that the program has made or changed. Every signal ends with it,
+    // so it comes first.
+    trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
+
     // Clocks, by `syscall` instruction instead of the vDSO.
     trap("clock_gettime", at(228, 113), Always, Image::ClockGettime, VIRTUAL),
     trap("gettimeofday", at(96, 169), Always, Image::Gettimeofday, VIRTUAL),
+
+    // What could take clock page and image away. They are frequent, so they come early.
+    trap("mmap", at(9, 222), FixedRange, Image::Mmap, KEPT_RANGE),
+    trap("munmap", at(11, 215), Range(0, 1), Image::OnRange, KEPT_RANGE),
+    trap("mprotect", at(10, 226), Range(0, 1), Image::OnRange, KEPT_RANGE),
+    trap("madvise", at(28, 233), AdvisedRange(&HIDING), Image::OnRange, KEPT_RANGE),
+    trap("mremap", at(25, 216), MovedRange, Image::Mremap, KEPT_RANGE),
+    trap("pkey_mprotect", at(329, 288), Range(0, 1), Image::OnRange, KEPT_RANGE),
+    trap("remap_file_pages", at(216, 234), Range(0, 1), Image::RemapFilePages, KEPT_RANGE),
 
     // Waits with a timeout, or with a signal mask that must not hold SIGSYS.
     trap("nanosleep", at(35, 101), Always, Image::Nanosleep, VIRTUAL),
@@ -85,8 +99,7 @@ pub const CALLS: &[Call] = &[
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
-    // What these put in force is made by the program itself, in a frame or for another.
-    trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
+    // The mask that is put in force is the tracer's.
     trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
@@ -153,6 +166,7 @@ const VIRTUAL: &str = "virtual, in the process";
 const OWN_SIGNALS: &str = "the program's own SIGSYS is kept apart from the image's, in the process";
 const OWN_FILTER: &str = "the program's filter is installed so that it judges the program's calls \
     and not the image's, in the process";
+const KEPT_RANGE: &str = "done but for the clock page and the image, which stay as they are";
 const VIRTUAL_NOW: &str = "\"now\" is the virtual time; times given stay";
 const DIVIDED: &str = "processor time divided by the dilation, in the process; \
     none where computing takes no time";
@@ -188,6 +202,8 @@ const SMALL_STACK: &str =
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
 
+/// MADV_DONTFORK and MADV_GUARD_INSTALL; other advice does no harm to a shared mapping.
+const HIDING: [u32; 2] = [10, 102];
 /// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
 const BPF_PROG_LOAD: u32 = 5;

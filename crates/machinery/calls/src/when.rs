@@ -46,6 +46,15 @@ pub enum When {
     /// `prctl` that reads or sets whether the time-stamp counter may be read, or the mode of
     /// seccomp.
     SeccompOrTsc,
+    /// When the range that begins at argument `.0`, of as many bytes as argument `.1` says,
+    /// may reach into what the image keeps. (Near it, or 4 GiB long and longer.)
+    Range(u32, u32),
+    /// `mmap` of such a range, which replaces what is there.
+    FixedRange,
+    /// `mremap` from or to such a range.
+    MovedRange,
+    /// `madvise` of such a range, with one of these.
+    AdvisedRange(&'static [u32]),
     /// When these flags name a time namespace.
     NewTime(u32),
     /// When these flags name a time namespace, or are zero, which names any.

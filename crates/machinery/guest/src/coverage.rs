@@ -78,6 +78,12 @@ fn condition(when: When) -> &'static str {
         }
         When::KeptAction => "when it is set, or of SIGSYS",
         When::SeccompOrTsc => "about seccomp or the time-stamp counter",
+        When::Range(..) => "where it may reach the clock page or the image",
+        When::FixedRange => "with `MAP_FIXED`, where it may reach the clock page or the image",
+        When::MovedRange => "from or to where the clock page or the image may be",
+        When::AdvisedRange(_) => {
+            "`MADV_DONTFORK` and `MADV_GUARD_INSTALL` where the clock page or the image may be"
+        }
         When::NewTime(_) => "with `CLONE_NEWTIME`",
         When::NewTimeOrAny(_) => "into another time namespace",
         When::SocketTime => "`SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_TIMESTAMP*`, and those below",

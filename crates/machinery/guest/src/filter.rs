@@ -9,7 +9,7 @@
 
 use libc::sock_filter;
 use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
 use crate::arch::AUDIT_ARCH;
@@ -137,13 +137,16 @@ fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
     steps.extend([
         Step::Mark(label),
         Step::Load(ADDRESS_HIGH),
-        Step::IfEqual((IMAGE_ADDRESS >> 32) as u32, inside),
+        Step::IfEqual(ADDRESS_HIGH_HALF, inside),
         Step::Return(action),
         Step::Mark(inside),
         Step::Load(ADDRESS_LOW),
-        Step::IfAtLeast(IMAGE_LIMIT as u32, outside),
-        Step::IfEqual(verdict::FORESEE, judged),
-        Step::IfEqual(verdict::JUDGE, judged),
+        Step::IfAtLeast((IMAGE_ADDRESS + IMAGE_LIMIT) as u32, outside),
+        Step::IfAtLeast(IMAGE_ADDRESS as u32, label + ALLOWED),
+        Step::Return(action),
+        Step::Mark(label + ALLOWED),
+        Step::IfEqual(IMAGE_ADDRESS as u32 + verdict::FORESEE, judged),
+        Step::IfEqual(IMAGE_ADDRESS as u32 + verdict::JUDGE, judged),
         Step::Return(libc::SECCOMP_RET_ALLOW),
         Step::Mark(judged),
         Step::Return(PROCEED),
@@ -151,11 +154,6 @@ fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
         Step::Return(action),
     ]);
 }
-
-const _: () = assert!(
-    IMAGE_ADDRESS & 0xffff_ffff == 0,
-    "the range test compares halves"
-);
 
 fn label_of(treatment: Treatment, guest: Guest) -> Label {
     match treatment {
@@ -184,6 +182,7 @@ const BEYOND: Label = 6;
 const INSIDE: Label = 100;
 const OUTSIDE: Label = 200;
 const JUDGED: Label = 300;
+const ALLOWED: Label = 400;
 const FIRST_CALL: Label = 1_000;
 const LOCAL: Label = 100_000;
 

@@ -6,6 +6,9 @@ use std::ops::Range;
 
 use timeloom_page::IMAGE_ADDRESS;
 
+/// Where the image lies, from which calls pass the filter.
+pub const IMAGE: u64 = IMAGE_ADDRESS;
+
 use crate::arch;
 use crate::control::protocol::Lines;
 use crate::enter::{auxv, vdso};

@@ -23,8 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use timeloom_page::{IMAGE_ADDRESS, Shown};
 
-use crate::arch;
-use crate::enter::inject::{Injector, SA_RESTORER, SIGSYS_STAND_IN};
+use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};
 use crate::error::{GuestError, check};
 use crate::filter::{self, Guest};
@@ -155,7 +154,7 @@ fn prepare(
     let image = worker.open(image.as_raw_fd(), scratch)?;
     let (base, syscall) = (worker.base, worker.syscall);
     injector.map(worker.tracee, &base, syscall, page, image)?;
-    keep_sigsys_out_of_actions(worker, scratch, injector.image.restorer)?;
+    keep_sigsys_out_of_actions(worker, scratch)?;
     let own = own_action_of_sigsys(worker, scratch)?;
     injector.install_handler(worker.tracee, &base, scratch)?;
     if let Some(own) = own {
@@ -166,13 +165,8 @@ fn prepare(
     install_filter(worker, scratch)
 }
 
-/// Keeps signal handlers of the program from running with SIGSYS blocked, and from
-/// returning to it blocked.
-fn keep_sigsys_out_of_actions(
-    worker: &mut Worker<'_>,
-    scratch: u64,
-    restorer: u64,
-) -> Result<(), GuestError> {
+/// Signal handlers of the program must not run with SIGSYS blocked.
+fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(), GuestError> {
     let sigsys = 1u64 << (libc::SIGSYS - 1);
     for signal in 1..=64u64 {
         if matches!(signal as i32, libc::SIGKILL | libc::SIGSTOP | libc::SIGSYS) {
@@ -183,21 +177,13 @@ fn keep_sigsys_out_of_actions(
             libc::SYS_rt_sigaction,
             [signal, 0, scratch, 8, 0, 0],
         )?;
-        let mut action = read_action(worker, scratch)?;
-        let before = action;
-        let [handler, flags, _, mask] = before;
+        let mask = worker
+            .tracee
+            .peek(scratch + 24)
+            .map_err(failed(worker.pid, "reading from it"))?;
         if mask & sigsys != 0 {
-            action[3] = mask & !sigsys | 1 << (SIGSYS_STAND_IN - 1);
-        }
-        // As the image does with those that are installed from now on.
-        let is_handler = ![libc::SIG_DFL, libc::SIG_IGN].contains(&(handler as usize));
-        if arch::RETURNS_THROUGH_IMAGE && is_handler && flags & SA_RESTORER as u64 != 0 {
-            action[2] = restorer;
-        }
-        if action != before {
-            for (index, word) in action.into_iter().enumerate() {
-                worker.write(scratch + 8 * index as u64, &word.to_ne_bytes())?;
-            }
+            let mask = mask & !sigsys | 1 << (SIGSYS_STAND_IN - 1);
+            worker.write(scratch + 24, &mask.to_ne_bytes())?;
             worker.call(
                 "changing a signal action",
                 libc::SYS_rt_sigaction,
@@ -238,18 +224,12 @@ fn own_action_of_sigsys(
 ) -> Result<Option<[u64; 4]>, GuestError> {
     let args = [libc::SIGSYS as u64, 0, scratch, 8, 0, 0];
     worker.call("reading a signal action", libc::SYS_rt_sigaction, args)?;
-    let action = read_action(worker, scratch)?;
-    Ok((action[0] != libc::SIG_DFL as u64).then_some(action))
-}
-
-/// An action that the kernel has written to `scratch`.
-fn read_action(worker: &Worker<'_>, scratch: u64) -> Result<[u64; 4], GuestError> {
     let mut action = [0; 4];
     for (index, word) in action.iter_mut().enumerate() {
         let read = worker.tracee.peek(scratch + 8 * index as u64);
         *word = read.map_err(failed(worker.pid, "reading from it"))?;
     }
-    Ok(action)
+    Ok((action[0] != libc::SIG_DFL as u64).then_some(action))
 }
 
 fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, GuestError> {

@@ -1,6 +1,7 @@
 //! Where every byte of the page lies, and where the page lies in a process.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 
 use timeloom_time::Scale;
 
@@ -10,19 +11,62 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 /// Size of the page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// Where the image that replaces the vDSO is mapped, in every guest process.
+/// Address of the vDSO that a program finds in its auxiliary vector, in every guest process.
+/// It is the program's own, which may unmap or move it: all that it does is to lead to the
+/// image. The clock page follows, then the image.
 ///
-/// Fixed, because the seccomp filter lets system calls from inside the image
-/// pass by their address and the filter is inherited by children. The place
-/// lies between where Linux puts position-independent programs (0x55…) and
-/// shared libraries (0x7f…) and outside the shadow memory of the sanitizers.
-pub const IMAGE_ADDRESS: u64 = 0x6800_0000_0000;
+/// Fixed, because the seccomp filter lets system calls from inside the image pass by their
+/// address, and the filter is inherited by children.
+///
+/// One constant satisfies the layouts of all sanitizers, each of which refuses to start with a
+/// mapping where it has its shadow, or where it takes no program to have memory:
+///
+/// - ThreadSanitizer on x86-64 (GCC 12, Clang 14) admits 0x7e80_0000_0000 and above, beside
+///   lower ranges, where programs and its own heap lie; later versions admit 0x7c00_0000_0000
+///   and above. On 64-bit ARM with 48-bit addresses it admits 0xffff_0000_0000 and above, and
+///   so does MemorySanitizer.
+/// - MemorySanitizer on x86-64 admits 0x7000_0000_0000 and above; its heap ends below
+///   0x7400_0000_0000.
+/// - AddressSanitizer's shadow ends at 0x1000_7fff_8000, its heap at 0x6400_0000_0000. The race
+///   detector of Go has its shadow below 0x6200_0000_0000.
+///
+/// When an exec has built the new address space, nothing else is there. On x86-64 Linux puts
+/// the loader and its own vDSO at most 2^28 pages (`vm.mmap_rnd_bits`, the default), the stack's
+/// limit and 16 GiB below 2^47: above 0x7efb_0000_0000 with a limit of up to a gigabyte, and
+/// 492 GiB above this range. Without a limit they lie from 0x2aaa_aaaa_a000 upwards. With
+/// 32 bits, the most that can be set, they may be anywhere in 16 TiB, and one exec in some
+/// 10 million finds its place taken, and fails with that reason. What is mapped later goes
+/// around the range.
+pub const VDSO_ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
+    0xffff_0000_0000
+} else {
+    0x7e80_0000_0000
+};
+
+/// Bytes of that vDSO: as many as the kernel's has.
+pub const VDSO_BYTES: u64 = 2 * PAGE_SIZE as u64;
+
+/// Where the clock page is mapped.
+pub const PAGE_ADDRESS: u64 = VDSO_ADDRESS + VDSO_BYTES;
+
+/// Where the image is mapped: the functions to which the vDSO leads, and the handlers of
+/// signals.
+pub const IMAGE_ADDRESS: u64 = PAGE_ADDRESS + PAGE_SIZE as u64;
 
 /// Most bytes that the image may take; the filter allows just this range.
 pub const IMAGE_LIMIT: u64 = 0x2_0000;
 
-/// Where the clock page is mapped: right below the image.
-pub const PAGE_ADDRESS: u64 = IMAGE_ADDRESS - PAGE_SIZE as u64;
+/// What no program may unmap, move, replace or protect: the clock page and the image.
+pub const KEPT_RANGE: Range<u64> = PAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT;
+
+/// The high half of every address of the vDSO, the page and the image. Filters compare
+/// halves.
+pub const ADDRESS_HIGH_HALF: u32 = (VDSO_ADDRESS >> 32) as u32;
+
+const _: () = assert!(
+    (KEPT_RANGE.end >> 32) as u32 == ADDRESS_HIGH_HALF,
+    "one half is compared"
+);
 
 /// What is read from a timerfd whose clock was set, in place of a number of
 /// expirations. A number that nobody expects, no more: whoever reads it asks.

@@ -2,7 +2,7 @@
 //!
 //! One 4 KiB page of shared memory per host of a session. The supervisor maps
 //! it for writing; every guest process has it mapped read-only at
-//! [`PAGE_ADDRESS`], right below the image that replaces the vDSO. It holds one
+//! [`PAGE_ADDRESS`], right below the image that stands for the vDSO. It holds one
 //! [`timeloom_time::ClockMap`] from the cycle counter to the time that the page
 //! shows, and the offsets that turn this into the clocks of POSIX.
 //!
@@ -34,8 +34,9 @@ mod write;
 
 pub use counter::{CounterKind, ticks_ordered};
 pub use layout::{
-    ABI_VERSION, CLOCK_WAS_SET, ClockPage, HOST_OFFSET, IMAGE_ADDRESS, IMAGE_LIMIT, MAGIC, MapCopy,
-    PAGE_ADDRESS, PAGE_SIZE, RELEASED,
+    ABI_VERSION, ADDRESS_HIGH_HALF, CLOCK_WAS_SET, ClockPage, HOST_OFFSET, IMAGE_ADDRESS,
+    IMAGE_LIMIT, KEPT_RANGE, MAGIC, MapCopy, PAGE_ADDRESS, PAGE_SIZE, RELEASED, VDSO_ADDRESS,
+    VDSO_BYTES,
 };
 pub use past::Past;
 pub use scale::Shown;

@@ -1,6 +1,6 @@
 //! Instructions of seccomp filters.
 
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use crate::sys::{nr, syscall};
 
@@ -117,10 +117,12 @@ pub(crate) const ADDRESS_LOW: u32 = 8;
 pub(crate) const ADDRESS_HIGH: u32 = 12;
 pub(crate) const FIRST_ARGUMENT: u32 = 16;
 
-/// The high half of addresses in the image, whose lowest has no low half.
-pub(crate) const IMAGE_HIGH: u32 = (IMAGE_ADDRESS >> 32) as u32;
-/// The first low half that is beyond the image.
-pub(crate) const IMAGE_LENGTH: u32 = IMAGE_LIMIT as u32;
+/// High half of every address in the image.
+pub(crate) const IMAGE_HIGH: u32 = ADDRESS_HIGH_HALF;
+/// Low half of the image's first address.
+pub(crate) const IMAGE_BEGIN: u32 = IMAGE_ADDRESS as u32;
+/// Low half of the first address beyond the image.
+pub(crate) const IMAGE_END: u32 = (IMAGE_ADDRESS + IMAGE_LIMIT) as u32;
 
 pub(crate) const SET_MODE_FILTER: usize = 1;
 /// SECCOMP_FILTER_FLAG_TSYNC: for all threads.

@@ -15,8 +15,8 @@ use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
-    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, FIRST_ARGUMENT, IMAGE_HIGH, IMAGE_LENGTH, Instruction,
-    NUMBER, Program, RETURN_ALLOW, RETURN_ERRNO, RETURN_NOTIFY, RETURN_TRAP, SPEC_ALLOW, TSYNC,
+    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, FIRST_ARGUMENT, IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH,
+    Instruction, NUMBER, Program, RETURN_ALLOW, RETURN_ERRNO, RETURN_NOTIFY, RETURN_TRAP, SPEC_ALLOW, TSYNC,
     done, if_at_least, if_equal, load,
 };
 use crate::confined;
@@ -86,8 +86,8 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     // Steps behind the comparisons, counted from the first of them.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
-    const PROBED: usize = 11;
-    assert!(LENGTH == CALLS + 18);
+    const PROBED: usize = 12;
+    assert!(LENGTH == CALLS + AROUND);
     let mut steps = [RETURN_ALLOW; LENGTH];
     let behind = 3 + CALLS;
     steps[0] = load(ARCHITECTURE);
@@ -104,18 +104,19 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     steps[behind] = if_equal(nr::CLOSE as u32, (PROBED - 1) as u8, 0);
     steps[behind + 1] = RETURN_ALLOW;
     steps[behind + 2] = load(ADDRESS_HIGH);
-    steps[behind + 3] = if_equal(IMAGE_HIGH, 0, 6);
+    steps[behind + 3] = if_equal(IMAGE_HIGH, 0, 7);
     steps[behind + 4] = load(ADDRESS_LOW);
-    steps[behind + 5] = if_at_least(IMAGE_LENGTH, 4, 0);
-    steps[behind + 6] = if_equal(verdict::FORESEE, 1, 0);
-    steps[behind + 7] = if_equal(verdict::JUDGE, 0, 1);
-    steps[behind + 8] = done(RETURN_NOTIFY); // without a listener: not made
-    steps[behind + 9] = RETURN_ALLOW;
-    steps[behind + 10] = done(RETURN_TRAP | mark as u32);
-    steps[behind + 11] = load(FIRST_ARGUMENT);
-    steps[behind + 12] = if_equal(probe, 0, 1);
-    steps[behind + 13] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
-    steps[behind + 14] = RETURN_ALLOW;
+    steps[behind + 5] = if_at_least(IMAGE_END, 5, 0);
+    steps[behind + 6] = if_at_least(IMAGE_BEGIN, 0, 4);
+    steps[behind + 7] = if_equal(IMAGE_BEGIN + verdict::FORESEE, 1, 0);
+    steps[behind + 8] = if_equal(IMAGE_BEGIN + verdict::JUDGE, 0, 1);
+    steps[behind + 9] = done(RETURN_NOTIFY); // without a listener: not made
+    steps[behind + 10] = RETURN_ALLOW;
+    steps[behind + 11] = done(RETURN_TRAP | mark as u32);
+    steps[behind + 12] = load(FIRST_ARGUMENT);
+    steps[behind + 13] = if_equal(probe, 0, 1);
+    steps[behind + 14] = done(RETURN_ERRNO | (-errno::ECANCELED) as u32);
+    steps[behind + 15] = RETURN_ALLOW;
     steps
 }
 
@@ -124,7 +125,7 @@ macro_rules! filters {
     ($($name:ident: $extra:expr,)*) => {
         $(static $name: [&[Instruction]; 2] = {
             const COUNT: usize = extra_count($extra);
-            const LENGTH: usize = COUNT + 18;
+            const LENGTH: usize = COUNT + AROUND;
             static USUAL: [Instruction; LENGTH] = filter::<COUNT, LENGTH>($extra, TRAP_MARK);
             static NEWER: [Instruction; LENGTH] =
                 filter::<COUNT, LENGTH>($extra, verdict::JUDGED);
@@ -139,3 +140,6 @@ filters! {
     TIMEOUTS: Extra::Timeouts,
     SIGNALS: Extra::Signals,
 }
+
+/// Instructions around the comparisons with calls' numbers.
+const AROUND: usize = 19;

@@ -71,6 +71,7 @@ mod files;
 mod futex;
 mod intercepted;
 mod ipc;
+mod memory;
 mod nr;
 mod phc;
 mod poll;

@@ -8,8 +8,8 @@ use crate::arch::Context;
 use crate::sys::{errno, syscall};
 use crate::verdict::{self, Verdict};
 use crate::{
-    aio, arch, clock, confined, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues,
-    select, signal, sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, clock, confined, cpu, cpu_timer, files, futex, intercepted, ipc, memory, poll,
+    queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -88,7 +88,7 @@ fn is_kick(info: &SignalInfo) -> bool {
 
 /// Whether the kernel is to answer: the program was let go from its session.
 fn is_native(handler: Handler) -> bool {
-    clock::page().is_released() && !handler.guards_sigsys()
+    clock::page().is_released() && !handler.guards_image()
 }
 
 /// Answers a call. Without a wildcard: a handler that the table names and that nobody
@@ -140,6 +140,10 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::RtSigpending => intercepted::rt_sigpending(args),
         Handler::RtSigreturn => signal::rt_sigreturn(context),
         Handler::Ptrace => signal::ptrace(args),
+        Handler::OnRange => memory::on_range(call, args),
+        Handler::Mmap => memory::mmap(args),
+        Handler::Mremap => memory::mremap(args),
+        Handler::RemapFilePages => memory::remap_file_pages(args),
         Handler::Prctl => confined::prctl(args),
         Handler::Seccomp => confined::seccomp(args),
         Handler::TimerfdSettime => timerfd::settime(args),

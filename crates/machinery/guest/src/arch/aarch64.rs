@@ -29,9 +29,6 @@ pub(crate) const VFORK: Option<i64> = None;
 /// least stack of a thread is larger than four times that.)
 pub(crate) const TELLS_SIGNAL_STACK: bool = true;
 
-/// Handlers return through the kernel's vDSO, and trap there.
-pub(crate) const RETURNS_THROUGH_IMAGE: bool = false;
-
 /// What a kernel's vDSO puts before the names of its functions, and how many of
 /// them we have.
 #[cfg(test)]

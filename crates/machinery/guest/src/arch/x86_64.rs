@@ -29,9 +29,6 @@ pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
 /// many programs have them.
 pub(crate) const TELLS_SIGNAL_STACK: bool = false;
 
-/// Every action of the C library's has a restorer, in whose place the image has its own.
-pub(crate) const RETURNS_THROUGH_IMAGE: bool = true;
-
 /// What a kernel's vDSO puts before the names of its functions, and how many of
 /// them we have.
 #[cfg(test)]

@@ -64,6 +64,10 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("vdso", &["another date"]),
     ("own_filter", &["×2", "without root"]),
     ("confined_exec", &["×3"]),
+    ("memory", &[PAUSED, "×2", "another date"]),
+    ("sanitized", &["×2"]),
+    ("year", &["another date"]),
+    ("busy", &["another date"]),
 ];
 const NATIVE: &str = "native errors";
 const PAUSED: &str = "paused";

@@ -5,18 +5,19 @@ use std::fs::File;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use timeloom_calls::verdict;
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE};
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, PAGE_SIZE, VDSO_ADDRESS};
 
 use crate::arch;
 use crate::error::GuestError;
 use crate::linux::memory::sealed_memfd;
 
-/// The image as it is mapped into guests at [`IMAGE_ADDRESS`].
+/// The image as it is mapped into guests: the vDSO at [`VDSO_ADDRESS`], the rest at
+/// [`IMAGE_ADDRESS`].
 pub(crate) struct Image {
     /// Sealed; mapped shared, so that all guests together hold one copy.
     pub(crate) file: File,
     bytes: Vec<u8>,
-    /// Bytes to map, a multiple of the page size.
+    /// Bytes from the beginning of the vDSO to the end, a multiple of the page size.
     pub(crate) length: usize,
     /// Handler of SIGSYS.
     pub(crate) handler: u64,
@@ -27,8 +28,10 @@ pub(crate) struct Image {
     pub(crate) restorer: u64,
     /// An instruction for system calls that the filter lets pass.
     pub(crate) syscall: u64,
-    /// The functions that a vDSO exports, with their addresses.
+    /// The functions that a vDSO exports, with the addresses of those to which they lead.
     functions: Vec<(String, u64)>,
+    /// Where the image notes that it is listed, on processors where it looks.
+    is_listed: Option<usize>,
     /// Threads seen with their instruction pointer in this range wait.
     pub(crate) wait: std::ops::RangeInclusive<u64>,
 }
@@ -54,6 +57,11 @@ impl Image {
             .collect();
         // The address that the beginning of the file was linked for.
         let base = loads.first().expect("it has a segment").p_vaddr(endian);
+        let starts = loads.iter().map(|load| load.p_vaddr(endian) - base);
+        assert!(
+            starts.eq([0, IMAGE_ADDRESS - VDSO_ADDRESS]),
+            "the vDSO, and the image at its address"
+        );
         let mut filled = 0;
         for load in loads {
             let offset = load.p_offset(endian);
@@ -67,7 +75,7 @@ impl Image {
         }
         let length = filled.next_multiple_of(PAGE_SIZE);
         assert!(
-            length as u64 <= IMAGE_LIMIT,
+            length as u64 <= IMAGE_ADDRESS - VDSO_ADDRESS + IMAGE_LIMIT,
             "the image outgrew its address range"
         );
         let mut bytes = LINKED.0[..filled].to_vec();
@@ -75,10 +83,13 @@ impl Image {
         relocate(&elf, base, &mut bytes);
 
         let symbol = |name: &str| {
-            elf.symbols()
+            let address = elf
+                .symbols()
                 .find(|symbol| symbol.name() == Ok(name))
-                .map(|symbol| IMAGE_ADDRESS + (symbol.address() - base))
-                .unwrap_or_else(|| panic!("the image lacks {name}"))
+                .map(|symbol| VDSO_ADDRESS + (symbol.address() - base))
+                .unwrap_or_else(|| panic!("the image lacks {name}"));
+            assert!(address >= IMAGE_ADDRESS, "{name} lies in the vDSO");
+            address
         };
         assert_eq!(
             symbol("timeloom_foresee"),
@@ -88,15 +99,22 @@ impl Image {
         let functions = elf
             .dynamic_symbols()
             .filter(|symbol| symbol.is_definition())
-            .filter_map(|symbol| {
-                Some((
-                    symbol.name().ok()?.to_owned(),
-                    IMAGE_ADDRESS + (symbol.address() - base),
-                ))
+            .filter_map(|exported| {
+                let name = exported.name().ok()?;
+                let prefixes = ["__vdso_", "__kernel_"];
+                let plain = prefixes.iter().find_map(|it| name.strip_prefix(it));
+                let function = format!("timeloom_vdso_{}", plain.unwrap_or(name));
+                // The linker lists the names of versions, too.
+                let is_function = exported.kind() == object::SymbolKind::Text;
+                is_function.then(|| (name.to_owned(), symbol(&function)))
             })
             .collect();
+        let note = elf
+            .symbols()
+            .find(|symbol| symbol.name() == Ok("TIMELOOM_IS_LISTED"));
         Ok(Self {
             functions,
+            is_listed: note.map(|symbol| (symbol.address() - base) as usize),
             file: sealed_memfd(c"timeloom-image", &bytes)?,
             bytes,
             length,
@@ -110,12 +128,18 @@ impl Image {
 }
 
 impl Image {
-    /// A copy under another name, by which those who map it can be told.
+    /// A copy under another name, by which those who map it can be told: for a program that
+    /// was not given the vDSO, and whose unwinders do not know the image.
     pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
-        sealed_memfd(name, &self.bytes)
+        let mut bytes = self.bytes.clone();
+        if let Some(at) = self.is_listed {
+            bytes[at..at + size_of::<u32>()].fill(0);
+        }
+        sealed_memfd(name, &bytes)
     }
 
-    /// Where the image has a function of the vDSO, by its exported name.
+    /// Where the image has a function of the vDSO, by its exported name. (Not in the vDSO,
+    /// which the program may unmap.)
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
         self.functions
             .iter()
@@ -136,7 +160,7 @@ fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
             r_type: arch::RELATIVE,
         };
         assert_eq!(kind, relative, "the image refers to something outside");
-        let value = (IMAGE_ADDRESS - base).wrapping_add_signed(relocation.addend());
+        let value = (VDSO_ADDRESS - base).wrapping_add_signed(relocation.addend());
         bytes[(offset - base) as usize..][..8].copy_from_slice(&value.to_le_bytes());
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE, VDSO_ADDRESS, VDSO_BYTES};
 
 use crate::arch::{self, Registers};
 use crate::enter::image::Image;
@@ -177,8 +177,8 @@ impl Injector {
             .map_err(failed("restoring the registers"))
     }
 
-    /// Maps both at their fixed addresses and closes the descriptors, by the
-    /// instruction for system calls at `instruction`.
+    /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses
+    /// and closes the descriptors, by the instruction for system calls at `instruction`.
     ///
     /// A filter that the program has from the one before it lets calls from the image pass,
     /// and perhaps no others. So what maps the image claims to come from there, and what
@@ -191,19 +191,26 @@ impl Injector {
         page: i32,
         image: i32,
     ) -> Result<(), GuestError> {
-        let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-        let mapping = |address, length: usize, protection: i32, descriptor: i32| {
-            let [length, protection] = [length as u64, protection as u64];
-            [address, length, protection, flags, descriptor as u64, 0]
-        };
+        let read = libc::PROT_READ as u64;
+        let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+        // A program that writes to its vDSO gets a copy, as of the kernel's.
+        let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+        // Where it lies in the file.
+        let offset = IMAGE_ADDRESS - VDSO_ADDRESS;
+        let bytes = self.image.length as u64 - offset;
+        let file = image as u64;
+        let args = [IMAGE_ADDRESS, bytes, execute, shared, file, offset];
         let own = self.image.syscall;
-        let executable = libc::PROT_READ | libc::PROT_EXEC;
-        let args = mapping(IMAGE_ADDRESS, self.image.length, executable, image);
         let claimed = own + arch::SYSCALL.len() as u64;
         let mapped = tracee.syscall_claiming((base, instruction, claimed), libc::SYS_mmap, args);
         tracee.checked("mapping the image", mapped)?;
-        let args = mapping(PAGE_ADDRESS, PAGE_SIZE, libc::PROT_READ, page);
+        let bytes = PAGE_SIZE as u64;
+        let args = [PAGE_ADDRESS, bytes, read, shared, page as u64, 0];
         let map = ("mapping the clock page", libc::SYS_mmap);
+        tracee.syscall_checked(base, own, map, args)?;
+        let args = [VDSO_ADDRESS, VDSO_BYTES, execute, private, file, 0];
+        let map = ("mapping the vDSO", libc::SYS_mmap);
         tracee.syscall_checked(base, own, map, args)?;
         for descriptor in [image, page] {
             let close = ("closing a descriptor", libc::SYS_close);
@@ -347,7 +354,7 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     let _ = tracee.set_registers(&base);
 }
 
-pub(crate) const SA_RESTORER: i32 = 0x0400_0000;
+const SA_RESTORER: i32 = 0x0400_0000;
 /// As which the kernel knows what is the program's of SIGSYS (`intercepted.rs` of the image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
 /// What waits while the image's handler decides: every signal but its own and

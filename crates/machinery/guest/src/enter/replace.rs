@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timeloom_page::IMAGE_ADDRESS;
+use timeloom_page::VDSO_ADDRESS;
 
 use crate::arch::{self, Registers};
 use crate::enter::auxv;
@@ -101,7 +101,7 @@ struct Vector {
     place: Option<(u64, u64)>,
 }
 
-/// Points AT_SYSINFO_EHDR at the image, and tells how large a stack for signals must
+/// Points AT_SYSINFO_EHDR at the vDSO that leads to the image, and tells how large a stack for signals must
 /// be at least, where that may be told.
 fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestError> {
     let pid = tracee.pid();
@@ -116,7 +116,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
     if let Some(at) = auxv::vdso_entry(word)? {
         kernels_vdso = Some(word(at)?);
         tracee
-            .poke(stack + 8 * at as u64, IMAGE_ADDRESS)
+            .poke(stack + 8 * at as u64, VDSO_ADDRESS)
             .map_err(failed())?;
     }
     if arch::TELLS_SIGNAL_STACK

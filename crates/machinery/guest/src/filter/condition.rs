@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, When};
+use timeloom_page::ADDRESS_HIGH_HALF;
 
 use super::{LOCAL, TRAPPED};
 use crate::linux::bpf::{Label, Step, argument_high, argument_low};
@@ -123,6 +124,31 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
                 steps.push(Step::IfEqual(option, label));
             }
         }
+        When::Range(address, length) => range(steps, address, length, label),
+        When::FixedRange => {
+            let fixed = skip + 1;
+            steps.push(Step::Load(argument_low(3)));
+            steps.push(Step::IfAnyOf(MAP_FIXED, fixed));
+            steps.push(Step::Goto(skip));
+            steps.push(Step::Mark(fixed));
+            range(steps, 0, 1, label);
+            steps.push(Step::Mark(skip));
+        }
+        When::MovedRange => {
+            range(steps, 0, 1, label);
+            range(steps, 4, 2, label);
+        }
+        When::AdvisedRange(advice) => {
+            let harmful = skip + 1;
+            steps.push(Step::Load(argument_low(2)));
+            for &advice in advice {
+                steps.push(Step::IfEqual(advice, harmful));
+            }
+            steps.push(Step::Goto(skip));
+            steps.push(Step::Mark(harmful));
+            range(steps, 0, 1, label);
+            steps.push(Step::Mark(skip));
+        }
         When::NewTime(flags) => {
             steps.push(Step::Load(argument_low(flags)));
             steps.push(Step::IfAnyOf(CLONE_NEWTIME, label));
@@ -151,6 +177,17 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
     }
 }
 
+/// Jumps to `label` for a range that may reach into [`timeloom_page::KEPT_RANGE`]: a short one
+/// begins in the same 4 GiB, or in those below.
+fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {
+    steps.push(Step::Load(argument_high(address)));
+    for half in [ADDRESS_HIGH_HALF, ADDRESS_HIGH_HALF - 1] {
+        steps.push(Step::IfEqual(half, label));
+    }
+    steps.push(Step::Load(argument_high(length)));
+    steps.push(Step::IfAtLeast(1, label));
+}
+
 /// Levels of socket options, and of each the options, and whether they are the image's.
 fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
     let own = SOCKET_TIME_OPTIONS.map(|option| (option, true));
@@ -172,6 +209,7 @@ pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
+pub(super) const MAP_FIXED: u32 = libc::MAP_FIXED as u32;
 pub(super) const CLONE_NEWTIME: u32 = 0x80;
 pub(super) const SECCOMP_OR_TSC: [u32; 4] = [
     libc::PR_GET_SECCOMP as u32,

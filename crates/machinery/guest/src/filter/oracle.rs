@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
-use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
+use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, KEPT_RANGE};
 
 use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
 
 use super::condition::{
-    CLONE_NEWTIME, FUTEX_WAITS, PACKET_STAMPS, SECCOMP_OR_TSC, SOCKET_TIME_OPTIONS,
+    CLONE_NEWTIME, FUTEX_WAITS, MAP_FIXED, PACKET_STAMPS, SECCOMP_OR_TSC, SOCKET_TIME_OPTIONS,
 };
 use super::*;
 use crate::phc;
@@ -95,6 +95,10 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
             let place = (args[1] as u32, args[2] as u32);
             is_own_option(place) || SOCKET_OPTIONS.iter().any(|option| option.place == place)
         }
+        When::Range(address, length) => may_reach(args, address, length),
+        When::FixedRange => int(3) as u32 & MAP_FIXED != 0 && may_reach(args, 0, 1),
+        When::MovedRange => may_reach(args, 0, 1) || may_reach(args, 4, 2),
+        When::AdvisedRange(advice) => advice.contains(&(int(2) as u32)) && may_reach(args, 0, 1),
         When::NewTime(flags) => int(flags) as u32 & CLONE_NEWTIME != 0,
         When::NewTimeOrAny(flags) => int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0,
     };
@@ -116,6 +120,13 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
         Treatment::Trap if inside => ALLOW,
         Treatment::Trap => TRAP,
     }
+}
+
+/// Whether a range of addresses is taken for one that may reach what the image keeps.
+fn may_reach(args: [u64; 6], address: u32, length: u32) -> bool {
+    let [address, length] = [address, length].map(|index| args[index as usize]);
+    let near = [KEPT_RANGE.start >> 32, (KEPT_RANGE.start >> 32) - 1];
+    near.contains(&(address >> 32)) || length >> 32 != 0
 }
 
 fn is_own_ioctl(command: u32) -> bool {

@@ -18,7 +18,6 @@ fn calls_without_time_pass_by_their_number_alone() {
     for number in [
         libc::SYS_read,
         libc::SYS_write,
-        libc::SYS_mmap,
         libc::SYS_getpid,
         i64::from(NEWEST),
     ] {
@@ -121,6 +120,34 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
     assert_eq!(set_timeout(1, 20), TRAP, "SO_RCVTIMEO");
     assert_eq!(set_timeout(6, 20), ALLOW, "another level's option 20");
     assert_eq!(set_timeout(1, 2), ALLOW, "SO_REUSEADDR");
+}
+
+/// A range that cannot reach clock page or image passes, however long a program's are.
+#[test]
+fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
+    let far = [0x5555_0000_0000, 0x7fff_f000_0000];
+    let (page, vdso) = (timeloom_page::PAGE_ADDRESS, timeloom_page::VDSO_ADDRESS);
+    for number in [libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mmap] {
+        let of = |address, length, flags| native(number, [address, length, 3, flags, 0, 0]);
+        let fixed = libc::MAP_FIXED as u64;
+        for address in far {
+            assert_eq!(of(address, 0xffff_f000, fixed), ALLOW, "{number}");
+            assert_eq!(of(address, 1 << 32, fixed), TRAP, "{number}");
+        }
+        for address in [page, vdso, IMAGE_ADDRESS, vdso - 0x1000] {
+            assert_eq!(of(address, 0x1000, fixed), TRAP, "{number} {address:x}");
+        }
+    }
+    let maps = |flags: i32| native(libc::SYS_mmap, [page, 0x1000, 3, flags as u64, 0, 0]);
+    assert_eq!(maps(libc::MAP_PRIVATE), ALLOW);
+    assert_eq!(
+        maps(libc::MAP_FIXED_NOREPLACE),
+        ALLOW,
+        "the kernel refuses it"
+    );
+    let advise = |advice: i32| native(libc::SYS_madvise, [page, 0x1000, advice as u64, 0, 0, 0]);
+    assert_eq!(advise(libc::MADV_DONTFORK), TRAP);
+    assert_eq!(advise(libc::MADV_DONTNEED), ALLOW);
 }
 
 /// Containers are made as fast as ever.
@@ -234,6 +261,8 @@ fn the_tables_numbers_are_the_kernels() {
         SYS_accept SYS_accept4 SYS_connect SYS_write SYS_writev SYS_sendto SYS_sendmsg
         SYS_sendmmsg SYS_io_getevents SYS_ioctl SYS_sysinfo SYS_times SYS_getrusage
         SYS_wait4 SYS_waitid SYS_utimensat SYS_setsockopt SYS_rt_sigprocmask
+        SYS_mmap SYS_munmap SYS_mprotect SYS_madvise SYS_mremap SYS_pkey_mprotect
+        SYS_remap_file_pages
         SYS_rt_sigaction SYS_rt_sigsuspend SYS_rt_sigpending SYS_rt_sigreturn SYS_ptrace
         SYS_prctl SYS_clone3
         SYS_execve SYS_execveat SYS_timerfd_create SYS_timerfd_settime

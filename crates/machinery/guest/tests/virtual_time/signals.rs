@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use timeloom_testing::need;
+
 use crate::support::{Differential, World, c_program, c_program_static, c_program_unwinding};
 
 fn as_natively(program: &'static str) {
@@ -32,6 +34,22 @@ fn blocked_signals_and_own_sigsys_handlers_do_no_harm() {
 #[test]
 fn a_thread_cancelled_in_a_wait_runs_its_cleanup_handlers() {
     as_natively("cancel");
+}
+
+/// An emulator whose handlers leave everything blocked in their frames, until it has come to
+/// the signal itself.
+#[test]
+fn a_program_in_an_emulator_is_interrupted() {
+    let emulator = format!("qemu-{}", std::env::consts::ARCH);
+    need(&emulator, "qemu-user");
+    let clock = timeloom_guest::ClockOptions {
+        start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
+        ..Default::default()
+    };
+    let world = World::with_clock("emulator", clock);
+    let argv = [emulator.into(), c_program_static("busy").into_os_string()];
+    let expected = (vec!["handled=1 year=2019".to_owned()], 0);
+    assert_eq!(world.start(argv).finish(), expected);
 }
 
 /// The kick that makes a blocked thread compute its timeout anew is a signal

@@ -197,18 +197,29 @@ impl Context {
     }
 }
 
+// The functions of a vDSO by their names. (There is no `time` and no `getcpu` on this
+// architecture.) They jump to the image's by address: a program may move the pages of its
+// vDSO.
 core::arch::global_asm!(
-    // The functions of a vDSO by their names. (There is no `time` and no `getcpu`
-    // on this architecture.)
     ".macro export name",
+    ".balign 16",
     ".globl __kernel_\\name",
-    ".set __kernel_\\name, timeloom_vdso_\\name",
     ".type __kernel_\\name, @function",
+    "__kernel_\\name:",
+    ".cfi_startproc",
+    "ldr x16, 1f",
+    "br x16",
+    ".cfi_endproc",
+    ".size __kernel_\\name, . - __kernel_\\name",
+    "1:",
+    ".quad timeloom_vdso_\\name",
     ".endm",
+    ".pushsection .text.timeloom_stubs, \"ax\", @progbits",
     "export clock_gettime",
     "export gettimeofday",
     "export clock_getres",
     "export getrandom",
+    ".popsection",
 );
 
 // The one place where guests block; `wait.rs` says what the labels mean. The stack

@@ -149,9 +149,12 @@ pub(crate) fn restorer() -> usize {
 
 /// An action of the program's whose handler returns through the image, which then looks at
 /// the mask that the handler leaves in its frame. (The C library has a restorer in every
-/// action; a trap at each return would more than double what a signal costs.)
+/// action; a trap at each return would more than double what a signal costs.) Where the
+/// image's tables are not found, unwinders need the program's restorer, and its call traps.
 pub(crate) fn returning_through_the_image(program: &Action) -> Action {
-    if !is_handler(program.handler) || program.flags & SA_RESTORER == 0 {
+    // SAFETY: a constant, which the supervisor changes before it is mapped.
+    let is_listed = unsafe { (&raw const TIMELOOM_IS_LISTED).read_volatile() } != 0;
+    if !is_listed || !is_handler(program.handler) || program.flags & SA_RESTORER == 0 {
         return *program;
     }
     Action {
@@ -163,6 +166,11 @@ pub(crate) fn returning_through_the_image(program: &Action) -> Action {
 unsafe extern "C" {
     static timeloom_restorer: u8;
 }
+
+/// Whether the program was given the vDSO by which unwinders find the image's tables. The
+/// copy for one that was brought in has zero here.
+#[unsafe(no_mangle)]
+static TIMELOOM_IS_LISTED: u32 = 1;
 
 impl Context {
     const R8: usize = 0;
@@ -237,23 +245,31 @@ impl Context {
     }
 }
 
+// The functions of a vDSO by their names, and those without prefix, weak, as the kernel's
+// has them. They jump to the image's by address: a program may move the pages of its vDSO.
 core::arch::global_asm!(
-    // The functions of a vDSO by their names, and those without prefix, weak, as
-    // the kernel's has them.
     ".macro export name",
+    ".balign 16",
     ".globl __vdso_\\name",
-    ".set __vdso_\\name, timeloom_vdso_\\name",
     ".type __vdso_\\name, @function",
+    "__vdso_\\name:",
+    ".cfi_startproc",
+    "movabs rax, offset timeloom_vdso_\\name",
+    "jmp rax",
+    ".cfi_endproc",
+    ".size __vdso_\\name, . - __vdso_\\name",
     ".weak \\name",
-    ".set \\name, timeloom_vdso_\\name",
+    ".set \\name, __vdso_\\name",
     ".type \\name, @function",
     ".endm",
+    ".pushsection .text.timeloom_stubs, \"ax\", @progbits",
     "export clock_gettime",
     "export gettimeofday",
     "export time",
     "export clock_getres",
     "export getcpu",
     "export getrandom",
+    ".popsection",
 );
 
 // The one place where guests block; `wait.rs` says what the labels mean. (rcx and

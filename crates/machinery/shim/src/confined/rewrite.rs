@@ -18,7 +18,7 @@ use timeloom_calls::{TRAP_MARK, handled_count, handled_numbers};
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
     ACTION, ADDRESS_HIGH, ADDRESS_LOW, ALLOW, ARCHITECTURE, DONE_WITH_LOADED, FIRST_ARGUMENT,
-    IMAGE_HIGH, IMAGE_LENGTH, Instruction, JUMP, KEEP, LOAD_KEPT, NUMBER, RETURN, RETURN_ALLOW,
+    IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction, JUMP, KEEP, LOAD_KEPT, NUMBER, RETURN, RETURN_ALLOW,
     RETURN_ERRNO, RETURN_LOADED, RETURN_LOG, RETURN_NOTIFY, RETURN_TRACE, RETURN_TRAP, and, done,
     if_at_least, if_equal, jump, load, load_constant,
 };
@@ -163,12 +163,12 @@ const BEGINNING: [Instruction; 6] = [
 const HANDLED: usize = handled_count();
 
 // Where the parts of the end begin.
-const ASKED: usize = 11;
-const IN_JUDGEMENT: usize = 21;
-const OUTSIDE: usize = 29;
-const TRAPS: usize = 38;
-const NOTIFIES: usize = 43;
-const LISTED: usize = 45;
+const ASKED: usize = 12;
+const IN_JUDGEMENT: usize = 22;
+const OUTSIDE: usize = 30;
+const TRAPS: usize = 39;
+const NOTIFIES: usize = 44;
+const LISTED: usize = 46;
 const AS_IT_IS: usize = LISTED + 1 + HANDLED;
 const BY_IMAGE: usize = AS_IT_IS + 2;
 const END: usize = BY_IMAGE + 1;
@@ -205,10 +205,11 @@ const fn end(is_second: bool) -> [Instruction; END] {
     push!(load(ADDRESS_HIGH));
     push!(if_equal(IMAGE_HIGH, 0, to!(OUTSIDE)));
     push!(load(ADDRESS_LOW));
-    push!(if_at_least(IMAGE_LENGTH, to!(OUTSIDE), 0));
-    push!(if_equal(FORESEE, to!(ASKED), 0));
-    push!(if_equal(JUDGE, to!(IN_JUDGEMENT), 0));
-    push!(if_equal(PROGRAM, to!(OUTSIDE), 0));
+    push!(if_at_least(IMAGE_END, to!(OUTSIDE), 0));
+    push!(if_at_least(IMAGE_BEGIN, 0, to!(OUTSIDE)));
+    push!(if_equal(IMAGE_BEGIN + FORESEE, to!(ASKED), 0));
+    push!(if_equal(IMAGE_BEGIN + JUDGE, to!(IN_JUDGEMENT), 0));
+    push!(if_equal(IMAGE_BEGIN + PROGRAM, to!(OUTSIDE), 0));
     push!(RETURN_ALLOW);
 
     assert!(at == ASKED);

@@ -8,7 +8,7 @@ use timeloom_calls::{ImageCall, number};
 use super::{give_up_new_privileges, has_filter};
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
-    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, IMAGE_HIGH, IMAGE_LENGTH, Instruction, NUMBER,
+    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction, NUMBER,
     Program, RETURN_ALLOW, RETURN_TRAP, done, if_at_least, if_equal, load,
 };
 use crate::sys::{self, errno, nr, syscall};
@@ -50,18 +50,19 @@ pub(crate) fn end_strictly(call: usize) {
     }
 }
 
-static FILTER: [Instruction; 14] = [
+static FILTER: [Instruction; 15] = [
     load(ARCHITECTURE),
-    if_equal(AUDIT_ARCH, 0, 11),
+    if_equal(AUDIT_ARCH, 0, 12),
     load(NUMBER),
-    if_equal(nr::READ as u32, 8, 0),
-    if_equal(nr::WRITE as u32, 7, 0),
-    if_equal(nr::EXIT as u32, 6, 0),
-    if_equal(nr::RT_SIGRETURN as u32, 5, 0),
+    if_equal(nr::READ as u32, 9, 0),
+    if_equal(nr::WRITE as u32, 8, 0),
+    if_equal(nr::EXIT as u32, 7, 0),
+    if_equal(nr::RT_SIGRETURN as u32, 6, 0),
     load(ADDRESS_HIGH),
-    if_equal(IMAGE_HIGH, 0, 4),
+    if_equal(IMAGE_HIGH, 0, 5),
     load(ADDRESS_LOW),
-    if_at_least(IMAGE_LENGTH, 2, 0),
+    if_at_least(IMAGE_END, 3, 0),
+    if_at_least(IMAGE_BEGIN, 0, 2),
     RETURN_ALLOW,
     RETURN_ALLOW,
     done(RETURN_TRAP | STRICT as u32),

@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Interface] = &[
     is_virtual(
         "the auxiliary vector on the stack (`AT_SYSINFO_EHDR`)",
         "where the vDSO lies",
-        "it names the image; `AT_CLKTCK` is a constant",
+        "it names a vDSO that leads to the image; `AT_CLKTCK` is a constant",
     ),
     is_virtual(
         "the kernel's vDSO, as `PR_GET_AUXV`, `/proc/self/auxv` or `/proc/self/maps` tell of it",

@@ -12,7 +12,5 @@ pub(crate) const GETCPU: usize = 168;
 pub(crate) const GETPID: usize = 172;
 pub(crate) const GETTID: usize = 178;
 pub(crate) const GETSOCKOPT: usize = 209;
-pub(crate) const MUNMAP: usize = 215;
-pub(crate) const MMAP: usize = 222;
 pub(crate) const RT_TGSIGQUEUEINFO: usize = 240;
 pub(crate) const GETRANDOM: usize = 278;

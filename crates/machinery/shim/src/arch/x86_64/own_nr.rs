@@ -1,8 +1,6 @@
 //! Numbers of calls that the image makes and that no filter treats.
 
 pub(crate) const CLOSE: usize = 3;
-pub(crate) const MMAP: usize = 9;
-pub(crate) const MUNMAP: usize = 11;
 pub(crate) const RT_SIGRETURN: usize = 15;
 pub(crate) const GETPID: usize = 39;
 pub(crate) const GETSOCKOPT: usize = 55;
