@@ -104,6 +104,11 @@ pub const CALLS: &[Call] = &[
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
     trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
+    // A program without its vDSO may map another of the kernel's, which tells the machine's time.
+    Call {
+        when: OneOf(0, &ARCH_MAP_VDSO),
+        ..refuse("arch_prctl", x86_64(158), NO_OTHER_VDSO)
+    },
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
     // Followed by the supervisor.
@@ -179,6 +184,8 @@ const MORE_TRAPS: &str = "the option is set; \
     from then on the calls below trap in this process and what it starts; \
     the options named below are done in real time and reported";
 const FALL_BACK: &str = "ENOSYS, on which callers fall back";
+const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives: ENOSYS; \
+    the kernel's vDSO would tell the machine's time";
 const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
 const BY_SUPERVISOR: &str = "virtual, by the supervisor";
 const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \
@@ -206,6 +213,8 @@ const ON_DEMAND: &str = "";
 const HIDING: [u32; 2] = [10, 102];
 /// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
+/// ARCH_MAP_VDSO_X32, _32 and _64.
+const ARCH_MAP_VDSO: [u32; 3] = [0x2001, 0x2002, 0x2003];
 const BPF_PROG_LOAD: u32 = 5;
 /// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
 const SECCOMP_MODES: [u32; 2] = [0, 1];

@@ -237,6 +237,7 @@ fn the_tables_numbers_are_the_kernels() {
                 ("utimes", libc::SYS_utimes),
                 ("futimesat", libc::SYS_futimesat),
                 ("alarm", libc::SYS_alarm),
+                ("arch_prctl", libc::SYS_arch_prctl),
             ];
             #[cfg(not(target_arch = "x86_64"))]
             let own = [("sigaltstack", libc::SYS_sigaltstack)];

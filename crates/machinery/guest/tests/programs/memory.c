@@ -204,6 +204,14 @@ static int own(void) {
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &called);
     report("read", failed == 0 && called.tv_sec - moved.tv_sec < 1000 && called.tv_sec >= moved.tv_sec ? called.tv_sec : -1);
     report("sleep", sleep_by_call(1));
+#ifdef __x86_64__
+    // Another vDSO of the kernel's, in the place of the one that is gone.
+    maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "[vdso]") && sscanf(line, "%lx-%lx", &from, &to) == 2) munmap((char *)from, to - from);
+    fclose(maps);
+    report("map_vdso", syscall(SYS_arch_prctl, 0x2003, 0));
+#endif
     return 0;
 }
 

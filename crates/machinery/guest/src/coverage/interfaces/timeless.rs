@@ -3,7 +3,7 @@
 /// By name, of both architectures, in their alphabetical order.
 #[rustfmt::skip] // Several on a line.
 pub(super) const CALLS: &[&str] = &[
-    "_sysctl", "access", "add_key", "afs_syscall", "arch_prctl", "bind", "brk", "cachestat",
+    "_sysctl", "access", "add_key", "afs_syscall", "bind", "brk", "cachestat",
     "capget", "capset", "chdir", "chroot", "close_range", "create_module", "delete_module", "dup",
     "dup2", "dup3", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_ctl_old",
     "epoll_wait_old", "eventfd", "eventfd2", "exit", "exit_group", "faccessat", "faccessat2",
