@@ -56,8 +56,9 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let plan = timeloom_scenario::load(&self.scenario, &self.sets)
-            .map_err(|errors| Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal())))?;
+        let plan = timeloom_scenario::load(&self.scenario, &self.sets).map_err(|errors| {
+            Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal()))
+        })?;
         let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
         let session = self
             .name

@@ -6,7 +6,8 @@
 //! agent's, since their instants are the same.
 
 use timeloom_results::{
-    ClockAction, ClockRow, EventRow, Incoming, LabelRow, Manifest, ResultsError, Row, RunDirectory, SignalRow,
+    ClockAction, ClockRow, EventRow, Incoming, LabelRow, Manifest, ResultsError, Row, RunDirectory,
+    SignalRow,
 };
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
