@@ -264,8 +264,8 @@ impl Host {
         let name = format!("{}-chronyd", self.name);
         let file = path.join(format!("logs/{name}.log"));
         let log = run.open_log(&name).map_err(ChronydError::Results)?;
-        let log = std::io::read_to_string(log)
-            .map_err(|error| ChronydError::Io(file.clone(), error))?;
+        let log =
+            std::io::read_to_string(log).map_err(|error| ChronydError::Io(file.clone(), error))?;
         let all: Vec<(f64, f64)> = log.lines().filter_map(correction).collect();
         // The first half is not counted; what follows a lost one neither.
         let counted_from = (all.len() / 2).max(1);

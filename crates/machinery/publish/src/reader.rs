@@ -2,9 +2,9 @@
 
 mod line;
 
+use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 
 use timeloom_clock::quality::{Interval, Stamp, Status, TimelineId};

@@ -390,7 +390,6 @@ impl RunDirectory {
         }
         unreachable!("more files than numbers")
     }
-
 }
 
 /// A name as that of a file, without what may not be in one.

@@ -89,7 +89,11 @@ impl RunDirectory {
                 continue;
             };
             let has_results_only = |folder: &Tree| folder.holds_only(&|name| is_result(name));
-            let is_ours = !is_file && self.tree.subtree(name).is_ok_and(|it| has_results_only(&it));
+            let is_ours = !is_file
+                && self
+                    .tree
+                    .subtree(name)
+                    .is_ok_and(|it| has_results_only(&it));
             if is_ours {
                 self.tree.remove_all(name)?;
             }

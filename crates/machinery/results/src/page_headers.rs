@@ -18,14 +18,19 @@ use parquet::file::metadata::ColumnChunkMetaData;
 pub(crate) fn check(file: &File, column: &ColumnChunkMetaData) -> Result<(), String> {
     let begin = column.dictionary_page_offset();
     let begin = begin.unwrap_or(column.data_page_offset());
-    let (mut at, mut left) = match (u64::try_from(begin), u64::try_from(column.compressed_size())) {
+    let (mut at, mut left) = match (
+        u64::try_from(begin),
+        u64::try_from(column.compressed_size()),
+    ) {
         (Ok(begin), Ok(length)) => (begin, length),
         _ => return Err("a column lies before the file".to_owned()),
     };
     while left > 0 {
         let (header, length) = header_at(file, at, left)?;
         let taken = header.check(column.compression())? + length;
-        left = left.checked_sub(taken).ok_or("a page is longer than its column")?;
+        left = left
+            .checked_sub(taken)
+            .ok_or("a page is longer than its column")?;
         at += taken;
     }
     Ok(())

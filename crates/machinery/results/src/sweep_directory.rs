@@ -117,7 +117,9 @@ impl SweepDirectory {
         let begin = length.saturating_sub(LAST_BYTES);
         file.seek(SeekFrom::Start(begin)).ok()?;
         let mut bytes = Vec::new();
-        io::Read::take(file, LAST_BYTES).read_to_end(&mut bytes).ok()?;
+        io::Read::take(file, LAST_BYTES)
+            .read_to_end(&mut bytes)
+            .ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
         Some(last.trim().chars().take(LONGEST_LINE).collect())

@@ -7,8 +7,8 @@ use std::process::{Child, Stdio};
 use timeloom_results::{ClockAction, ClockRow, EventRow, RunDirectory, SignalRow};
 use timeloom_testing::{need, wait_for};
 
-use crate::support::place;
 use crate::support::machines::{Agent, Machines, let_go};
+use crate::support::place;
 
 impl Machines {
     /// Agents that wait for runs, on the first `count` machines.

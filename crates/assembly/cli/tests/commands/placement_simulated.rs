@@ -7,8 +7,8 @@ use timeloom_results::{NodeKind, RunDirectory};
 use timeloom_testing::{need, wait_for};
 
 use crate::placement::{METER, READER};
-use crate::support::place;
 use crate::support::machines::{Machines, let_go};
+use crate::support::place;
 
 /// 20 ms between the routers, which are two agents'. Programs speak over that, and so does
 /// simulated traffic; beside it some that stays on one agent.

@@ -61,14 +61,24 @@ fn a_page_beside_a_run_is_not_written_through_a_planted_link() {
     ];
     for arguments in runs {
         let ended = timeloom(arguments);
-        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.out, ended.err);
+        assert_eq!(
+            ended.code,
+            Some(1),
+            "{arguments:?}: {}{}",
+            ended.out,
+            ended.err
+        );
         assert!(ended.err.contains("symbolic link"), "{}", ended.err);
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious\n");
     fs::remove_file(&page).unwrap();
     let ended = timeloom(&["compare", &a, &b]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(fs::read_to_string(&page).unwrap().contains("<h1>b against a</h1>"));
+    assert!(
+        fs::read_to_string(&page)
+            .unwrap()
+            .contains("<h1>b against a</h1>")
+    );
 }
 
 /// No command waits for a FIFO, shows what a link leads to, or reads a hole.

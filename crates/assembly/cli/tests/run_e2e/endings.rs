@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use timeloom_results::{Outcome, RunDirectory};
 
-use crate::support::{Finished, Lab, Running, Scenario, log_lines, place, patiently, timeloom};
+use crate::support::{Finished, Lab, Running, Scenario, log_lines, patiently, place, timeloom};
 
 /// Two programs, one of which starts more, a plant and a capture, for far
 /// longer than the test lasts.

@@ -29,11 +29,7 @@ fn event(run: &Finished, source: &str, kind: &str) -> EventRow {
 
 /// The instant that `mortal.py` said, in nanoseconds.
 fn said_ns(run: &Finished, program: &str) -> i64 {
-    let log = std::fs::read_to_string(
-        run.path()
-            .join("logs")
-            .join(format!("{program}.log")),
-    );
+    let log = std::fs::read_to_string(run.path().join("logs").join(format!("{program}.log")));
     let log = log.expect("it can be read");
     let said = log.split_once("said ").expect("it said something").1;
     said.trim().parse::<i64>().expect("a number") - START_NS
@@ -107,10 +103,7 @@ time.sleep(99)
     let run = lab
         .run(&["time.mode=skip", "time.compute=none"])
         .succeeded();
-    assert_eq!(
-        log_lines(run.path(), "forks"),
-        [(0, "done".to_owned())]
-    );
+    assert_eq!(log_lines(run.path(), "forks"), [(0, "done".to_owned())]);
 }
 
 #[test]

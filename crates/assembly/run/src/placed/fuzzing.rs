@@ -44,12 +44,9 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
         return;
     };
     let _ = timeloom_bus::parse_key(&prepare.nonce);
-    let taken = receive(
-        &mut receiver,
-        &prepare.files,
-        MOST_BYTES_IN_ALL,
-        |entry| new_below(files, entry),
-    );
+    let taken = receive(&mut receiver, &prepare.files, MOST_BYTES_IN_ALL, |entry| {
+        new_below(files, entry)
+    });
     check(taken, &prepare.files, files);
     let Ok(ready) = ready(&prepare, files) else {
         return;

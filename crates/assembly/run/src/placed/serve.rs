@@ -209,12 +209,9 @@ impl Agent {
         fs::DirBuilder::new().mode(0o755).create(&scratch.0)?;
         let files = scratch.0.join("files");
         fs::create_dir(&files)?;
-        receive(
-            &mut receiver,
-            &prepare.files,
-            MOST_BYTES_IN_ALL,
-            |entry| new_below(&files, entry),
-        )?;
+        receive(&mut receiver, &prepare.files, MOST_BYTES_IN_ALL, |entry| {
+            new_below(&files, entry)
+        })?;
         let prepared = self.sockets(&prepare).and_then(|sockets| {
             let ready = ready(&prepare, &files)?;
             Ok((ready, sockets))

@@ -261,7 +261,10 @@ mod tests {
         assert!(told.contains(expected), "{told}");
         let told = not_drawn(&rows(40, 10));
         assert!(told.contains("gain=26 and 13 more."), "{told}");
-        assert!(told.contains("first 8 of 10 signals; not drawn: p.s08, p.s09."), "{told}");
+        assert!(
+            told.contains("first 8 of 10 signals; not drawn: p.s08, p.s09."),
+            "{told}"
+        );
     }
 
     #[test]

@@ -24,7 +24,10 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     writer.publish(&segment(0, 0));
     let reader = PageReader::open_path(&path).unwrap();
     let whole = std::fs::read(&path).unwrap();
-    assert_ne!(reader.read_with(|| 0).unwrap().status, Status::NeverSynchronised);
+    assert_ne!(
+        reader.read_with(|| 0).unwrap().status,
+        Status::NeverSynchronised
+    );
     assert!(reader.alive_until() > 0);
     for length in [0, 1, 200, PAGE_SIZE as u64 - 1] {
         // By another user of the file. (Its writer is not asked to publish meanwhile.)

@@ -250,7 +250,13 @@ fn opened(bytes: &[u8]) -> Result<RegionReader, Refusal> {
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
     let unsealed = Region::open(&file).err();
-    let expected = [Refusal::Unsealed, Refusal::Size { expected: 8192, found: 0 }];
+    let expected = [
+        Refusal::Unsealed,
+        Refusal::Size {
+            expected: 8192,
+            found: 0,
+        },
+    ];
     assert!(
         unsealed.is_some_and(|it| expected.contains(&it) || bytes.len() < 8192),
         "{unsealed:?}"

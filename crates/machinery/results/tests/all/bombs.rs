@@ -39,9 +39,11 @@ fn write(path: &Path, rows: usize, text: &str, dictionary: bool) {
                 0 | 1 => column
                     .typed::<Int64Type>()
                     .write_batch(&vec![5; batch], None, None),
-                _ => column
-                    .typed::<ByteArrayType>()
-                    .write_batch(&vec![text.clone(); batch], None, None),
+                _ => column.typed::<ByteArrayType>().write_batch(
+                    &vec![text.clone(); batch],
+                    None,
+                    None,
+                ),
             }
             .unwrap();
         }

@@ -163,7 +163,8 @@ fn what_is_recorded_is_read_back_before_and_after_finishing() {
         recorder.event(&events[0]),
         Err(ResultsError::Finished(_))
     ));
-    let run = RunDirectory::open(crate::place(&run)).expect("known by its tables, even without a manifest");
+    let run = RunDirectory::open(crate::place(&run))
+        .expect("known by its tables, even without a manifest");
     assert!(run.is_finished());
     assert_eq!(all::<SignalRow>(&run), signals, "two row groups");
     assert_eq!(run.events().unwrap(), events);

@@ -98,7 +98,10 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
         file.set_len(4 << 40).unwrap();
         let refused = read(&RunDirectory::open(&path).unwrap()).expect_err(name);
         let refused = refused.to_string();
-        assert!(refused.contains(name) && refused.contains("MiB"), "{refused}");
+        assert!(
+            refused.contains(name) && refused.contains("MiB"),
+            "{refused}"
+        );
     }
     // Nor is it looked through to see whether this is a run.
     let scratch = tempfile::tempdir().unwrap();
@@ -111,7 +114,9 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
 #[test]
 fn a_log_without_ends_of_lines_is_read_in_pieces() {
     let (_scratch, path) = finished();
-    let file = File::options().write(true).open(path.join("logs/program.log"));
+    let file = File::options()
+        .write(true)
+        .open(path.join("logs/program.log"));
     file.unwrap().set_len(64 << 20).unwrap();
     let run = RunDirectory::open(&path).unwrap();
     let mut logs = MergedLogs::new(&run, &[]);
@@ -133,9 +138,21 @@ fn names_of_other_places_open_nothing() {
     let run = RunDirectory::open(&path).unwrap();
     let long = "x".repeat(5000);
     let deep = "d/".repeat(3000);
-    for name in ["../../outside", "/etc/hostname", "", ".", "..", "a\0b", &long, &deep] {
+    for name in [
+        "../../outside",
+        "/etc/hostname",
+        "",
+        ".",
+        "..",
+        "a\0b",
+        &long,
+        &deep,
+    ] {
         assert!(run.open_log(name).is_err(), "{name:.20}");
-        assert!(run.timeline_page("a", name).ok().flatten().is_none(), "{name:.20}");
+        assert!(
+            run.timeline_page("a", name).ok().flatten().is_none(),
+            "{name:.20}"
+        );
     }
 }
 
@@ -153,7 +170,10 @@ fn a_sweep_reads_and_writes_nothing_through_a_link() {
     }
     sweep.make_folders().unwrap();
     for (name, write) in [
-        ("sweep.html", SweepDirectory::write_page as fn(&SweepDirectory, &str) -> _),
+        (
+            "sweep.html",
+            SweepDirectory::write_page as fn(&SweepDirectory, &str) -> _,
+        ),
         ("sweep.json", |sweep: &SweepDirectory, text: &str| {
             sweep.write_definition(text).map(|()| PathBuf::new())
         }),
@@ -213,7 +233,13 @@ fn leftovers_of_agents_go_with_the_run_and_other_folders_are_in_the_way() {
         assert!(incoming.create(name).is_err(), "twice");
     }
     let long = format!("logs/{}.log", "x".repeat(5000));
-    for name in ["../manifest.json", "files/x", "logs/a/b.log", "logs/.log", &long] {
+    for name in [
+        "../manifest.json",
+        "files/x",
+        "logs/a/b.log",
+        "logs/.log",
+        &long,
+    ] {
         assert!(incoming.create(name).is_err(), "{name:.20}");
     }
     fs::create_dir(path.join("from-home")).unwrap();

@@ -28,8 +28,9 @@ struct Report {
 }
 
 pub(super) fn run(scenario: &Path, as_json: bool) -> Result<ExitCode, Failure> {
-    let plan = timeloom_scenario::load(scenario, &[])
-        .map_err(|errors| Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal())))?;
+    let plan = timeloom_scenario::load(scenario, &[]).map_err(|errors| {
+        Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal()))
+    })?;
     let agents =
         describe(&plan).map_err(|why| Failure::usage(format!("{}: {why}", scenario.display())))?;
     let reports: Vec<Report> = agents.into_iter().map(report).collect();

@@ -134,7 +134,12 @@ fn a_disk_without_room_is_said_before_anything_starts() {
 fn a_disk_that_is_full_just_after_the_manifest_leaves_a_failed_run() {
     // An interpreter that lacks the package, whatever this environment's has.
     let python = ["/usr/bin/python3", "-I", "-c", "pass"];
-    let lab = Lab::new(&Scenario::lasting("1 s").program('a', "idle", &python, "env = { PYTHONPATH = \"/nowhere\" }"));
+    let lab = Lab::new(&Scenario::lasting("1 s").program(
+        'a',
+        "idle",
+        &python,
+        "env = { PYTHONPATH = \"/nowhere\" }",
+    ));
     // The room that is put aside, and 32 KiB.
     let _disk = Disk::new(&lab, "1056k");
     let run = lab.run(&[]);
