@@ -15,6 +15,8 @@ use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::Plan;
 use timeloom_time::Duration;
 
+use super::interruption::interruption;
+
 /// Run a scenario: network, plants, programs, report
 ///
 /// Checks it, builds its network, plants and devices, lets its
@@ -62,11 +64,7 @@ impl Run {
         let session = self
             .name
             .unwrap_or_else(|| format!("run-{}", std::process::id()));
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
-        }
+        let interrupted = interruption()?;
         let replace = self.replace;
         let first = make(&plan, directory, replace, &session, &interrupted)?;
         let (text, json, code) = if self.verify && first.summary.end != End::Interrupted {
