@@ -118,16 +118,19 @@ fn table(out: &mut String, run: &RunData) {
     for label in &run.labels {
         let (from, to) = (seconds(label.start), seconds(label.end));
         for (host, timeline) in run.statuses.by_timeline.keys() {
-            let during = |loss: &&Loss<'_>| {
+            let during = |loss: &Loss<'_>| {
                 (loss.host, loss.timeline) == (host, timeline)
                     && (from..=to).contains(&loss.change.at_s)
             };
-            if losses.iter().find(during).is_none() {
-                let never = "no change of status".to_owned();
-                let attack = label.attack.to_string();
-                let cells = ["never".to_owned(), attack, never, String::new()];
-                let [at, after, status, again] = cells;
-                rows.push([host.clone(), timeline.clone(), at, after, status, again]);
+            if !losses.iter().any(during) {
+                rows.push([
+                    host.clone(),
+                    timeline.clone(),
+                    "never".to_owned(),
+                    label.attack.to_string(),
+                    "no change of status".to_owned(),
+                    String::new(),
+                ]);
             }
         }
     }
