@@ -4,9 +4,9 @@
 //! kind, length, content, and a seal of keyed BLAKE3 over these and the frame's number.
 //! What is said is not secret. A frame that is not sealed ends the conversation.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,7 +43,7 @@ pub(crate) enum Content {
     Bytes(Vec<u8>),
 }
 
-/// Greets the other side, within `patience`.
+/// Greets the other side; the whole greeting takes no longer than `patience`.
 ///
 /// # Errors
 /// When it is no agent or no run, or says nothing.
@@ -53,20 +53,47 @@ pub(crate) fn greet(
     secret: &Secret,
     patience: Duration,
 ) -> io::Result<(Sender, Receiver)> {
+    let greeted = exchange_greetings(stream, side, secret, patience);
+    greeted.map_err(|error| {
+        let what = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!(
+                    "the other side has not greeted within {} s",
+                    patience.as_secs()
+                )
+            }
+            ErrorKind::UnexpectedEof => {
+                "the other side closed the connection before it had shown its key".to_owned()
+            }
+            _ => return error,
+        };
+        io::Error::new(error.kind(), what)
+    })
+}
+
+fn exchange_greetings(
+    stream: TcpStream,
+    side: Side,
+    secret: &Secret,
+    patience: Duration,
+) -> io::Result<(Sender, Receiver)> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
+    let mut timed = UntilDeadline {
+        stream: &stream,
+        deadline: Instant::now() + patience,
+    };
     let mine = draw()?;
     let mut greeting = MAGIC.to_vec();
     greeting.extend_from_slice(&mine);
     (&stream).write_all(&greeting)?;
     let mut magic = [0; MAGIC.len()];
-    (&stream).read_exact(&mut magic)?;
+    timed.read_exact(&mut magic)?;
     if magic != *MAGIC {
         return Err(bad("what answers is no Timeloom of this version"));
     }
     let mut theirs = [0; 32];
-    (&stream).read_exact(&mut theirs)?;
+    timed.read_exact(&mut theirs)?;
     let nonces = match side {
         Side::Run => [&mine, &theirs],
         Side::Agent => [&theirs, &mine],
@@ -78,12 +105,40 @@ pub(crate) fn greet(
         Side::Agent => (to_run, to_agent),
     };
     let mut sender = Sender::with_key(stream.try_clone()?, send);
-    let mut receiver = Receiver::with_key(stream, receive);
+    let mut receiver = Receiver::with_key(timed, receive);
     // Each proves that it has the key before it believes anything.
     sender.frame(BYTES, HELLO)?;
     match receiver.frame(HELLO.len())? {
-        Content::Bytes(bytes) if bytes == HELLO => Ok((sender, receiver)),
+        Content::Bytes(bytes) if bytes == HELLO => {
+            let Receiver { key, count, .. } = receiver;
+            stream.set_read_timeout(Some(patience))?;
+            Ok((sender, Receiver { stream, key, count }))
+        }
         _ => Err(bad("the other side does not begin as it should")),
+    }
+}
+
+/// A stream that is read until a deadline, however many pieces come before it.
+struct UntilDeadline<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl Read for UntilDeadline<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(into)
+    }
+}
+
+impl Sender {
+    /// Ends the conversation for both sides.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
@@ -291,6 +346,26 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    /// A read timeout alone would start anew with each byte.
+    #[test]
+    fn a_side_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let slow = TcpStream::connect(listener.local_addr().expect("its address")).expect("open");
+        let (stream, _) = listener.accept().expect("it is there");
+        let patience = Duration::from_millis(500);
+        let greeting = std::thread::spawn(move || {
+            greet(stream, Side::Agent, &secret("a"), patience).map(drop)
+        });
+        let mut sent = 0;
+        while !greeting.is_finished() && sent < MAGIC.len() + 31 {
+            let _ = (&slow).write_all(&MAGIC[..1]);
+            sent += 1;
+            std::thread::sleep(patience / 10);
+        }
+        assert!(sent < MAGIC.len() + 31, "{sent} bytes were waited for");
+        greeting.join().expect("no panic").expect_err("given up");
     }
 
     /// A frame of an earlier conversation, or one that is sent twice, has another seal.

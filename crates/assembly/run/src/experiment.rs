@@ -232,11 +232,13 @@ impl<'a> Run<'a> {
             }
             let go = || match self.together {
                 Some(together) => together
-                    .begin(&self.session, &self.scribe)
+                    .begin(&self.session, &self.scribe, &options.interrupted)
                     .map_err(HoldError::other),
                 None => self.session.resume().map_err(HoldError::from),
             };
-            if let Err(error) = self.keyboard.begin(go) {
+            if let Err(error) = self.keyboard.begin(go)
+                && !options.interrupted.load(Ordering::SeqCst)
+            {
                 reporter.failed("session", error.to_string());
             }
             let reached = reporter.clone();

@@ -95,6 +95,25 @@ impl Scribe {
         }
     }
 
+    /// Something happened on `host` at an instant that was learned of later.
+    pub(crate) fn host_event(
+        &self,
+        host: &Arc<str>,
+        at: Instant<Virtual>,
+        source: &str,
+        kind: &str,
+        text: &str,
+    ) {
+        self.check(self.recorder.event(&EventRow {
+            t_virtual: at,
+            t_wall: self.clock.wall(),
+            host: Arc::clone(host),
+            source: source.into(),
+            kind: kind.into(),
+            text: text.into(),
+        }));
+    }
+
     /// Something happened in the model at `at`.
     pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
         self.check(self.recorder.event(&EventRow {

@@ -2,15 +2,18 @@
 //! against true time, which the run alone knows.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timeloom_clock::quality::Status;
 use timeloom_guest::{Clock, Host, TrueTime};
 use timeloom_publish::{Domain, PageReader, Reading};
-use timeloom_results::{RunDirectory, TIMELINES_CONFIG};
+use timeloom_results::{RunDirectory, TIMELINE_JOURNAL, TIMELINES_CONFIG};
 use timeloom_scenario::{Host as HostSpec, Plan, Program, TimelineScale, TimelineSpec};
 use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_timeline_protocol::{StatusChange, decode};
 
 use crate::error::RunError;
 use crate::hosts::Hosts;
@@ -50,7 +53,14 @@ fn keeper(
     let tables: Result<Vec<toml::Value>, _> = host
         .timelines
         .iter()
-        .map(|(name, timeline)| timeline.to_table(name).map(toml::Value::from))
+        .map(|(name, timeline)| {
+            timeline.to_table(name).map(|mut table| {
+                // In the daemon's working directory.
+                let journal = format!("{name}{TIMELINE_JOURNAL}");
+                table.insert("journal".to_owned(), journal.into());
+                toml::Value::from(table)
+            })
+        })
         .collect();
     let tables = tables.map_err(|error| {
         RunError::Start(format!("the configuration of timelines of {name}: {error}"))
@@ -88,10 +98,10 @@ fn keeper(
     })
 }
 
-/// Removes the sockets and locks of daemons that have ended. The pages stay, as results.
+/// Removes the sockets, locks and journals of daemons that have ended. The pages stay, as results.
 pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
-        run.remove_timeline_sockets(&keeper.host);
+        run.remove_timeline_leftovers(&keeper.host);
     }
 }
 
@@ -116,16 +126,18 @@ pub(crate) fn record(
                 spec,
                 run,
                 reader: None,
+                journal: StatusLog::default(),
                 // At the beginning its daemon is only starting: whether there is a page yet
                 // would differ from run to run.
                 next: Instant::ZERO + spec.every,
                 status: Status::NeverSynchronised,
+                unexplained: None,
             })
         })
         .collect();
     while let Some(next) = watched.iter().map(|timeline| timeline.next).min() {
         if !clock.wait_until_in_the_background(next, &over) {
-            return;
+            break;
         }
         for timeline in watched.iter_mut().filter(|timeline| timeline.next <= next) {
             let at = timeline.look(clock, scribe);
@@ -133,6 +145,41 @@ pub(crate) fn record(
                 timeline.next += timeline.spec.every;
             }
         }
+    }
+    for timeline in &mut watched {
+        timeline.follow_journal(clock, scribe);
+        timeline.settle(scribe);
+    }
+}
+
+/// The journal of a timeline's daemon, as it grows.
+#[derive(Default)]
+struct StatusLog {
+    /// Once the daemon has made it.
+    file: Option<File>,
+    /// Bytes that were read; always whole lines.
+    read: u64,
+}
+
+impl StatusLog {
+    /// Returns the changes that were added. The file is a program's: a line that is none ends
+    /// this log.
+    fn news(&mut self, open: impl FnOnce() -> Option<File>) -> Vec<StatusChange> {
+        self.file = self.file.take().or_else(open);
+        let Some(mut file) = self.file.as_ref() else {
+            return Vec::new();
+        };
+        let mut bytes = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(self.read))
+            .and_then(|_| file.take(MOST_AT_ONCE).read_to_end(&mut bytes));
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        let (Ok(_), Some(end)) = (read, whole) else {
+            return Vec::new();
+        };
+        self.read += end as u64 + 1;
+        let lines = bytes[..end].split(|byte| *byte == b'\n');
+        lines.map_while(|line| decode(line).ok()).collect()
     }
 }
 
@@ -146,8 +193,12 @@ struct Watched<'a> {
     /// Once its daemon has made the page.
     reader: Option<PageReader>,
     next: Instant<Virtual>,
+    journal: StatusLog,
     /// As it was last recorded.
     status: Status,
+    /// Status that the page showed at the last look, and since which look, while the journal
+    /// does not have it.
+    unexplained: Option<(Status, Instant<Virtual>)>,
 }
 
 impl Watched<'_> {
@@ -170,6 +221,7 @@ impl Watched<'_> {
             })
         });
         let truth = truth.get();
+        self.follow_journal(clock, scribe);
         match reading {
             None => {}
             Some(Ok(reading)) => {
@@ -214,16 +266,52 @@ impl Watched<'_> {
             let met = reading.bounded && below <= accuracy && above <= accuracy;
             record("violated", f64::from(u8::from(!met)), "");
         }
-        if reading.status != self.status {
-            let text = format!("{} → {}", self.status, reading.status);
-            scribe.event(
-                &self.source,
-                &format!("timeline.{}", self.name),
-                "status",
-                &text,
-            );
-            self.status = reading.status;
+        // The daemon says when it knew: a host that is held is disrupted to a reader outside, and
+        // knows nothing of it. Only that the daemon is dead is dated by the look, when the next
+        // one still finds it so.
+        let is_said = self.journal.read > 0 && reading.status != Status::DaemonDead;
+        if reading.status == self.status {
+            self.unexplained = None;
+        } else if self
+            .unexplained
+            .is_none_or(|(status, _)| status != reading.status)
+        {
+            self.unexplained = Some((reading.status, truth.at));
+        } else if !is_said {
+            self.settle(scribe);
         }
+    }
+
+    /// Records what the daemon has said since the last time.
+    fn follow_journal(&mut self, clock: &Clock, scribe: &Scribe) {
+        let open = || self.run.timeline_journal(&self.source, self.name).ok()?;
+        for change in self.journal.news(open) {
+            let raw = Instant::from_ns(change.local_ns);
+            let at = clock.instant_of_raw(&self.host, raw);
+            let at = at.unwrap_or_else(|| clock.now());
+            self.change(at, change.status.into(), change.why.as_deref(), scribe);
+        }
+    }
+
+    /// Records what only the page showed.
+    fn settle(&mut self, scribe: &Scribe) {
+        if let Some((status, at)) = self.unexplained.take() {
+            self.change(at, status, None, scribe);
+        }
+    }
+
+    fn change(&mut self, at: Instant<Virtual>, status: Status, why: Option<&str>, scribe: &Scribe) {
+        if status == self.status {
+            return;
+        }
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let text = format!("{} → {status}{why}", self.status);
+        let (host, signal) = (&self.source, format!("timeline.{}", self.name));
+        scribe.host_event(host, at, &signal, "status", &text);
+        let signal = format!("{signal}.status");
+        scribe.host_sample(host, at, &signal, f64::from(status as u8), "");
+        self.status = status;
+        self.unexplained = None;
     }
 
     /// What the timeline should show.
@@ -238,6 +326,8 @@ impl Watched<'_> {
     }
 }
 
+/// What is read of a journal at one look; thousands of changes.
+const MOST_AT_ONCE: u64 = 1 << 20;
 /// Longest path of a socket, with its zero.
 const SOCKET_PATH: usize = 108;
 /// `/`, `.sock` and the zero.

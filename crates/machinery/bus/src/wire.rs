@@ -1,6 +1,7 @@
 //! How far the level reaches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use timeloom_accord::Why;
 use timeloom_sys::wall_now;
@@ -78,7 +79,16 @@ pub trait MachineWire: Wire {
     ///
     /// # Errors
     /// When the run has stopped before.
-    fn wait_for_start(&self) -> Result<(), Halted>;
+    fn wait_for_start(&self) -> Result<(), Halted> {
+        self.wait_for_start_or(&|| false).map(drop)
+    }
+
+    /// Waits until time goes on for the first time, or `give_up` returns true, which is asked
+    /// several times a second. Returns false when the wait was given up.
+    ///
+    /// # Errors
+    /// When the run has stopped before.
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
 
     /// Why the run has stopped for good, if it has.
     fn halted(&self) -> Option<Halted>;
@@ -86,6 +96,22 @@ pub trait MachineWire: Wire {
     /// Takes part no more.
     fn end(&self);
 }
+
+/// Waits until `over`, or `give_up` returns true; the latter nobody notifies of.
+pub(crate) fn wait_or<'a, S>(
+    changed: &Condvar,
+    mut state: MutexGuard<'a, S>,
+    over: impl Fn(&S) -> bool,
+    give_up: &dyn Fn() -> bool,
+) -> MutexGuard<'a, S> {
+    while !over(&state) && !give_up() {
+        let waited = changed.wait_timeout(state, LOOK_EVERY);
+        (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    }
+    state
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The wire of a single machine: its level is the line's.
 pub struct Local {

@@ -26,10 +26,27 @@ pub(crate) struct CableEnd<'a> {
 /// multicast flooded like on a simple switch (snooping would hold it back until
 /// somebody asks).
 pub(crate) fn bridge(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
+    bridge_that_forwards(0, index, name, mac)
+}
+
+/// A bridge that hands on what neighbours say to each other, too: PTP's peer delay, sent to
+/// 01-80-C2-00-00-0E, which a switch keeps for itself.
+pub(crate) fn splice(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
+    bridge_that_forwards(1 << 0x0e, index, name, mac)
+}
+
+/// A bridge that hands on these of the sixteen addresses that switches do not.
+fn bridge_that_forwards(
+    groups: u16,
+    index: u32,
+    name: &str,
+    mac: MacAddress,
+) -> RouteNetlinkMessage {
     let settings = vec![
         InfoBridge::StpState(BridgeStpState::Disabled),
         InfoBridge::ForwardDelay(0),
         InfoBridge::MulticastSnooping(false),
+        InfoBridge::GroupFwdMask(groups),
     ];
     let mut message = end(&CableEnd { index, name, mac });
     message.attributes.push(LinkAttribute::LinkInfo(vec![

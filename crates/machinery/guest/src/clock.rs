@@ -21,6 +21,7 @@ mod host_state;
 mod hosts;
 mod options;
 mod publish;
+mod raw_history;
 mod start;
 mod stop;
 mod true_time;

@@ -58,12 +58,30 @@ impl RunDirectory {
             .read(&format!("{}/{timeline}.page", timelines_of(host)))
     }
 
-    /// Removes sockets and locks of a host's daemon that has ended. Its pages stay.
-    pub fn remove_timeline_sockets(&self, host: &str) {
+    /// Opens the journal in which a host's timeline daemon writes the changes of a timeline's
+    /// status; `None` while the daemon has not made it.
+    ///
+    /// # Errors
+    /// What has its name is no regular file.
+    pub fn timeline_journal(
+        &self,
+        host: &str,
+        timeline: &str,
+    ) -> Result<Option<File>, ResultsError> {
+        let folder = timelines_of(host);
+        self.tree
+            .read(&format!("{folder}/{timeline}{TIMELINE_JOURNAL}"))
+    }
+
+    /// Removes sockets, locks and journals of a host's daemon that has ended. Its pages stay.
+    pub fn remove_timeline_leftovers(&self, host: &str) {
         let folder = timelines_of(host);
         for (name, _) in self.tree.entries(&folder).unwrap_or_default() {
             let name = name.to_string_lossy();
-            if name.ends_with(".sock") || name.ends_with(".lock") {
+            if [".sock", ".lock", TIMELINE_JOURNAL]
+                .iter()
+                .any(|end| name.ends_with(end))
+            {
                 let _ = self.tree.remove(&format!("{folder}/{name}"));
             }
         }
@@ -81,6 +99,9 @@ fn timelines_of(host: &str) -> String {
 
 pub(crate) const PYTHON: &str = "python";
 pub(crate) const TIMELINES: &str = "timelines";
+
+/// End of the name of a timeline's journal.
+pub const TIMELINE_JOURNAL: &str = ".journal";
 
 /// Name of a daemon's configuration in its folder.
 pub const TIMELINES_CONFIG: &str = "timelines.toml";

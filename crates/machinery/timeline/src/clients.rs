@@ -1,6 +1,7 @@
-//! The connections of a timeline: so many, of one user no more than his share, so that
-//! nobody takes the daemon's descriptors away from its sources and from others.
+//! The connections of a timeline: so many, of one user no more than a share, so that no user
+//! takes the daemon's descriptors away from its sources, from its own user and from others.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -14,7 +15,7 @@ use timeloom_sys::{limit, local};
 pub(crate) struct Clients {
     /// Of all users.
     most: usize,
-    /// The user who may have all of them: the daemon's.
+    /// The daemon's user, which may have all of them and always has a part.
     own: u32,
     /// Oldest first.
     open: Arc<Mutex<Vec<Open>>>,
@@ -31,7 +32,8 @@ struct Open {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) socket: Arc<OwnedFd>,
-    /// To be kept true while it has bindings: then it is not ended for another's sake.
+    /// To be kept true while it has bindings: then it is not ended for another's sake, within
+    /// its user's share.
     pub(crate) bound: Arc<AtomicBool>,
 }
 
@@ -48,31 +50,27 @@ impl Clients {
         }
     }
 
-    /// Lets a connection in. If its user has his share already, or there are too many of
-    /// all, the oldest that has no binding gives way: his, or that of who has the most.
-    /// Without such a one the new connection is closed.
+    /// Lets a connection in, or closes it.
+    ///
+    /// One part of all is reserved for the daemon's user. The others present share the rest
+    /// evenly, each of them at most one such part. A user that has its share loses its oldest
+    /// connection without a binding. Where there is no room left for a user that has less, the
+    /// user furthest beyond its share gives way: with its oldest connection without a binding,
+    /// or else with the last that it bound.
     pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Admitted> {
         let user = local::peer(&socket).ok()?.uid;
+        self.admit_user(user, socket)
+    }
+
+    fn admit_user(&self, user: u32, socket: OwnedFd) -> Option<Admitted> {
         let mut open = self.lock();
         open.retain(|client| client.socket.strong_count() > 0);
-        let of = |user: u32| open.iter().filter(|client| client.user == user).count();
-        let share = if user == self.own {
-            self.most
-        } else {
-            self.most / SHARES
-        };
-        let from = if of(user) >= share {
-            Some(user)
-        } else if open.len() >= self.most {
-            open.iter()
-                .map(|client| client.user)
-                .max_by_key(|&user| of(user))
-        } else {
-            None
-        };
-        if let Some(user) = from {
-            let idle = |client: &Open| client.user == user && !client.bound.load(SeqCst);
-            let at = open.iter().position(idle)?;
+        let shares = Shares::new(self, &open, user);
+        if shares.count(user) >= shares.entitled(user) {
+            let own = idle_of(&open, user)?;
+            end(&open.remove(own));
+        } else if !shares.has_room(user) {
+            let at = shares.gives_way(&open)?;
             end(&open.remove(at));
         }
         let admitted = Admitted {
@@ -97,6 +95,89 @@ impl Clients {
     }
 }
 
+/// How the connections are divided among the users present, one of which has just come.
+struct Shares {
+    most: usize,
+    own: u32,
+    /// Connections of each user.
+    counts: BTreeMap<u32, usize>,
+}
+
+impl Shares {
+    fn new(clients: &Clients, open: &[Open], newcomer: u32) -> Self {
+        let mut counts = BTreeMap::from([(newcomer, 0)]);
+        for client in open {
+            *counts.entry(client.user).or_insert(0) += 1;
+        }
+        Self {
+            most: clients.most,
+            own: clients.own,
+            counts,
+        }
+    }
+
+    fn count(&self, user: u32) -> usize {
+        self.counts.get(&user).copied().unwrap_or(0)
+    }
+
+    /// Returns what the others than the daemon's user may have together.
+    fn of_others(&self) -> usize {
+        self.most - self.most / SHARES
+    }
+
+    fn others(&self) -> impl Iterator<Item = (u32, usize)> {
+        let all = self.counts.iter().map(|(user, count)| (*user, *count));
+        all.filter(|(user, _)| *user != self.own)
+    }
+
+    fn entitled(&self, user: u32) -> usize {
+        if user == self.own {
+            return self.most;
+        }
+        let even = self.of_others() / self.others().count().max(1);
+        even.min(self.most / SHARES).max(1)
+    }
+
+    fn has_room(&self, user: u32) -> bool {
+        let others: usize = self.others().map(|(_, count)| count).sum();
+        let all = others + self.count(self.own);
+        all < self.most && (user == self.own || others < self.of_others())
+    }
+
+    /// Returns the place of the connection that is ended for another user's.
+    fn gives_way(&self, open: &[Open]) -> Option<usize> {
+        let beyond = |(user, count): (u32, usize)| {
+            let beyond = count.checked_sub(self.entitled(user))?;
+            (beyond > 0).then_some((beyond, user))
+        };
+        let (_, furthest) = self.others().filter_map(beyond).max().unzip();
+        let idle = furthest.and_then(|user| idle_of(open, user));
+        let bound = || {
+            open.iter()
+                .rposition(|client| Some(client.user) == furthest)
+        };
+        // Nobody is beyond a share: any that is idle, of the user with the most.
+        let any_idle = || {
+            let idle = open.iter().filter(|client| client.is_idle());
+            let most = idle.map(|client| (self.count(client.user), client.user));
+            idle_of(open, most.max()?.1)
+        };
+        idle.or_else(bound).or_else(any_idle)
+    }
+}
+
+impl Open {
+    fn is_idle(&self) -> bool {
+        !self.bound.load(SeqCst)
+    }
+}
+
+/// Returns the place of a user's oldest connection without a binding.
+fn idle_of(open: &[Open], user: u32) -> Option<usize> {
+    let mut all = open.iter();
+    all.position(|client| client.user == user && client.is_idle())
+}
+
 /// Its thread sees the end and closes it.
 fn end(client: &Open) {
     if let Some(socket) = client.socket.upgrade() {
@@ -111,7 +192,8 @@ const MOST: usize = 1024;
 /// And wherever there are not.
 const LEAST: usize = 8;
 
-/// A user other than the daemon's may have one part of so many.
+/// One part of so many is reserved for the daemon's user, and is the most that another user
+/// may have.
 const SHARES: usize = 4;
 
 /// Descriptors for the daemon itself, and again for each timeline.
@@ -155,5 +237,56 @@ mod tests {
         drop(one);
         let (five, _e) = connection();
         assert!(clients.admit(five).is_some(), "there is room again");
+    }
+
+    fn ended(admitted: &Admitted) -> bool {
+        let mut buffer = [0; 1];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        let received = rustix::net::recv(&*admitted.socket, &mut buffer[..], flags);
+        received.is_ok_and(|(length, _)| length == 0)
+    }
+
+    #[test]
+    fn users_with_full_shares_shut_neither_the_owner_nor_another_user_out() {
+        const OWNER: u32 = 7;
+        let clients = Clients {
+            most: 32,
+            own: OWNER,
+            open: Arc::default(),
+        };
+        let mut peers = Vec::new();
+        let mut bound = |user: u32| {
+            let (ours, theirs) = connection();
+            peers.push(theirs);
+            let admitted = clients.admit_user(user, ours)?;
+            admitted.bound.store(true, SeqCst);
+            Some(admitted)
+        };
+        // Four users take and bind all that they get.
+        let greedy = [100, 101, 102, 103];
+        let mut held = Vec::new();
+        for user in greedy {
+            held.extend((0..32).map_while(|_| bound(user)).map(|it| (user, it)));
+        }
+        let of = |held: &[(u32, Admitted)], of: u32| {
+            let open = held.iter().filter(|(user, it)| *user == of && !ended(it));
+            open.count()
+        };
+        let others: usize = greedy.iter().map(|user| of(&held, *user)).sum();
+        assert_eq!(others, 24, "a quarter stays free for the owner");
+        for _ in 0..8 {
+            assert!(bound(OWNER).is_some_and(|it| {
+                held.push((OWNER, it));
+                true
+            }));
+        }
+        // A fifth and a sixth user come to an even share.
+        for user in [104, 105] {
+            held.extend((0..32).map_while(|_| bound(user)).map(|it| (user, it)));
+        }
+        for user in [100, 101, 102, 103, 104, 105] {
+            assert_eq!(of(&held, user), 4, "user {user}");
+        }
+        assert_eq!(of(&held, OWNER), 8, "nobody takes what is the owner's");
     }
 }

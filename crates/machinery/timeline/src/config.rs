@@ -96,6 +96,9 @@ pub struct TimelineConfig {
     /// Samples lie in this unit of NTP's shared memory.
     #[serde(default)]
     pub ntp_shm: Option<u16>,
+    /// Changes of status are appended here, one JSON object a line.
+    #[serde(default)]
+    pub journal: Option<PathBuf>,
     /// What knows the time.
     #[serde(default, rename = "source")]
     pub sources: Vec<SourceConfig>,
@@ -237,6 +240,7 @@ impl TimelineConfig {
             clockbound_version: three(),
             chrony_sock: None,
             ntp_shm: None,
+            journal: None,
             sources: Vec::new(),
         }
     }

@@ -17,6 +17,7 @@ use crate::LocalClock;
 use crate::config::TimelineConfig;
 use crate::outputs::{OutputError, Outputs};
 use crate::source::{self, FromUtc, SourceThread, Untold};
+use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
 
@@ -43,6 +44,8 @@ pub(crate) enum KeepError {
     Source(Untold),
     /// An output cannot be written as configured: place and fix.
     Output(OutputError),
+    /// The journal cannot be written: which file, and why.
+    Journal(PathBuf, std::io::Error),
     /// No effort meets the accuracy that the configuration requires.
     Accuracy(Impossible),
 }
@@ -69,6 +72,10 @@ impl Timeline {
             .collect();
         let sources = opened.map_err(KeepError::Source)?;
         let outputs = Outputs::open(config, clock).map_err(KeepError::Output)?;
+        let journal = config.journal.as_deref().map(|path| {
+            StatusJournal::open(path).map_err(|error| KeepError::Journal(path.to_owned(), error))
+        });
+        let journal = journal.transpose()?;
         let sources = sources
             .into_iter()
             .enumerate()
@@ -89,6 +96,7 @@ impl Timeline {
             from_utc: FromUtc::of(config),
             pages: [memory, file],
             outputs,
+            journal,
             sources,
             subscribers: BTreeMap::new(),
             published: 0,

@@ -19,6 +19,7 @@ mod local_clock;
 mod outputs;
 mod serve;
 pub mod source;
+mod status_journal;
 mod step_watch;
 mod subscriber;
 mod worker;

@@ -106,6 +106,10 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
             KeepError::Output(why) => {
                 ServeError::Config(BadConfig(format!("timeline {name}: {why}")))
             }
+            KeepError::Journal(path, error) => ServeError::Config(BadConfig(format!(
+                "timeline {name}: opening the journal {}: {error} (name another file as `journal`)",
+                path.display()
+            ))),
             KeepError::Accuracy(impossible) => ServeError::Config(BadConfig(format!(
                 "timeline {name}: accuracy: {impossible}"
             ))),

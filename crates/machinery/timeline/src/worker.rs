@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use timeloom_clock::quality::{Requirement, Shortfall, Stamp};
+use timeloom_clock::quality::{Requirement, Shortfall, Stamp, Status};
 use timeloom_clock::timeline::{
     Action, BindingId, Config, Disturbance, Impossible, Keeper, PastError, SourceId,
 };
@@ -19,6 +19,7 @@ use timeloom_time::Duration;
 use crate::LocalClock;
 use crate::outputs::Outputs;
 use crate::source::{FromUtc, Sample, SourceThread, Untold};
+use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{Binding, Report, ScaleName, SourceReport, TimelineName};
 
@@ -39,6 +40,7 @@ pub(crate) struct Worker {
     /// The sealed memfd and the file: the same words in both.
     pub(crate) pages: [PageWriter; 2],
     pub(crate) outputs: Outputs,
+    pub(crate) journal: Option<StatusJournal>,
     pub(crate) sources: Vec<SourceThread>,
     pub(crate) subscribers: BTreeMap<BindingId, Subscriber>,
     pub(crate) published: u64,
@@ -50,6 +52,9 @@ impl Worker {
     pub(crate) fn run(mut self, inbox: &Receiver<Input>) {
         loop {
             self.act();
+            if let Some(journal) = &mut self.journal {
+                journal.note_age(self.keeper.segment(), self.clock.core());
+            }
             match inbox.recv_timeout(self.wait()) {
                 Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(event) => self.handle(event),
@@ -69,7 +74,13 @@ impl Worker {
     /// Not below a fifth of a millisecond, whatever the keeper wants: nothing
     /// here is worth a busy loop.
     fn wait(&self) -> core::time::Duration {
-        let wait = self.keeper.next_wake() - self.clock.core();
+        let now = self.clock.core();
+        let mut wake = self.keeper.next_wake();
+        if self.journal.is_some() {
+            let aged = status_journal::next_change(self.keeper.segment(), now);
+            wake = aged.map_or(wake, |aged| wake.min(aged + Duration::from_ns(1)));
+        }
+        let wait = wake - now;
         core::time::Duration::from_nanos(wait.as_ns().max(200_000) as u64)
     }
 
@@ -78,7 +89,7 @@ impl Worker {
             Input::Answer(id, answer) => self.take_in(id, answer),
             Input::Disturbed(disturbance) => {
                 // First of all, in one store: nobody reads on.
-                self.pages.iter().for_each(PageWriter::disrupt);
+                self.disrupt(disturbance);
                 self.keeper
                     .handle_disturbance(self.clock.now(), disturbance);
             }
@@ -149,11 +160,20 @@ impl Worker {
                 Action::Violated { binding, why } => self.tell(binding, Some(why)),
                 Action::Restored { binding } => self.tell(binding, None),
                 Action::Disturbed(disturbance) => {
-                    self.pages.iter().for_each(PageWriter::disrupt);
+                    self.disrupt(disturbance);
                     self.disturbances += 1;
                     self.last_disturbance = Some(disturbance);
                 }
             }
+        }
+    }
+
+    /// Ends all readings, and says in the journal why.
+    fn disrupt(&mut self, disturbance: Disturbance) {
+        self.pages.iter().for_each(PageWriter::disrupt);
+        if let Some(journal) = &mut self.journal {
+            let why = Some(disturbance.to_string());
+            journal.note(self.clock.core(), Status::Disrupted, why);
         }
     }
 

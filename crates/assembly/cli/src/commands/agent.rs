@@ -1,5 +1,6 @@
 //! `timeloom agent`: one machine of a testbed of several.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -7,8 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration as StdDuration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use clap::{Args, ValueEnum};
 use timeloom_exit::Failure;
@@ -21,6 +22,7 @@ use timeloom_run::agent::{
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::parse_span;
+use super::interruption::interruption;
 
 mod wire;
 
@@ -184,8 +186,8 @@ impl Agent {
             .build();
         let control = Arc::new(AgreedControl::new(Arc::clone(&session), bus));
         serve(&control)?;
+        self.wait_for_start(&*line)?;
         super::exec::ignore_terminal_signals();
-        line.wait_for_start().map_err(Failure::run)?;
         let status = loop {
             if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
                 break Ok(ExitCode::from(status as u8));
@@ -200,6 +202,32 @@ impl Agent {
         };
         line.end();
         status
+    }
+
+    /// Waits until all machines are there. Names them when that takes long, and ends at Ctrl-C.
+    fn wait_for_start(&self, line: &dyn MachineWire) -> Result<(), Failure> {
+        let interrupted = interruption()?;
+        let (began, said) = (StdInstant::now(), Cell::new(false));
+        let give_up = || {
+            if began.elapsed() > SAID_AFTER && !said.replace(true) {
+                let others = self.peers.iter().map(|(name, at)| format!("{name} ({at})"));
+                let others = match self.peers.is_empty() {
+                    true => "the wire".to_owned(),
+                    false => others.collect::<Vec<_>>().join(", "),
+                };
+                eprintln!(
+                    "timeloom: time has not begun: waiting for {others}, for {} in all",
+                    self.assembly
+                );
+            }
+            interrupted.load(Ordering::SeqCst)
+        };
+        match line.wait_for_start_or(&give_up).map_err(Failure::run)? {
+            true => Ok(()),
+            false => Err(Failure::run(
+                "interrupted while waiting for the other machines",
+            )),
+        }
     }
 
     /// The network between the machines, if there is to be one.
@@ -256,11 +284,7 @@ impl Agent {
 
     /// Runs what comes.
     fn serve(self) -> Result<ExitCode, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))
-                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
-        }
+        let stop = interruption()?;
         let listen = self
             .listen
             .ok_or_else(|| Failure::usage("--serve needs --listen"))?;
@@ -348,6 +372,9 @@ fn parse_peer(text: &str) -> Result<(String, SocketAddr), Failure> {
 /// From here on a clock's error is worth a word: the kernel says it of one that nobody
 /// has steered for half an hour.
 const UNSYNCHRONISED: Duration = Duration::from_s(1);
+
+/// A wait that lasts longer is told of.
+const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 
 /// How often a program that runs is looked after.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);

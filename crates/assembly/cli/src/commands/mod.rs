@@ -16,6 +16,7 @@ mod engine;
 mod exec;
 mod hold;
 mod inside;
+mod interruption;
 mod logs;
 mod manual;
 mod new;

@@ -15,6 +15,8 @@ use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
+use super::interruption::interruption;
+
 /// Run a scenario: network, plants, programs, report
 ///
 /// Checks it, builds its network, plants and devices, lets its
@@ -66,11 +68,7 @@ impl Run {
         let session = self
             .name
             .unwrap_or_else(|| format!("run-{}", std::process::id()));
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
-        }
+        let interrupted = interruption()?;
         let replace = self.replace;
         let read = (&plan, &places);
         let first = make(read, directory, replace, &session, &interrupted)?;

@@ -3,8 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use timeloom_exit::{Failure, UNTRUSTED, say};
@@ -14,6 +13,7 @@ use timeloom_run::sweep::{
 };
 use timeloom_scenario::{Mode, Plan};
 
+use super::interruption::interruption;
 use super::table;
 
 /// Run a scenario with every combination of values and many seeds
@@ -86,11 +86,7 @@ impl Sweep {
         if jobs > most {
             eprintln!("timeloom: {jobs} jobs, but {most} processors: {most} go side by side");
         }
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
-        }
+        let interrupted = interruption()?;
         let request = SweepRequest {
             directory: self
                 .output

@@ -12,6 +12,7 @@ mod iperf;
 mod new;
 mod output;
 mod placement;
+mod placement_ends;
 mod placement_simulated;
 mod ptp;
 mod ptp4l;

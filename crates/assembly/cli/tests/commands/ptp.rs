@@ -121,6 +121,22 @@ fn a_laboratory_with_an_attack() {
     }
 }
 
+/// A hop that lies changes no message on the wire: what it says of itself is wrong in each Sync.
+#[test]
+fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
+    let scratch = Scratch::new("ptp-lie");
+    let out = scratch.path("out").display().to_string();
+    let arguments = ["ptp", "lab", "--hops", "1", "--attack", "lie@1"];
+    let length = ["--for", "120 s", "--syncs", "12", "--out", &out];
+    let ended = timeloom(&[&arguments[..], &length].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let count = ended.out.lines().find_map(|line| {
+        let rest = line.strip_prefix("attack lie by place 1: in each of ")?;
+        rest.strip_suffix(" Syncs")?.parse::<u64>().ok()
+    });
+    assert!(count >= Some(12), "{}", ended.out);
+}
+
 /// Peace, an attack on the running laboratory, and peace again.
 #[test]
 fn a_laboratory_is_attacked_while_it_runs() {

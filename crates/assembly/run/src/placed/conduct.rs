@@ -15,6 +15,7 @@ use timeloom_results::{Failure, Incoming, Manifest, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
 use timeloom_time::{Duration, Instant};
 
+use super::calls::Calls;
 use super::error::{AgentError, SpreadError};
 use super::merge::{MergeError, merge};
 use super::message::{Ended, FromAgent, How, Lengths, Prepare, ToAgent, Whereabouts};
@@ -48,12 +49,16 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     manifest.session_start = plan.time.start;
     directory.write_manifest(&manifest)?;
     // From here on the manifest says how the run ends, whatever fails.
-    let conducted = prepare_all(&plan, &directory, &mut manifest)
+    let interrupted = Arc::clone(&options.interrupted);
+    let conducted = prepare_all(&plan, &options, &directory, &mut manifest)
         .map(|(conductor, incoming)| conductor.go(options, incoming));
     let (agents, end) = match conducted {
         Ok(done) => done,
         Err(error) => {
-            manifest.outcome = Outcome::Failed;
+            manifest.outcome = match interrupted.load(Ordering::SeqCst) {
+                true => Outcome::Interrupted,
+                false => Outcome::Failed,
+            };
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
             // Why it could not begin is to be said before what else went wrong.
@@ -70,6 +75,7 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
 /// agent begins.
 fn prepare_all<'a>(
     plan: &'a Plan,
+    options: &Options,
     directory: &RunDirectory,
     manifest: &mut Manifest,
 ) -> Result<(Conductor<'a>, Places), RunError> {
@@ -83,7 +89,7 @@ fn prepare_all<'a>(
             directory.write_topology(&topology)?;
         }
         directory.write_manifest(manifest)?;
-        Conductor::gather(plan).map_err(|error| RunError::Start(error.to_string()))
+        Conductor::gather(plan, options).map_err(|error| RunError::Start(error.to_string()))
     });
     match prepared {
         Ok(conductor) => Ok((conductor, places)),
@@ -129,7 +135,7 @@ pub(super) enum AgentEvent {
 
 impl<'a> Conductor<'a> {
     /// Gives all agents their shares.
-    fn gather(plan: &'a Plan) -> Result<Self, SpreadError> {
+    fn gather(plan: &'a Plan, options: &Options) -> Result<Self, SpreadError> {
         let file = plan.placement.key_file.as_deref();
         let secret = read_key(file.ok_or(SpreadError::NoKey)?, Secret::from_hex)?;
         let nonce = draw().map_err(SpreadError::Number)?;
@@ -137,25 +143,7 @@ impl<'a> Conductor<'a> {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        let agents: Result<Vec<Agent>, SpreadError> = thread::scope(|scope| {
-            let prepare = |(name, place): (&'a String, &'a timeloom_scenario::AgentPlace)| {
-                let (secret, nonce) = (&secret, &nonce);
-                let thread =
-                    scope.spawn(move || prepare(plan, name, &place.address, secret, nonce));
-                (name, place, thread)
-            };
-            let threads: Vec<_> = plan.placement.agents.iter().map(prepare).collect();
-            let joined = threads.into_iter().map(|(name, place, thread)| {
-                let done = thread.join().unwrap_or(Err(AgentError::Panicked));
-                done.map_err(|why| SpreadError::Agent {
-                    name: name.clone(),
-                    address: place.address.clone(),
-                    why,
-                })
-            });
-            joined.collect()
-        });
-        let agents = agents?;
+        let agents = Self::prepare_all(plan, &secret, &nonce, options)?;
         if let Some(pair) = agents
             .windows(2)
             .find(|it| it[0].timeline != it[1].timeline)
@@ -164,6 +152,68 @@ impl<'a> Conductor<'a> {
             return Err(SpreadError::Clocks(one, other));
         }
         Ok(Self { plan, agents })
+    }
+
+    /// Prepares all agents side by side. The first that cannot take part, and an interruption,
+    /// end the wait for the others.
+    fn prepare_all(
+        plan: &Plan,
+        secret: &Secret,
+        nonce: &str,
+        options: &Options,
+    ) -> Result<Vec<Agent>, SpreadError> {
+        let calls = Arc::new(Calls::default());
+        let (done, inbox) = mpsc::channel();
+        let mut waiting = BTreeMap::new();
+        let shared = Arc::new(plan.clone());
+        for (name, place) in &plan.placement.agents {
+            waiting.insert(name.clone(), place.address.clone());
+            let (name, address) = (name.clone(), place.address.clone());
+            let (secret, nonce) = (secret.clone(), nonce.to_owned());
+            let (plan, calls, done) = (Arc::clone(&shared), Arc::clone(&calls), done.clone());
+            thread::spawn(move || {
+                let prepared = prepare(&plan, (&name, &address), &secret, &nonce, &calls);
+                let _ = done.send((name, prepared));
+            });
+        }
+        drop(done);
+        let mut notice = Notice::new();
+        let mut agents = Vec::new();
+        while !waiting.is_empty() {
+            let failed = match inbox.recv_timeout(LOOK_EVERY) {
+                Ok((name, Ok(agent))) => {
+                    waiting.remove(&name);
+                    agents.push(agent);
+                    None
+                }
+                Ok((name, Err(why))) => Some((name, why)),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let first = waiting.keys().next();
+                    first.map(|name| (name.clone(), AgentError::Panicked))
+                }
+            };
+            if let Some((name, why)) = failed {
+                calls.give_up();
+                let address = waiting.remove(&name).unwrap_or_default();
+                return Err(SpreadError::Agent { name, address, why });
+            }
+            let missing = || {
+                let named = waiting
+                    .iter()
+                    .map(|(name, at)| format!("agent {name} ({at})"));
+                named.collect::<Vec<_>>().join(", ")
+            };
+            if options.interrupted.load(Ordering::SeqCst) {
+                calls.give_up();
+                return Err(SpreadError::Interrupted(missing()));
+            }
+            if !waiting.is_empty() && notice.is_due() {
+                (options.warn)(format!("waiting for {} to be prepared", missing()));
+            }
+        }
+        agents.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(agents)
     }
 
     /// Lets them begin together, and returns when all have ended.
@@ -195,6 +245,10 @@ impl<'a> Conductor<'a> {
         for agent in &mut self.agents {
             // One that is gone needs no word.
             let _ = agent.sender.say(&ToAgent::Done);
+            if agent.ended.is_none() {
+                // It was waited for long enough, and its thread waits longer.
+                agent.sender.hang_up();
+            }
         }
         for thread in threads {
             let _ = thread.join();
@@ -207,6 +261,7 @@ impl<'a> Conductor<'a> {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
         let mut shown = None;
+        let mut notice = Notice::new();
         while self.agents.iter().any(|agent| agent.ended.is_none()) {
             match inbox.recv_timeout(LOOK_EVERY) {
                 Ok((index, event)) => {
@@ -225,9 +280,27 @@ impl<'a> Conductor<'a> {
                 shown = Some(slowest);
                 (options.progress)(&progress(self.plan, slowest));
             }
+            if stopped.is_none() && slowest.virtual_ns == 0 && notice.is_due() {
+                let late = self
+                    .agents
+                    .iter()
+                    .filter(|agent| agent.lengths.virtual_ns == 0);
+                let late = named(late);
+                (options.warn)(format!(
+                    "time has not begun: waiting for {late} to come together"
+                ));
+            } else if stopped.is_some() && notice.is_due() {
+                let left = named(self.agents.iter().filter(|agent| agent.ended.is_none()));
+                (options.warn)(format!(
+                    "waiting for the results of {left}, for {} s at most (Ctrl-C again ends at \
+                     once, without them)",
+                    STOPPED_WITHIN.as_secs()
+                ));
+            }
             match stopped {
                 None if end.is_some() => {
                     stopped = Some(StdInstant::now());
+                    notice = Notice::new();
                     for agent in &mut self.agents {
                         let _ = agent.sender.say(&ToAgent::Stop);
                     }
@@ -307,6 +380,27 @@ impl<'a> Conductor<'a> {
     }
 }
 
+/// Agents by their names.
+fn named<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
+    let names = agents.map(|agent| format!("agent {}", agent.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// When a wait has lasted so long that the user should know what is waited for.
+struct Notice(Option<StdInstant>);
+
+impl Notice {
+    fn new() -> Self {
+        Self(Some(StdInstant::now()))
+    }
+
+    /// Returns true once, when the wait has lasted for long.
+    fn is_due(&mut self) -> bool {
+        let is_long = |since: &mut StdInstant| since.elapsed() > SAID_AFTER;
+        self.0.take_if(is_long).is_some()
+    }
+}
+
 fn progress(plan: &Plan, lengths: Lengths) -> Progress {
     Progress {
         virtual_time: Duration::from_ns(lengths.virtual_ns),
@@ -319,14 +413,15 @@ fn progress(plan: &Plan, lengths: Lengths) -> Progress {
 /// Gives one agent its share; it has everything that it needs then.
 fn prepare(
     plan: &Plan,
-    name: &str,
-    address: &str,
+    (name, address): (&str, &str),
     secret: &Secret,
     nonce: &str,
+    calls: &Calls,
 ) -> Result<Agent, AgentError> {
     let address: SocketAddr = address.parse().map_err(|_| AgentError::NoAddress)?;
     let parcel = pack(&plan.part(name).plan, &plan.placement.files)?;
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    calls.add(&stream)?;
     let (mut sender, mut receiver) = greet(stream, Side::Run, secret, PATIENCE)?;
     let prepare = Prepare {
         agent: name.to_owned(),
@@ -466,6 +561,8 @@ fn put_away(
 }
 
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
+/// A wait that lasts longer is told of.
+const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 /// For what belongs to a conversation's beginning.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 /// To put files away and to open sockets.

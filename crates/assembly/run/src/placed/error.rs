@@ -53,6 +53,9 @@ pub enum SpreadError {
         /// What is the matter.
         why: AgentError,
     },
+    /// It was stopped from outside while these agents were not ready.
+    #[error("interrupted while waiting for {0}")]
+    Interrupted(String),
     /// What these two share is not one clock.
     #[error("agents {0} and {1} go by different clocks: start all with one --timeline")]
     Clocks(String, String),

@@ -11,15 +11,18 @@
 //! agents' key.
 //! Pauses and frames never pass through it: those go from agent to agent.
 
+mod calls;
 mod conduct;
 mod describe;
 mod error;
 pub mod fuzzing;
+mod guests;
 mod merge;
 mod message;
 mod outcome;
 mod parcel;
 mod rewrite;
+mod scratch;
 pub(crate) mod secret;
 mod serve;
 mod together;

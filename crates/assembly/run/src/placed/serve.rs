@@ -7,7 +7,7 @@ use std::io;
 use std::net::{AddrParseError, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
@@ -21,10 +21,12 @@ use timeloom_portal::TunnelKey;
 use timeloom_scenario::{Plan, ScenarioErrors};
 use timeloom_time::Duration;
 
+use super::guests::{Guest, Guests};
 use super::message::{Ended, FromAgent, Prepare, ToAgent, Whereabouts};
 use super::outcome::{ended, entry, gather, lengths, send};
 use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::rewrite::{Mirror, lacking};
+use super::scratch::{Scratch, sweep};
 use super::secret::Secret;
 use super::together::{EngineLine, Line, Together, Ways};
 use crate::channel::{Receiver, Sender, Side, greet};
@@ -76,6 +78,12 @@ impl Serve {
     /// When it cannot listen, or has no directory of its own.
     pub fn run(self) -> io::Result<()> {
         own_directory(&self.directory)?;
+        let left = sweep(&self.directory)?;
+        if left > 0 {
+            (self.say)(format!(
+                "removed what {left} earlier runs had left, whose agents were killed"
+            ));
+        }
         let listener = TcpListener::bind(self.address)?;
         listener.set_nonblocking(true)?;
         (self.say)(format!(
@@ -86,27 +94,37 @@ impl Serve {
         let agent = Arc::new(Agent {
             serve: self,
             busy: Mutex::new(()),
-            runs: AtomicU64::new(0),
-            guests: Arc::new(AtomicU64::new(0)),
+            guests: Arc::default(),
+            stranger: Mutex::new(None),
         });
         while !agent.serve.stop.load(Ordering::SeqCst) {
             match listener.accept() {
-                Ok((stream, from)) if agent.guests.load(Ordering::SeqCst) < MOST_GUESTS => {
-                    let one = Guest::new(&agent.guests);
+                Ok((stream, from)) => {
+                    let Ok(guest) = agent.guests.admit(&stream, from) else {
+                        thread::sleep(LOOK_EVERY);
+                        continue;
+                    };
                     let its = Arc::clone(&agent);
-                    thread::spawn(move || {
-                        let _one = one;
-                        if let Err(error) = its.converse(stream, from) {
+                    let talk = move || {
+                        if let Err(error) = its.converse(stream, from, &guest) {
                             (its.serve.say)(format!("{from}: {error}"));
                         }
-                    });
+                    };
+                    // Without a thread the connection is closed.
+                    let _ = thread::Builder::new().spawn(talk);
                 }
-                // Too many at once, or nobody.
-                Ok(_) | Err(_) => thread::sleep(LOOK_EVERY),
+                Err(_) => thread::sleep(LOOK_EVERY),
             }
         }
         let given_up = StdInstant::now() + ENDS_WITHIN;
-        while agent.guests.load(Ordering::SeqCst) > 0 && StdInstant::now() < given_up {
+        let mut said = false;
+        while !agent.guests.is_empty() && StdInstant::now() < given_up {
+            // Again and again: a share may just have begun.
+            agent.guests.stop();
+            if !std::mem::replace(&mut said, true) {
+                let waits = "ends: waits until its run has stopped and the results are sent";
+                (agent.serve.say)(format!("{waits} (a second signal ends at once)"));
+            }
             thread::sleep(LOOK_EVERY);
         }
         Ok(())
@@ -138,34 +156,9 @@ fn own_directory(path: &Path) -> io::Result<()> {
 struct Agent {
     serve: Serve,
     busy: Mutex<()>,
-    runs: AtomicU64,
-    guests: Arc<AtomicU64>,
-}
-
-/// One conversation, as long as this lives.
-struct Guest(Arc<AtomicU64>);
-
-impl Guest {
-    fn new(count: &Arc<AtomicU64>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// A run's directory, removed with all in it.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is in the agent's own directory.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    guests: Arc<Guests>,
+    /// When a peer without the key was told of last.
+    stranger: Mutex<Option<StdInstant>>,
 }
 
 /// A run for which everything is here.
@@ -186,10 +179,21 @@ struct Sockets {
 }
 
 impl Agent {
-    fn converse(&self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+    fn converse(&self, stream: TcpStream, from: SocketAddr, guest: &Guest) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        let (mut sender, mut receiver) = greet(stream, Side::Agent, &self.serve.secret, PATIENCE)?;
+        let greeted = greet(stream, Side::Agent, &self.serve.secret, PATIENCE);
+        let (mut sender, mut receiver) = match greeted {
+            Ok(both) => both,
+            Err(error) => {
+                self.tell_of_stranger(from, &error);
+                return Ok(());
+            }
+        };
         receiver.patience(Some(PATIENCE))?;
+        if !guest.prove() {
+            let why = "too many conversations are open with it".to_owned();
+            return sender.say(&FromAgent::Refused { why });
+        }
         let prepare = match receiver.hear()? {
             ToAgent::Prepare(prepare) => prepare,
             ToAgent::Describe => {
@@ -203,11 +207,8 @@ impl Agent {
             let why = "it is at work for another run".to_owned();
             return sender.say(&FromAgent::Refused { why });
         };
-        let number = self.runs.fetch_add(1, Ordering::SeqCst);
-        let root = format!("run-{}-{number}", std::process::id());
-        let scratch = Scratch(self.serve.directory.join(root));
-        fs::DirBuilder::new().mode(0o755).create(&scratch.0)?;
-        let files = scratch.0.join("files");
+        let scratch = Scratch::create(&self.serve.directory)?;
+        let files = scratch.path().join("files");
         fs::create_dir(&files)?;
         receive(&mut receiver, &prepare.files, MOST_BYTES_IN_ALL, |entry| {
             new_below(&files, entry)
@@ -274,9 +275,20 @@ impl Agent {
                 .collect(),
             engine_key,
         });
-        self.execute(&ready, &scratch.0, sender, receiver)?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        guest.runs(Arc::clone(&interrupted));
+        self.execute(&ready, scratch.path(), (sender, receiver), interrupted)?;
         (self.serve.say)(format!("{from}: done"));
         Ok(())
+    }
+
+    /// Tells of a peer that has not proved the key, now and then: anybody can make those.
+    fn tell_of_stranger(&self, from: SocketAddr, error: &io::Error) {
+        let mut last = lock(&self.stranger);
+        if last.is_none_or(|last| last.elapsed() > STRANGER_EVERY) {
+            *last = Some(StdInstant::now());
+            (self.serve.say)(format!("{from}: {error}"));
+        }
     }
 
     /// One run at a time. The last may just be on its way out.
@@ -329,11 +341,10 @@ impl Agent {
         &self,
         ready: &Ready,
         scratch: &Path,
-        sender: Sender,
-        mut receiver: Receiver,
+        (sender, mut receiver): (Sender, Receiver),
+        interrupted: Arc<AtomicBool>,
     ) -> io::Result<()> {
         let sender = Arc::new(Mutex::new(sender));
-        let interrupted = Arc::new(AtomicBool::new(false));
         let board = Arc::clone(&ready.together.ready);
         let out = Arc::clone(&sender);
         board.tell(move |program| {
@@ -386,7 +397,7 @@ impl Agent {
         sender: &Arc<Mutex<Sender>>,
         interrupted: &Arc<AtomicBool>,
     ) -> Options {
-        let (out, stop) = (Arc::clone(sender), Arc::clone(&self.serve.stop));
+        let out = Arc::clone(sender);
         let end = Arc::clone(interrupted);
         let warnings = Arc::clone(sender);
         Options {
@@ -402,7 +413,7 @@ impl Agent {
             interrupted: Arc::clone(interrupted),
             progress: Box::new(move |progress| {
                 let said = lock(&out).say(&FromAgent::Progress(lengths(progress)));
-                if said.is_err() || stop.load(Ordering::SeqCst) {
+                if said.is_err() {
                     end.store(true, Ordering::SeqCst);
                 }
             }),
@@ -496,5 +507,4 @@ const TOGETHER_WITHIN: StdDuration = StdDuration::from_secs(600);
 /// For what belongs to its end.
 const ENDS_WITHIN: StdDuration = StdDuration::from_secs(120);
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(50);
-/// Conversations at once; all but one are told that the agent is busy.
-const MOST_GUESTS: u64 = 16;
+const STRANGER_EVERY: StdDuration = StdDuration::from_secs(10);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use timeloom_accord::Settings;
@@ -76,21 +77,27 @@ pub(crate) enum NoStart {
     Wire(io::Error),
     #[error(transparent)]
     Halted(#[from] Halted),
+    #[error("interrupted while waiting for the other agents")]
+    Interrupted,
 }
 
 /// The pause bus of an agent's run, which is there once all agents are.
 #[derive(Default)]
-pub(crate) struct Line(OnceLock<Arc<dyn MachineWire>>);
+pub(crate) struct Line {
+    wire: OnceLock<Arc<dyn MachineWire>>,
+    /// The run ends before time has begun: no hold waits for the other agents any more.
+    given_up: AtomicBool,
+}
 
 impl Line {
     /// Why the run has stopped for good, if it has.
     pub(crate) fn halted(&self) -> Option<Halted> {
-        self.0.get()?.halted()
+        self.wire.get()?.halted()
     }
 
     /// Takes part no more.
     pub(crate) fn end(&self) {
-        if let Some(wire) = self.0.get() {
+        if let Some(wire) = self.wire.get() {
             wire.end();
         }
     }
@@ -98,7 +105,8 @@ impl Line {
 
 impl Wire for Line {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
-        match self.0.get() {
+        let is_open = !self.given_up.load(Ordering::SeqCst);
+        match self.wire.get().filter(|_| is_open) {
             Some(wire) => wire.raise(cause),
             None => Err(TestbedError::new(
                 "the agents are not together yet".to_owned(),
@@ -107,7 +115,7 @@ impl Wire for Line {
     }
 
     fn lower(&self, cause: Cause<'_>, at: Instant<Virtual>) -> Result<(), TestbedError> {
-        match self.0.get() {
+        match self.wire.get() {
             Some(wire) => wire.lower(cause, at),
             None => Ok(()),
         }
@@ -199,8 +207,13 @@ impl Together {
     /// Says that this run is prepared, and waits until all are and time has begun.
     ///
     /// # Errors
-    /// When the agents do not come together.
-    pub(crate) fn begin(&self, session: &Arc<Session>, scribe: &Scribe) -> Result<(), NoStart> {
+    /// When the agents do not come together, or the run is interrupted before.
+    pub(crate) fn begin(
+        &self,
+        session: &Arc<Session>,
+        scribe: &Scribe,
+        interrupted: &AtomicBool,
+    ) -> Result<(), NoStart> {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         let ways = ways.take().ok_or(NoStart::Twice)?;
         let told = scribe.clone();
@@ -223,8 +236,15 @@ impl Together {
             }
         };
         // It is set once.
-        let _ = self.line.0.set(Arc::clone(&wire));
-        Ok(wire.wait_for_start()?)
+        let _ = self.line.wire.set(Arc::clone(&wire));
+        let give_up = || interrupted.load(Ordering::SeqCst);
+        match wire.wait_for_start_or(&give_up)? {
+            true => Ok(()),
+            false => {
+                self.line.given_up.store(true, Ordering::SeqCst);
+                Err(NoStart::Interrupted)
+            }
+        }
     }
 
     fn line_settings(&self) -> LineSettings {

@@ -5,5 +5,6 @@ mod documents;
 mod faults;
 mod layers;
 mod licence;
+mod scripts;
 mod targets;
 mod unsafe_code;

@@ -25,7 +25,7 @@ use super::seal::{Key, Unopened};
 use super::testbed::AgreedTestbed;
 use super::timeline::CommonTimeline;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire};
+use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 
 /// Another host on the line.
 #[derive(Clone, Debug)]
@@ -291,10 +291,11 @@ impl Udp {
 }
 
 impl MachineWire for Udp {
-    fn wait_for_start(&self) -> Result<(), Halted> {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
         let shared = &self.0;
-        let state = shared.wait(|state| state.resumed || state.halted.is_some());
-        shared.halted(&state).map_or(Ok(()), Err)
+        let over = |state: &State| state.resumed || state.halted.is_some();
+        let state = wait_or(&shared.changed, shared.lock(), over, give_up);
+        shared.halted(&state).map_or(Ok(over(&state)), Err)
     }
 
     fn halted(&self) -> Option<Halted> {

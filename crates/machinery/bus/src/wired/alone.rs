@@ -16,7 +16,7 @@ use super::pins::Pins;
 use super::pump::{LineListener, Pump};
 use crate::agreed::AgreedTestbed;
 use crate::testbed::TestbedError;
-use crate::wire::{Cause, Halted, MachineWire, Wire};
+use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 
 /// This machine's end of a line without a network.
 pub struct Alone {
@@ -89,10 +89,11 @@ impl Alone {
 }
 
 impl MachineWire for Alone {
-    fn wait_for_start(&self) -> Result<(), Halted> {
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
         let over = |state: &State| state.runs.is_some() || state.failed.is_some();
-        let state = self.shared.wait(over);
-        state.halted().map_or(Ok(()), Err)
+        let shared = &self.shared;
+        let state = wait_or(&shared.changed, shared.lock(), over, give_up);
+        state.halted().map_or(Ok(over(&state)), Err)
     }
 
     fn halted(&self) -> Option<Halted> {

@@ -71,8 +71,8 @@ impl Wired {
 }
 
 impl MachineWire for Wired {
-    fn wait_for_start(&self) -> Result<(), Halted> {
-        self.udp.wait_for_start()
+    fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted> {
+        self.udp.wait_for_start_or(give_up)
     }
 
     fn halted(&self) -> Option<Halted> {

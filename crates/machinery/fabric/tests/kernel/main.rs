@@ -11,4 +11,5 @@ mod machine;
 mod openflow;
 mod reach;
 mod refusal;
+mod splice;
 mod throughput;

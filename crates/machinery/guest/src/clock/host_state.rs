@@ -17,6 +17,7 @@ use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, W
 
 use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
+use super::raw_history::RawHistory;
 use super::{Offsets, State};
 use crate::linux::memory::PageMapping;
 
@@ -35,6 +36,7 @@ pub(super) struct HostState {
     /// have it.
     published: Option<PageMap<Shown>>,
     offsets: Offsets,
+    pub(super) raw_history: RawHistory,
     /// Steps and leap seconds that were told already.
     pub(super) discontinuities: u64,
     /// The slowest that its clock went since those who wait by it were last told.
@@ -82,6 +84,7 @@ impl HostState {
             model,
             published: None,
             offsets,
+            raw_history: RawHistory::default(),
             discontinuities: 0,
             slowest: Rate::ONE,
             has_sped_up: false,
@@ -161,6 +164,9 @@ impl HostState {
             raw_rate: lived_per_tick.times(self.line.core.rate),
             raw_ceiling: raw_last,
         };
+        let raw_rate = self.course.rate().times(self.line.core.rate);
+        self.raw_history
+            .add(ClockMap::new(self.asked, map.raw0, raw_rate));
         self.published = Some(map);
         map
     }

@@ -41,6 +41,17 @@ impl Clock {
         }
     }
 
+    /// Returns the instant of the session at which CLOCK_MONOTONIC_RAW of `host` first showed
+    /// `raw`, as its guests read it; `None` when that is too long ago.
+    pub fn instant_of_raw(&self, host: &Host, raw: Instant<Core>) -> Option<Instant<Virtual>> {
+        let state = self.lock();
+        let at = state.hosts[host.index()].raw_history.first_showing(raw)?;
+        let now = state
+            .published
+            .at(Instant::from_ticks(self.counter.ticks()));
+        Some(at.min(now))
+    }
+
     /// The number that was drawn for this session: with that of a host it names the
     /// crystal that a timeline's page counts by.
     pub fn number(&self) -> u64 {

@@ -1,20 +1,21 @@
 //! Attacks, for the laboratory only: a wire that lies.
 //!
 //! The attacker is a namespace of its own between two nodes, with an interface
-//! to each. It hands every frame on, as a cable does, and does one thing to
-//! those that its attack is about. It needs nobody's cooperation, so it works
+//! to each. Until its attack the kernel joins the two. From then on it hands every
+//! frame on, as a cable does, and does one thing to those that its attack is about. It needs nobody's cooperation, so it works
 //! on ptp4l as on us. It has no key; what a clock with a valid key can do, the
 //! simulated attacks of `timeloom-ptp` do.
 
 mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
-use timeloom_fabric::Namespace;
+use timeloom_fabric::{Namespace, Splice};
 
 use super::chain::{DOWN, UP};
+use super::kernel;
 use crate::socket::PortSocket;
 use crate::{Interface, PtpError, Stamping, Transport, Wake};
 use wire::Wire;
@@ -112,35 +113,75 @@ impl Attack {
 /// What the wire is told to do, and how much of it it has done. Clones tell the
 /// same wire.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Orders(Arc<(Mutex<Option<Attack>>, AtomicU64)>);
+pub(super) struct Orders(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    attacked: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    attack: Option<Attack>,
+    /// Closed while there is no attack: then the kernel is the wire, and its delay that of a
+    /// cable. A program that hands frames on adds what the scheduler makes of it.
+    splice: Option<Splice>,
+}
 
 impl Orders {
+    /// Takes the wire, which is an ordinary cable until an attack.
+    fn take_wire(&self, mut splice: Splice) -> Result<(), PtpError> {
+        let mut state = self.lock();
+        if state.attack.is_none() {
+            splice.close().map_err(kernel)?;
+        }
+        state.splice = Some(splice);
+        Ok(())
+    }
+
     /// Attack from now on; before, everything is handed on.
-    pub(super) fn attack(&self, attack: Attack) {
-        self.set(Some(attack));
+    pub(super) fn attack(&self, attack: Attack) -> Result<(), PtpError> {
+        let mut state = self.lock();
+        if let Some(splice) = &mut state.splice {
+            splice.open().map_err(kernel)?;
+        }
+        state.attack = Some(attack);
+        Ok(())
     }
 
     /// Be an ordinary cable again.
-    pub(super) fn cease(&self) {
-        self.set(None);
+    pub(super) fn cease(&self) -> Result<(), PtpError> {
+        let mut state = self.lock();
+        state.attack = None;
+        match &mut state.splice {
+            Some(splice) => splice.close().map_err(kernel),
+            None => Ok(()),
+        }
     }
 
     /// How many messages were changed or made, in all attacks.
     pub(super) fn attacked(&self) -> u64 {
-        self.0.1.load(Ordering::Relaxed)
+        self.0.attacked.load(Ordering::Relaxed)
     }
 
-    fn set(&self, order: Option<Attack>) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = order;
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true while the kernel hands frames on.
+    fn is_spliced(&self) -> bool {
+        let state = self.lock();
+        state.splice.is_some() && state.attack.is_none()
     }
 
     /// The attack that is on.
     fn get(&self) -> Option<Attack> {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().attack
     }
 
     fn count(&self, messages: u64) {
-        self.0.1.fetch_add(messages, Ordering::Relaxed);
+        self.0.attacked.fetch_add(messages, Ordering::Relaxed);
     }
 }
 
@@ -168,6 +209,7 @@ impl Attacker {
             PortSocket::open(&interface, transport, Stamping::Software)
         };
         let ports = wire.run(|| Ok::<_, PtpError>([open(UP)?, open(DOWN)?]))??;
+        orders.take_wire(Splice::new(wire, [UP, DOWN]).map_err(kernel)?)?;
         let told = wake.clone();
         let thread = spawn(move || Wire::new(orders, ports).run(&told));
         Ok(Self {

@@ -157,17 +157,20 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
         Ok((attack, length)) => {
             let seen = lines.with(|lines| lines.len());
             let before = orders.attacked();
-            orders.attack(attack);
+            let attacked = orders.attack(attack);
             let end = wall_now() + length;
-            while wall_now() < end && !wake.is_stopped() && is_there(&stream) {
+            while attacked.is_ok() && wall_now() < end && !wake.is_stopped() && is_there(&stream) {
                 sleep(LOOK_EVERY);
             }
-            orders.cease();
+            let ceased = orders.cease();
             sleep(TRACES);
-            Answer::Done(Attacked {
-                attacked: orders.attacked() - before,
-                violations: lines.with(|lines| report::violations(&lines[seen..])),
-            })
+            match attacked.and(ceased) {
+                Ok(()) => Answer::Done(Attacked {
+                    attacked: orders.attacked() - before,
+                    violations: lines.with(|lines| report::violations(&lines[seen..])),
+                }),
+                Err(error) => Answer::Refused(error.to_string()),
+            }
         }
         Err(refused) => Answer::Refused(refused.to_string()),
     };

@@ -192,7 +192,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     let from_start = |attack: &Attack| *attack == Attack::SymmetricDelay;
     let mut waiting = attack.map(|(attack, _)| attack);
     if let Some(attack) = waiting.take_if(|attack| from_start(attack)) {
-        orders.attack(attack);
+        orders.attack(attack)?;
     }
     let lines = Lines::default();
     let desk = options
@@ -222,7 +222,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         if ptp4ls().unwrap_or(peaceful) >= PEACE
             && let Some(attack) = waiting.take()
         {
-            orders.attack(attack);
+            orders.attack(attack)?;
             judged_in_peace = Tally::get(&tally.judged);
         }
         let done = ptp4ls().unwrap_or_else(|| match options.attack {
@@ -236,6 +236,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         }
         sleep(std::time::Duration::from_millis(20));
     }
+    let ptp4ls = ptp4ls();
     let mut report = LabReport::new(capture_path);
     // The slave first: what its masters do when they end is not measured.
     for (name, node) in running.into_iter().rev() {
@@ -252,7 +253,11 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     }
     drop(desk);
     drop(attacker);
-    report.attacked = orders.attacked();
+    report.attacked = match options.attack {
+        // Each Sync that comes through the hop that lies has the lie in it.
+        Some((Attack::Lie, _)) => ptp4ls.unwrap_or(Tally::get(&tally.judged)) as u64,
+        _ => orders.attacked(),
+    };
     capture.stop();
     report.lines = lines.take();
     write_out(&options.directory, &report.lines, &report.logs)?;

@@ -17,7 +17,8 @@ pub struct LabReport {
     pub logs: BTreeMap<String, String>,
     /// What passed the slave's interface.
     pub capture: PathBuf,
-    /// How many messages the attacker changed or made.
+    /// How many messages the attacker changed or made; of a hop that lies, how many of the
+    /// slave's Syncs have its lie in them.
     pub attacked: u64,
 }
 

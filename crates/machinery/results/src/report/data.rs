@@ -8,9 +8,11 @@ use super::event_summary::EventSummary;
 use super::outline::outlines;
 use super::pauses::ClockStory;
 use super::spec::{Panel, ReportRun};
+use super::timelines::StatusChanges;
 use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
 /// One run in memory.
+#[derive(Default)]
 pub(super) struct RunData {
     pub(super) label: String,
     pub(super) manifest: Option<Manifest>,
@@ -19,6 +21,8 @@ pub(super) struct RunData {
     pub(super) labels: Vec<LabelRow>,
     /// Attacks, alarms and writes, by its events.
     pub(super) event_summary: EventSummary,
+    /// Changes of the status of timelines.
+    pub(super) statuses: StatusChanges,
     pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
     /// What could not be read, in whole sentences.
@@ -56,14 +60,7 @@ impl RunData {
     pub(super) fn load(run: &ReportRun, panels: &[Panel]) -> Self {
         let mut data = Self {
             label: run.label.clone(),
-            manifest: None,
-            checks: Vec::new(),
-            clock: ClockStory::default(),
-            labels: Vec::new(),
-            event_summary: EventSummary::default(),
-            network: None,
-            series: Vec::new(),
-            problems: Vec::new(),
+            ..Self::default()
         };
         let directory = match RunDirectory::open(&run.directory) {
             Ok(directory) => directory,
@@ -93,7 +90,7 @@ impl RunData {
         data.labels = data
             .or_problem("its attack labels", directory.labels())
             .unwrap_or_default();
-        data.event_summary = data
+        (data.event_summary, data.statuses) = data
             .or_problem("its events", EventSummary::load(&directory))
             .unwrap_or_default();
         data.network = data

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::data::seconds;
 use super::outline::Weights;
+use super::timelines::StatusChanges;
 use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 
 /// The kind of a frame that lied about its sender.
@@ -53,16 +54,18 @@ pub(super) struct Written {
 }
 
 impl EventSummary {
-    /// Reads the events once.
-    pub(super) fn load(directory: &RunDirectory) -> Result<Self, ResultsError> {
-        let mut summary = Self::default();
+    /// Reads the events once, with the timelines' changes of status among them.
+    pub(super) fn load(directory: &RunDirectory) -> Result<(Self, StatusChanges), ResultsError> {
+        let (mut summary, mut statuses) = (Self::default(), StatusChanges::default());
         directory.for_each(|row: EventRow| {
             if KINDS.contains(&&*row.kind) {
                 summary.take(&row);
             }
+            statuses.take(&row);
             Ok(())
         })?;
-        Ok(summary)
+        statuses.sort();
+        Ok((summary, statuses))
     }
 
     /// Nothing happened that is told.

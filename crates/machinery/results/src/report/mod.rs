@@ -34,6 +34,7 @@ mod spec;
 mod strip;
 mod style;
 mod summary;
+mod timelines;
 mod verdict;
 
 pub use sheet::{Chart, Curve, Part, Sheet};
@@ -61,6 +62,7 @@ pub fn render(spec: &ReportSpec) -> String {
     panels::section(&mut body, &mut figures, spec, &runs, &colours);
     checks::section(&mut body, &runs);
     attack::section(&mut body, &mut figures, &runs, &colours);
+    timelines::section(&mut body, &runs);
     network::section(&mut body, &mut figures, &runs, &colours);
     if let Some(proof) = &spec.proof {
         proof::section(&mut body, &mut figures, proof);

@@ -117,7 +117,7 @@ impl OrdinaryClock {
         } else {
             None
         };
-        let new_parent = self.slave.follow(parent.map(|p| p.sender));
+        let new_parent = self.slave.follow(now, parent.map(|p| p.sender));
         if state == self.state && !new_parent {
             return;
         }

@@ -69,14 +69,14 @@ impl Slave {
     }
 
     /// Changes the parent; `true` when it is another one.
-    pub(super) fn follow(&mut self, parent: Option<PortIdentity>) -> bool {
+    pub(super) fn follow(&mut self, now: Instant<Local>, parent: Option<PortIdentity>) -> bool {
         if parent == self.parent {
             return false;
         }
         self.parent = parent;
         self.matching.clear();
         self.jobs.clear();
-        self.pending.clear();
+        self.pending.begin(now);
         true
     }
 
@@ -146,6 +146,7 @@ impl Slave {
                 Resolved::Failed(sequence, reason, suspect) => {
                     self.report(sequence, reason, suspect, config, out);
                 }
+                Resolved::TooEarly => out.dropped(1, DropReason::Unmatched),
                 Resolved::Accepted {
                     sync,
                     sequence48,

@@ -2,8 +2,8 @@
 
 use crate::world::path::{GRANDMASTER, Path, offsets};
 use crate::world::{Flight, World};
-use timeloom_ptp::Report;
 use timeloom_ptp::security::{Failure, Reason};
+use timeloom_ptp::{PortState, Report};
 use timeloom_wire::tlv::{EntryForm, Suite};
 use timeloom_wire::{Header, MessageType, TimeInterval, message};
 
@@ -67,6 +67,33 @@ fn a_missing_statement_means_holdover_and_names_whose() {
         all.iter()
             .all(|f| f.reason == Reason::Missing && f.suspect.names(world.identity(ROGUE)))
     );
+}
+
+/// A statement that was sent before the slave followed its master is no missing one.
+#[test]
+fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
+    let mut world = path(2).build();
+    let slave = path(2).slave();
+    world.second_attack = Box::new(|_, _| None);
+    let follows = |world: &World| {
+        world.reports.iter().any(|(_, node, report)| {
+            let state = PortState::Slave;
+            *node == slave && matches!(report, Report::State { state: of, .. } if *of == state)
+        })
+    };
+    while !follows(&world) {
+        world.run_for(0.01);
+    }
+    // Less than a statement may take.
+    world.run_for(0.15);
+    world.second_attack = Box::new(|_, record| Some(record));
+    world.run_for(5.0);
+    assert_eq!(failures(&world), []);
+    assert!(offsets(&world, slave).len() > 20);
+    world.second_attack = Box::new(|_, _| None);
+    world.run_for(2.0);
+    let all = failures(&world);
+    assert!(!all.is_empty() && all.iter().all(|failure| failure.reason == Reason::Missing));
 }
 
 #[test]

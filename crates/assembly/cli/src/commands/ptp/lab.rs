@@ -191,11 +191,17 @@ impl Lab {
             say!("Syncs: {}", verdicts.join(", "));
         }
         if let Some((attack, at)) = self.attack {
-            say!(
-                "attack {} behind place {at}: {} messages",
-                attack.name(),
-                report.attacked
-            );
+            match attack {
+                Attack::Lie => say!(
+                    "attack lie by place {at}: in each of {} Syncs",
+                    report.attacked
+                ),
+                _ => say!(
+                    "attack {} behind place {at}: {} messages",
+                    attack.name(),
+                    report.attacked
+                ),
+            }
             if report.attacked == 0 && attack != Attack::Lie {
                 say!(
                     "  (it begins when the slave has accepted {PEACE} Syncs: give more with --for)"

@@ -92,7 +92,9 @@ impl Wire {
         let to = 1 - from;
         let now = wall_now();
         let Ok((header, _)) = Header::parse(&packet.bytes) else {
-            let _ = self.ports[to].send(&packet);
+            if !self.orders.is_spliced() {
+                let _ = self.ports[to].send(&packet);
+            }
             return;
         };
         let (kind, downstream) = (header.message_type, from == 0);
@@ -106,7 +108,9 @@ impl Wire {
                 if downstream {
                     self.keep(kind, &packet);
                 }
-                let _ = self.ports[to].send(&packet);
+                if !self.orders.is_spliced() {
+                    let _ = self.ports[to].send(&packet);
+                }
                 return;
             }
         };

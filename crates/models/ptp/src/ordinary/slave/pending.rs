@@ -21,6 +21,8 @@ pub(super) enum Resolved {
         syncs: Vec<Arrived>,
     },
     Failed(u16, Reason, Suspect),
+    /// Statements are missing that may have been sent before this clock followed the master.
+    TooEarly,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(super) struct PendingFollowUps {
     /// What waits, and until when.
     waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
+    /// When this clock began to follow the master: statements about it are heard since then.
+    followed_at: Option<Instant<Local>>,
     budget: Budget<(ClockIdentity, u16)>,
 }
 
@@ -41,12 +45,22 @@ impl PendingFollowUps {
         Self {
             waiting: VecDeque::new(),
             collector: Collector::default(),
+            followed_at: None,
             budget: Budget::new(limits.failures_per_s),
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets what waits, and follows another master from `now` on.
+    pub(super) fn begin(&mut self, now: Instant<Local>) {
         self.waiting.clear();
+        self.followed_at = Some(now);
+    }
+
+    /// Returns true if statements about a Sync that arrived at `at` may have been sent before
+    /// this clock followed the master. They are on their way no longer than they are waited for.
+    fn may_predate(&self, at: Instant<Local>) -> bool {
+        let since = self.followed_at;
+        since.is_some_and(|since| at - since < STATEMENT_WAIT)
     }
 
     /// When the first of those that wait is given up.
@@ -131,6 +145,11 @@ impl PendingFollowUps {
             };
             let sequence = waiting.sequence;
             match self.collector.resolve(&received, limits) {
+                Outcome::Missing(_)
+                    if now >= deadline && syncs.iter().any(|sync| self.may_predate(sync.at)) =>
+                {
+                    resolved.push(Resolved::TooEarly);
+                }
                 Outcome::Missing(suspect) if now >= deadline => {
                     resolved.push(Resolved::Failed(sequence, Reason::Missing, suspect));
                 }

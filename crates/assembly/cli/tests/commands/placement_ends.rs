@@ -1,0 +1,179 @@
+//! Runs over agents that do not come together: who has no key keeps nobody out, and Ctrl-C ends
+//! every wait.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use timeloom_testing::{eventually, need_root, own_address, wait_for};
+
+use crate::support::machines::Agent;
+use crate::support::{Scratch, timeloom};
+
+/// Agents on this machine and a scenario with a host on each.
+struct Spread {
+    tag: &'static str,
+    scratch: Scratch,
+    scenario: PathBuf,
+}
+
+impl Spread {
+    fn new(tag: &'static str, agents: &[SocketAddr]) -> Self {
+        need_root();
+        let scratch = Scratch::new(tag);
+        scratch.write_key("key", &"0123456789abcdef".repeat(4));
+        let links =
+            (0..agents.len()).map(|index| format!("{{ between = [\"h{index}\", \"s1\"] }}"));
+        let mut text = format!(
+            "schema = \"timeloom/1\"\nname = \"spread\"\ntime = {{ duration = \"2 s\" }}\n\
+             [system]\nswitches = [\"s1\"]\nlinks = [{}]\n\
+             [placement]\nkey_file = \"{}\"\npatience = \"30 s\"\ndefault = \"a0\"\n",
+            links.collect::<Vec<_>>().join(", "),
+            scratch.text("key")
+        );
+        for (index, address) in agents.iter().enumerate() {
+            text.push_str(&format!(
+                "[placement.agents.a{index}]\naddress = \"{address}\"\n\
+                 [system.hosts.h{index}]\naddress = \"10.0.0.{}/24\"\n\
+                 programs = [{{ name = \"p{index}\", run = [\"/bin/sleep\", \"100\"] }}]\n",
+                index + 1
+            ));
+        }
+        text.push_str("[placement.nodes]\n");
+        for index in 0..agents.len() {
+            text.push_str(&format!("h{index} = \"a{index}\"\n"));
+        }
+        let scenario = scratch.path("case.toml");
+        fs::write(&scenario, text).expect("a file");
+        Self {
+            tag,
+            scratch,
+            scenario,
+        }
+    }
+
+    /// An agent that waits for runs, and what it says.
+    fn serve(&self, index: usize, at: SocketAddr) -> (Agent, PathBuf) {
+        let said = self.scratch.path(&format!("{index}.err"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command.args(["agent", "--serve", "--timeline", "machine"]);
+        command.args([
+            "--listen",
+            &at.to_string(),
+            "--key-file",
+            &self.scratch.text("key"),
+        ]);
+        command.args(["--name", &self.session(index)]);
+        command.args(["--directory", &self.scratch.text(&format!("agent-{index}"))]);
+        command.stderr(fs::File::create(&said).expect("a file"));
+        let agent = Agent(command.stdout(Stdio::null()).spawn().expect("an agent"));
+        await_text(&said, "waits for runs");
+        (agent, said)
+    }
+
+    fn session(&self, index: usize) -> String {
+        format!("{}-{index}-{}", self.tag, std::process::id())
+    }
+
+    fn run(&self) -> (Child, BufReader<ChildStderr>) {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_timeloom"))
+            .args(["run", "--json", "--output", &self.scratch.text("results")])
+            .arg(&self.scenario)
+            .stdout(fs::File::create(self.scratch.path("out")).expect("a file"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("timeloom run");
+        let said = BufReader::new(run.stderr.take().expect("piped"));
+        (run, said)
+    }
+}
+
+fn await_text(file: &PathBuf, text: &str) {
+    wait_for(text, || {
+        let said = fs::read_to_string(file).unwrap_or_default();
+        said.contains(text).then_some(())
+    });
+}
+
+/// Reads until a line contains `text`; what came before is in the panic otherwise.
+fn await_line(said: &mut impl BufRead, text: &str) {
+    let mut all = String::new();
+    while said.read_line(&mut all).expect("UTF-8") > 0 {
+        if all
+            .lines()
+            .next_back()
+            .is_some_and(|line| line.contains(text))
+        {
+            return;
+        }
+    }
+    panic!("`{text}` was not said: {all}");
+}
+
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
+
+/// For how long agents wait for each other at the start.
+const ASSEMBLY: Duration = Duration::from_secs(50);
+
+/// Far more connections than an agent talks with, none of which says a word.
+#[test]
+fn silent_connections_without_the_key_keep_no_run_out() {
+    let at = own_address();
+    let spread = Spread::new("silent", &[at]);
+    let (_agent, _) = spread.serve(0, at);
+    let silent: Vec<TcpStream> = (0..200)
+        .map(|_| TcpStream::connect(at).expect("it listens"))
+        .collect();
+    let (mut run, mut said) = spread.run();
+    let mut all = String::new();
+    std::io::Read::read_to_string(&mut said, &mut all).expect("UTF-8");
+    let out = fs::read_to_string(spread.scratch.path("out")).expect("UTF-8");
+    assert_eq!(run.wait().expect("it ends").code(), Some(0), "{all}{out}");
+    drop(silent);
+}
+
+/// What answers there says nothing, so that the run waits for its greeting.
+#[test]
+fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_greet() {
+    let listener = TcpListener::bind(own_address()).expect("a port");
+    let spread = Spread::new("mute", &[listener.local_addr().expect("its address")]);
+    let (mut run, mut said) = spread.run();
+    let _mute = listener.accept().expect("the run comes");
+    signal(&run, "-INT");
+    await_line(&mut said, "interrupted while waiting for agent a0");
+    assert_eq!(run.wait().expect("it ends").code(), Some(1));
+}
+
+/// An agent stands still just as all are to begin: the run says whom it waits for. At Ctrl-C the
+/// other agent gives up its own wait and sends what it has; a second Ctrl-C waits for nobody.
+#[test]
+fn ctrl_c_ends_the_wait_for_an_agent_that_does_not_begin_and_a_second_one_all() {
+    let at = [own_address(), own_address()];
+    let spread = Spread::new("stuck", &at);
+    let (_good, _) = spread.serve(0, at[0]);
+    let (stuck, stuck_said) = spread.serve(1, at[1]);
+    let (mut run, mut said) = spread.run();
+    await_text(&stuck_said, "runs `spread`");
+    signal(&stuck.0, "-STOP");
+    await_line(&mut said, "time has not begun: waiting for agent");
+    let session = spread.session(0);
+    let is_there = || timeloom(&["query", "--name", &session]).code == Some(0);
+    assert!(is_there(), "it waits");
+    let asked = Instant::now();
+    signal(&run, "-INT");
+    eventually("the other agent gives up", || !is_there());
+    // It would have given up by itself, a minute after it began to wait.
+    assert!(asked.elapsed() < ASSEMBLY, "it waited for the stuck one");
+    await_line(&mut said, "waiting for the results of agent");
+    signal(&run, "-INT");
+    assert_eq!(run.wait().expect("it ends").code(), Some(1));
+    signal(&stuck.0, "-CONT");
+}

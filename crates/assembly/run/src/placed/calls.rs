@@ -1,0 +1,45 @@
+//! The conversations of a run with agents that are not prepared yet: ended together when the run
+//! is interrupted, or when one agent cannot take part.
+
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Open conversations.
+#[derive(Default)]
+pub(super) struct Calls(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    given_up: bool,
+    streams: Vec<TcpStream>,
+}
+
+impl Calls {
+    /// Takes a conversation in.
+    ///
+    /// # Errors
+    /// When all are given up already.
+    pub(super) fn add(&self, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut state = self.lock();
+        if state.given_up {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        state.streams.push(stream);
+        Ok(())
+    }
+
+    /// Ends all of them, and those that are yet to come.
+    pub(super) fn give_up(&self) {
+        let mut state = self.lock();
+        state.given_up = true;
+        for stream in state.streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

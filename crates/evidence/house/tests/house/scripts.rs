@@ -1,0 +1,36 @@
+//! Scripts that run as root open nothing where every user can put a link or a file before.
+
+use std::fs;
+use std::path::Path;
+
+/// Directories that every user can write to.
+const SHARED: [&str; 4] = ["/tmp/", "/var/tmp/", "/run/lock/", "/dev/shm/"];
+
+/// Parts of it run in an emulated machine of its own.
+const ELSEWHERE: &str = "test-aarch64";
+
+#[test]
+fn no_script_opens_a_predictable_path_in_a_shared_directory() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut files = vec![root.join("Makefile"), root.join(".ci/run")];
+    for entry in fs::read_dir(root.join("scripts")).expect("the scripts") {
+        let path = entry.expect("an entry").path();
+        if path.is_file() && !path.ends_with(ELSEWHERE) {
+            files.push(path);
+        }
+    }
+    assert!(files.iter().any(|path| path.ends_with("packages")));
+    let mut found = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let of_code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
+        let named = of_code.filter(|line| SHARED.iter().any(|shared| line.contains(shared)));
+        found.extend(named.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(
+        found.is_empty(),
+        "mktemp, /run or the checkout instead: {found:#?}"
+    );
+}
