@@ -284,7 +284,8 @@ impl Watched<'_> {
 
     /// Records what the daemon has said since the last time.
     fn follow_journal(&mut self, clock: &Clock, scribe: &Scribe) {
-        let open = || self.run.timeline_journal(&self.source, self.name).ok()?;
+        let (run, source, name) = (self.run, &self.source, self.name);
+        let open = || run.timeline_journal(source, name).ok().flatten();
         for change in self.journal.news(open) {
             let raw = Instant::from_ns(change.local_ns);
             let at = clock.instant_of_raw(&self.host, raw);

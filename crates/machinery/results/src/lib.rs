@@ -76,7 +76,7 @@ pub use device_write::{DeviceWrite, NoDeviceWrite};
 pub use difference::{Comparison, Difference, compare_runs};
 pub use directory::{Consolidated, RunDirectory};
 pub use error::ResultsError;
-pub use folders::TIMELINE_JOURNAL, TIMELINES_CONFIG;
+pub use folders::{TIMELINE_JOURNAL, TIMELINES_CONFIG};
 pub use incoming::{Incoming, OutgoingFile, is_result};
 pub use limited::{LeftOut, Limited};
 pub use log::LogWriter;

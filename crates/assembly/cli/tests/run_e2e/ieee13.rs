@@ -138,7 +138,8 @@ fn the_attack_cuts_the_sensor_off() {
         "{of_attack:?}"
     );
     for label in &labels {
-        assert_eq!((&*label.attack, &*label.target), ("dos", "attacker"));
+        let target = "controller sensor";
+        assert_eq!((&*label.attack, &*label.target), ("dos", target));
         assert_eq!(
             (label.start.as_ns(), label.end.as_ns()),
             (4_000_000_000, 10_000_000_000)
