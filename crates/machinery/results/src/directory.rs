@@ -337,7 +337,7 @@ impl RunDirectory {
             }
         }
         // Another's files stay, and so does their directory.
-        let _ = fs::remove_dir(self.path());
+        let _ = fs::remove_dir(self.tree.path());
         Ok(())
     }
 
