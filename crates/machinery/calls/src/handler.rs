@@ -116,6 +116,8 @@ listed! {
         Mremap,
         /// `remap_file_pages` of such a range.
         RemapFilePages,
+        /// `arch_prctl` that maps another vDSO.
+        ArchPrctl,
         /// `prctl` about the time-stamp counter, where that is emulated.
         Prctl,
         /// `timerfd_settime` of a timer that is to tell when its clock is set.

@@ -118,6 +118,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Mmap => memory::mmap(args),
         Handler::Mremap => memory::mremap(args),
         Handler::RemapFilePages => memory::remap_file_pages(args),
+        Handler::ArchPrctl => memory::arch_prctl(),
         Handler::Prctl => arch::prctl(args),
         Handler::TimerfdSettime => timerfd::settime(args),
         Handler::TimerSettime => cpu_timer::timer_settime(args),
