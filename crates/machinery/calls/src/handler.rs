@@ -116,6 +116,8 @@ listed! {
         Mremap,
         /// `remap_file_pages` of such a range.
         RemapFilePages,
+        /// `arch_prctl` that maps another vDSO.
+        ArchPrctl,
         /// `prctl` about seccomp, or about the time-stamp counter where that is emulated.
         Prctl,
         /// `seccomp` that sets a mode.

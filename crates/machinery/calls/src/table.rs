@@ -104,11 +104,8 @@ pub const CALLS: &[Call] = &[
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
     trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
-    // A program without its vDSO may map another of the kernel's, which tells the machine's time.
-    Call {
-        when: OneOf(0, &ARCH_MAP_VDSO),
-        ..refuse("arch_prctl", x86_64(158), NO_OTHER_VDSO)
-    },
+    // A program without its vDSO could map another of the kernel's, with the machine's time.
+    trap("arch_prctl", x86_64(158), OneOf(0, &ARCH_MAP_VDSO), Image::ArchPrctl, NO_OTHER_VDSO),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
     // Followed by the supervisor.
@@ -184,8 +181,8 @@ const MORE_TRAPS: &str = "the option is set; \
     from then on the calls below trap in this process and what it starts; \
     the options named below are done in real time and reported";
 const FALL_BACK: &str = "ENOSYS, on which callers fall back";
-const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives: ENOSYS; \
-    the kernel's vDSO would tell the machine's time";
+const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives: EEXIST, as where there is a \
+    vDSO; another one of the kernel's would tell the machine's time";
 const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
 const BY_SUPERVISOR: &str = "virtual, by the supervisor";
 const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \

@@ -34,8 +34,8 @@ pub const PAGE_SIZE: usize = 4096;
 /// the loader and its own vDSO at most 2^28 pages (`vm.mmap_rnd_bits`, the default), the stack's
 /// limit and 16 GiB below 2^47: above 0x7efb_0000_0000 with a limit of up to a gigabyte, and
 /// 492 GiB above this range. Without a limit they lie from 0x2aaa_aaaa_a000 upwards. With
-/// 32 bits, the most that can be set, they may be anywhere in 16 TiB, and one exec in some
-/// 10 million finds its place taken, and fails with that reason. What is mapped later goes
+/// 32 bits, the most that can be set, they may be anywhere in 16 TiB, and over this range at
+/// about a hundred of 2^32 places: such an exec fails, and says why. What is mapped later goes
 /// around the range.
 pub const VDSO_ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
     0xffff_0000_0000

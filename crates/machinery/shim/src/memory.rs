@@ -74,6 +74,12 @@ pub(crate) fn remap_file_pages(args: [usize; 6]) -> isize {
     unsafe { syscall(nr::REMAP_FILE_PAGES, args) }
 }
 
+/// `arch_prctl(ARCH_MAP_VDSO_…)`: as where the program still has its vDSO, which has no data.
+/// Another one would have the kernel's.
+pub(crate) fn arch_prctl() -> isize {
+    errno::EEXIST
+}
+
 /// The end of a range, if it reaches into what is kept. `None` also for what the kernel
 /// refuses: an address within a page, nothing, or more than there is.
 fn end_if_reaching(address: usize, length: usize) -> Option<usize> {

@@ -35,6 +35,7 @@ pub(crate) mod errno {
     pub(crate) const ENOMEM: isize = -12;
     pub(crate) const EACCES: isize = -13;
     pub(crate) const EFAULT: isize = -14;
+    pub(crate) const EEXIST: isize = -17;
     pub(crate) const EINVAL: isize = -22;
     pub(crate) const EBUSY: isize = -16;
     pub(crate) const ENFILE: isize = -23;

@@ -144,6 +144,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Mmap => memory::mmap(args),
         Handler::Mremap => memory::mremap(args),
         Handler::RemapFilePages => memory::remap_file_pages(args),
+        Handler::ArchPrctl => memory::arch_prctl(),
         Handler::Prctl => confined::prctl(args),
         Handler::Seccomp => confined::seccomp(args),
         Handler::TimerfdSettime => timerfd::settime(args),

@@ -73,12 +73,13 @@ impl Image {
             assert_eq!(load.p_filesz(endian), load.p_memsz(endian), "all is there");
             filled = filled.max((offset + load.p_filesz(endian)) as usize);
         }
-        let length = filled.next_multiple_of(PAGE_SIZE);
+        let mut bytes = LINKED.0[..filled].to_vec();
+        sections::append(&elf, &mut bytes);
+        let length = bytes.len().next_multiple_of(PAGE_SIZE);
         assert!(
             length as u64 <= IMAGE_ADDRESS - VDSO_ADDRESS + IMAGE_LIMIT,
             "the image outgrew its address range"
         );
-        let mut bytes = LINKED.0[..filled].to_vec();
         bytes.resize(length, 0);
         relocate(&elf, base, &mut bytes);
 
@@ -165,5 +166,6 @@ fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
     }
 }
 
+mod sections;
 #[cfg(test)]
 mod stack_tests;
