@@ -65,6 +65,8 @@ pub enum ImageCall<P> {
         /// What the machine's CLOCK_MONOTONIC showed then.
         wall_ns: i64,
     },
+    /// Reports that the program is about to install a seccomp filter of its own.
+    Confines,
     /// Reports that a seccomp filter of the program's own is about to end it for a call.
     Ended {
         /// The call's number.
@@ -111,6 +113,7 @@ impl<P> ImageCall<P> {
             Self::PhcTime { device_ns, wall_ns } => {
                 [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0]
             }
+            Self::Confines => [CONFINES, 0, 0, 0, 0, 0],
             Self::Ended { call } => [ENDED, call as usize, 0, 0, 0, 0],
         }
     }
@@ -144,6 +147,7 @@ impl<P> ImageCall<P> {
                 device_ns: first as i64,
                 wall_ns: second as i64,
             },
+            (CONFINES, _) => Self::Confines,
             (ENDED, _) => Self::Ended { call: first as i32 },
             (0, 1..=TIMERS) => Self::CpuTimeOfTimer {
                 timer: (second - 1) as i32,
@@ -179,6 +183,7 @@ const IS_TIMER: usize = 0x7fff_fff2;
 const PHC_STAMPS: usize = 0x7fff_fff3;
 const PHC_TIME: usize = 0x7fff_fff4;
 const ENDED: usize = 0x7fff_fff5;
+const CONFINES: usize = 0x7fff_fff6;
 /// The kernel's identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
@@ -223,6 +228,7 @@ mod tests {
                 wall_ns: 1 << 62,
             },
             ImageCall::Ended { call: 230 },
+            ImageCall::Confines,
         ];
         for question in questions {
             let words = question.encode().map(|word| word as u64);
@@ -236,7 +242,7 @@ mod tests {
             [0; 6],                          // CLOCK_REALTIME
             [1, 5, 0, 0, 0, 0],              // CLOCK_MONOTONIC
             [0xffff_fffb, 5, 0, 0, 0, 0],    // a hardware clock
-            [0x7fff_fff6, 0, 0, 0, 0, 0],    // the next number that would be one
+            [0x7fff_fff7, 0, 0, 0, 0, 0],    // the next number that would be one
             [0x1_0000_0002, 5, 0, 0, 0, 0],  // CLOCK_PROCESS_CPUTIME_ID and more
             [0, 5, u64::MAX, 0, 0, 0],       // a timer below zero
             [PROCESS.into(), 5, 1, 0, 0, 0], // a clock and a timer
@@ -282,6 +288,7 @@ mod tests {
             },
             ImageCall::PhcTime { device_ns, wall_ns } => ImageCall::PhcTime { device_ns, wall_ns },
             ImageCall::Ended { call } => ImageCall::Ended { call },
+            ImageCall::Confines => ImageCall::Confines,
         }
     }
 }

@@ -15,11 +15,12 @@
 mod rewrite;
 mod strict;
 
+use timeloom_calls::ImageCall;
 use timeloom_calls::verdict::PROBE;
 
 use crate::arch;
 use crate::bpf::{Instruction, Program, SET_MODE_FILTER, SPEC_ALLOW, TSYNC};
-use crate::sys::{errno, nr, readable, syscall};
+use crate::sys::{self, errno, nr, readable, syscall};
 pub(crate) use strict::end_strictly;
 
 /// `seccomp(operation, flags, pointer)`.
@@ -93,6 +94,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     let Some(room) = Room::new() else {
         return errno::ENOMEM;
     };
+    sys::ask(ImageCall::Confines);
     let result = match room.copy(&given) {
         Err(refused) => refused,
         // SAFETY: both halves of the room are as large as a filter can be.

@@ -1,6 +1,6 @@
 //! What a program's own seccomp filters decide about a call that has come to the image.
 //!
-//! The kernel tells of several filters only the strictest action. Where one of the program's
+//! Of several filters the kernel takes the strictest action only. Where one of the program's
 //! has something to say, and ours traps the call as well, the image asks: it makes the call
 //! at an instruction from which ours lets nothing through (`timeloom_calls::verdict`).
 
@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 }
 
 /// Asks the program's filters about a call. Does not return if one of them ends the process
-/// or the thread for it; the supervisor has been told then.
+/// or the thread for it; the supervisor reports that before.
 pub(crate) fn of(call: usize, args: [usize; 6]) -> Verdict {
     // SAFETY: no filter lets a call from there pass: the kernel touches no argument.
     if unsafe { foresee(call, args) } == nested(ENDS as i32) {

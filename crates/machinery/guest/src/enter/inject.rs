@@ -8,7 +8,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeloom_page::{IMAGE_ADDRESS, PAGE_ADDRESS, PAGE_SIZE, VDSO_ADDRESS, VDSO_BYTES};
 
@@ -29,6 +29,8 @@ pub(crate) struct Injector {
     pub(super) redirection: Option<Redirection>,
     /// What of the kernel's vDSO still tells the machine's time, for the user.
     pub(super) remark: OnceLock<String>,
+    /// Whether programs may have filters of their own at their exec.
+    pub(super) expects_filters: AtomicBool,
     /// Whether the user knows.
     pub(super) has_remarked: AtomicBool,
 }
@@ -56,6 +58,12 @@ pub(crate) enum ExecOutcome {
 }
 
 impl Injector {
+    /// From now on a program may have a filter of its own at its exec. What that demands takes
+    /// a stop more.
+    pub(crate) fn expect_filters(&self) {
+        self.expects_filters.store(true, Ordering::SeqCst);
+    }
+
     /// Lets a waiting exec happen and prepares the new program. Answers `asker`.
     /// `before_release` is called with the process when all is ready, while it
     /// still stands before its first instruction.
@@ -203,7 +211,11 @@ impl Injector {
         let args = [IMAGE_ADDRESS, bytes, execute, shared, file, offset];
         let own = self.image.syscall;
         let claimed = own + arch::SYSCALL.len() as u64;
-        let mapped = tracee.syscall_claiming((base, instruction, claimed), libc::SYS_mmap, args);
+        let mapped = if self.expects_filters.load(Ordering::SeqCst) {
+            tracee.syscall_claiming((base, instruction, claimed), libc::SYS_mmap, args)
+        } else {
+            tracee.syscall(base, instruction, libc::SYS_mmap, args)
+        };
         tracee.checked("mapping the image", mapped)?;
         let bytes = PAGE_SIZE as u64;
         let args = [PAGE_ADDRESS, bytes, read, shared, page as u64, 0];

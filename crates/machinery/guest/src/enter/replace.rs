@@ -38,6 +38,7 @@ impl Injector {
             emulates_tsc,
             redirection,
             remark: remark.map_or_else(OnceLock::new, OnceLock::from),
+            expects_filters: AtomicBool::new(false),
             has_remarked: AtomicBool::new(false),
         }
     }

@@ -71,6 +71,8 @@ pub(super) fn start(
 
 impl Escort<'_> {
     fn serve(&self) -> ! {
+        // It hears of no filter that a program installs from now on.
+        self.injector.expect_filters();
         // SAFETY: calls without memory; a terminal's Ctrl-C is not for us.
         unsafe {
             libc::setsid();
