@@ -99,13 +99,13 @@ impl Check {
             let count = errors.count();
             eprintln!("{}\n", errors.render(std::io::stderr().is_terminal()));
             eprintln!(
-                "timeloom: {count} mistake{} in the scenario{}",
-                if count == 1 { "" } else { "s" },
+                "timeloom: {}{count} mistake{} in the scenario",
                 if errors.is_complete() {
                     ""
                 } else {
-                    ", or more"
-                }
+                    "at least "
+                },
+                if count == 1 { "" } else { "s" }
             );
             return;
         }
