@@ -343,7 +343,7 @@ impl Report {
                 origin: self.sources[0].name.clone(),
                 line: 0,
                 column: 0,
-                message: format!("{} more mistakes follow, or more", self.left_out),
+                message: format!("at least {} more mistakes follow", self.left_out),
                 help: Some("mend these first: others may be their consequences".to_owned()),
                 spot: Spot::default(),
                 is_in_file: true,

@@ -100,13 +100,13 @@ impl Check {
             let rendered = errors.render(std::io::stderr().is_terminal());
             timeloom_exit::note_in_colours(&format!("{rendered}\n"));
             eprintln!(
-                "timeloom: {count} mistake{} in the scenario{}",
-                if count == 1 { "" } else { "s" },
+                "timeloom: {}{count} mistake{} in the scenario",
                 if errors.is_complete() {
                     ""
                 } else {
-                    ", or more"
-                }
+                    "at least "
+                },
+                if count == 1 { "" } else { "s" }
             );
             return;
         }

@@ -193,7 +193,7 @@ fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
         let shown = errors.mistakes();
         assert_eq!(shown.len(), ScenarioErrors::MOST + 1);
         let last = shown.last().expect("there is one");
-        assert_eq!(last.message, "2900 more mistakes follow, or more");
+        assert_eq!(last.message, "at least 2900 more mistakes follow");
         assert_eq!(
             (shown[0].line, shown[99].line - shown[98].line),
             (shown[0].line, shown[1].line - shown[0].line)
