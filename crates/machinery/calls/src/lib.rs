@@ -32,7 +32,9 @@ pub use call::{Call, Extra, Numbers, Treatment};
 pub use handler::Handler;
 pub use image_call::{IMAGE_CALL, ImageCall, counts_processor};
 pub use lookup::{calls, extra_count, extra_numbers, find, handler_of, number};
-pub use named::{IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TerminalWait};
+pub use named::{
+    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TERMINAL_INPUT, TerminalWait,
+};
 pub use service::Service;
 pub use table::{CALLS, NEWEST};
 pub use when::When;

@@ -91,6 +91,8 @@ pub const CALLS: &[Call] = &[
     // Followed by the supervisor.
     ask("execve", at(59, 221), Always, Super::Exec, FOLLOWED),
     ask("execveat", at(322, 281), Always, Super::Exec, FOLLOWED),
+    // The debugger's requests by which a stopped program goes on, and PTRACE_TRACEME.
+    ask("ptrace", at(101, 117), OneOf(0, &TRACE_REQUESTS), Super::Trace, UNDER_DEBUGGER),
     ask("timerfd_create", at(283, 85), Always, Super::TimerfdCreate, BY_SUPERVISOR),
     ask("timerfd_settime", at(286, 86), MayCancel, Super::TimerfdSettime, MAY_CANCEL)
         .or(Image::TimerfdSettime),
@@ -159,6 +161,8 @@ const MORE_TRAPS: &str = "the option is set; \
     the options named below are done in real time and reported";
 const FALL_BACK: &str = "ENOSYS, on which callers fall back";
 const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
+const UNDER_DEBUGGER: &str = "done; a program executed under a debugger is prepared \
+    by the supervisor before it first goes on";
 const BY_SUPERVISOR: &str = "virtual, by the supervisor";
 const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \
     the calls below trap from then on in this process and what it starts";
@@ -181,6 +185,9 @@ const SMALL_STACK: &str =
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
 
+/// PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH, _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and
+/// _SINGLEBLOCK.
+const TRACE_REQUESTS: [u32; 8] = [0, 7, 9, 17, 24, 31, 32, 33];
 const BPF_PROG_LOAD: u32 = 5;
 const KEYCTL_SET_TIMEOUT: u32 = 15;
 /// RLIMIT_CPU and RLIMIT_RTTIME.

@@ -54,7 +54,7 @@ pub use control::{
 pub use coverage::coverage;
 pub use enter::guest::{Ended, Guest};
 pub use enter::root::{Bind, Root, RootSpec};
-pub use enter::spec::{CommandSpec, Output};
+pub use enter::spec::{CommandSpec, Output, Variables};
 pub use error::GuestError;
 pub use freeze::FreezeKind;
 pub use leftovers::{Leftovers, clean};

@@ -1,6 +1,7 @@
 //! What Linux has no safe calls for: other processes, their memory, filters.
 
 pub(crate) mod bpf;
+pub(crate) mod debugger;
 pub(crate) mod descriptor;
 pub(crate) mod kernel_log;
 pub(crate) mod memory;

@@ -59,6 +59,7 @@ mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
+mod gdb;
 mod intercepted;
 mod ipc;
 mod nr;

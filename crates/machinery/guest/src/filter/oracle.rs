@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
+use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::condition::{
     CLONE_NEWTIME, FUTEX_WAITS, PACKET_STAMPS, PR_GET_TSC, PR_SET_TSC, SOCKET_TIME_OPTIONS,
@@ -82,7 +82,9 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
         When::OneOf(index, values) => values.contains(&(args[index as usize] as u32)),
         When::DeviceTime => {
             let command = args[1] as u32;
-            is_own_ioctl(command) || IOCTLS.iter().any(|ioctl| ioctl.command == command)
+            is_own_ioctl(command)
+                || IOCTLS.iter().any(|ioctl| ioctl.command == command)
+                || TERMINAL_INPUT.contains(&command)
         }
         When::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
         When::TscControl => matches!(args[0] as u32, PR_GET_TSC | PR_SET_TSC),

@@ -2,7 +2,7 @@
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
-use timeloom_calls::{Call, IOCTLS, SOCKET_OPTIONS};
+use timeloom_calls::{Call, IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT};
 
 use super::condition::PACKET_STAMPS;
 use super::oracle::*;
@@ -242,7 +242,7 @@ fn the_tables_numbers_are_the_kernels() {
         SYS_clock_settime SYS_settimeofday SYS_adjtimex SYS_clock_adjtime
         SYS_io_uring_setup SYS_shmctl SYS_semctl SYS_msgctl SYS_perf_event_open SYS_bpf
         SYS_keyctl SYS_acct SYS_syslog SYS_sched_setattr SYS_setrlimit SYS_prlimit64
-        SYS_unshare SYS_setns
+        SYS_unshare SYS_setns SYS_ptrace
     );
 }
 
@@ -255,6 +255,7 @@ fn the_program_does_what_the_table_says() {
         .iter()
         .flat_map(|option| [option.place.0, option.place.1]);
     let named = IOCTLS.iter().map(|ioctl| ioctl.command);
+    let named = named.chain(TERMINAL_INPUT);
     let constants: Vec<u32> = own.chain(named).chain(places).collect();
     for seed in 0..60_000 {
         let mut random = crate::random::Random::new(seed);

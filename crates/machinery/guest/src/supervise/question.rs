@@ -1,7 +1,7 @@
 //! What a guest asks the supervisor: each call that the filter sends here, with its
 //! arguments by their types. They are decoded in this one place.
 
-use timeloom_calls::{ImageCall, Service, Treatment, find};
+use timeloom_calls::{ImageCall, Service, TERMINAL_INPUT, Treatment, find};
 
 use crate::linux::remote::{Alleged, Plain};
 use crate::supervise::clock_calls::ClockCall;
@@ -14,12 +14,17 @@ use crate::supervise::timer_calls::{SetTimer, TimerCall};
 pub(crate) enum Question {
     /// `execve`, `execveat`: to be followed.
     Exec,
+    /// `ptrace` with these arguments: a request by which a tracee goes on, or
+    /// `PTRACE_TRACEME`.
+    Trace([u64; 6]),
     /// About a timer.
     Timer(TimerCall),
     /// About the clock of the asker's host.
     Clock(ClockCall),
     /// `io_uring_setup`.
     IoUring,
+    /// `ioctl` with one of [`TERMINAL_INPUT`].
+    TerminalInput(u32),
     /// To be done in real time, and named.
     RealTime(RealTime),
     /// `unshare` of the time namespace, or `setns` by this descriptor.
@@ -75,6 +80,7 @@ impl Question {
         };
         match service {
             Service::Exec => Self::Exec,
+            Service::Trace => Self::Trace(args),
             Service::TimerfdCreate => Self::Timer(TimerCall::DescriptorCreate {
                 clock: first as i32,
                 flags: second as i32,
@@ -123,6 +129,9 @@ impl Question {
             }),
             Service::IoUring => Self::IoUring,
             Service::RealTime => Self::RealTime(RealTime::Call { name: row.name }),
+            Service::Device if TERMINAL_INPUT.contains(&(second as u32)) => {
+                Self::TerminalInput(second as u32)
+            }
             Service::Device => Self::RealTime(RealTime::Device {
                 command: second as u32,
                 argument: Alleged::at(third),

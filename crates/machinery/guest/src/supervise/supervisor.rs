@@ -18,6 +18,7 @@ use crate::enter::inject::Injector;
 use crate::error::GuestError;
 use crate::freeze::Freezer;
 use crate::supervise::cpu_time::CpuTime;
+use crate::supervise::debugged::Debugged;
 use crate::supervise::kick;
 use crate::supervise::report::Report;
 use crate::supervise::turns::Order;
@@ -33,6 +34,8 @@ pub(crate) struct Supervisor {
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
     children: Mutex<Children>,
+    /// Programs that are executed under a debugger.
+    pub(crate) debugged: Debugged,
     /// The hosts (their numbers) of the programs that are being started and of the execs
     /// that are being followed.
     execs: Mutex<Vec<usize>>,
@@ -40,6 +43,8 @@ pub(crate) struct Supervisor {
     pub(crate) cpu_time: CpuTime,
     /// Whether what cannot be virtualised is done natively instead of refused.
     pub(crate) allow_leaks: AtomicBool,
+    /// Whether the user knows that input for a terminal was refused.
+    pub(crate) refused_input: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -93,9 +98,11 @@ impl Supervisor {
             freezer,
             newcomers: Mutex::default(),
             children: Mutex::default(),
+            debugged: Debugged::default(),
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
+            refused_input: AtomicBool::new(false),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),

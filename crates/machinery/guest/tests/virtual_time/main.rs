@@ -8,8 +8,10 @@
 
 mod support;
 
+mod clean;
 mod clocks;
 mod cpu_time;
+mod debuggers;
 mod early_events;
 mod epolls;
 mod errors;
@@ -28,6 +30,7 @@ mod popular;
 mod processes;
 mod refusals;
 mod register;
+mod rights;
 mod sessions;
 mod signals;
 mod sockets;

@@ -27,7 +27,7 @@ pub(super) const CALLS: &[&str] = &[
     "open_by_handle_at", "open_tree", "open_tree_attr", "pause", "personality", "pidfd_getfd",
     "pidfd_open", "pidfd_send_signal", "pipe", "pipe2", "pivot_root", "pkey_alloc", "pkey_free",
     "pkey_mprotect", "process_madvise", "process_mrelease", "process_vm_readv",
-    "process_vm_writev", "ptrace", "putpmsg", "query_module", "readahead", "readlink",
+    "process_vm_writev", "putpmsg", "query_module", "readahead", "readlink",
     "readlinkat", "reboot", "remap_file_pages", "request_key", "restart_syscall", "rseq",
     "rt_sigqueueinfo", "rt_sigreturn", "rt_tgsigqueueinfo", "sched_get_priority_max",
     "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
