@@ -111,7 +111,9 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         let session = name_between(&path, CGROUP_PREFIX, HELPERS_SUFFIX)
             .or_else(|| name_between(&path, CGROUP_PREFIX, ""));
         if session.is_some_and(|session| !living.contains(&session)) {
-            found.processes.extend(pids_below(&path));
+            // Those of other PID namespaces have no number here.
+            let numbered = pids_below(&path).into_iter().filter(|&pid| pid != 0);
+            found.processes.extend(numbered);
             remove_cgroup(&path);
             found.cgroups.push(path);
         }
