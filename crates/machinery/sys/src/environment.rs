@@ -38,9 +38,9 @@ const OF_USER: &[&str] = &[
 /// Returns true if a program gets the variable `name` of its starter unasked.
 pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
     let is_named = USUAL.iter().any(|usual| name == *usual);
-    let begins = |prefix: &&str| name.as_bytes().starts_with(prefix.as_bytes());
+    let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
     let is_of_user = OF_USER.iter().any(|own| name == *own);
-    (is_named || USUAL_PREFIXES.iter().any(|prefix| begins(&prefix)))
+    (is_named || USUAL_PREFIXES.iter().any(|prefix| begins(prefix)))
         && !(of_another_user && is_of_user)
 }
 

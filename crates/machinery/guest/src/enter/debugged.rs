@@ -16,7 +16,7 @@ pub(crate) enum Prepared {
     Done(Tracee),
     /// The exec has not returned, and the debugger will see it return: not yet. The debugger
     /// stands until this is dropped.
-    TooEarly(Debugger),
+    TooEarly(Tracee),
 }
 
 impl Injector {
@@ -56,7 +56,7 @@ impl Injector {
         let in_exec = libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
         let sees_return = matches!(args[0] as u32, libc::PTRACE_SYSCALL | PTRACE_SYSEMU);
         if sees_return && debugger.reason().is_ok_and(|(_, code)| code == in_exec) {
-            return Ok(Prepared::TooEarly(debugger));
+            return Ok(Prepared::TooEarly(Tracee::through(debugger, process)));
         }
         let mut tracee = Tracee::through(debugger, process);
         self.equip(&mut tracee, is_vdso)
