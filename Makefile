@@ -174,7 +174,8 @@ packages-demo: packages-build
 packages-test: packages-demo
 	@scripts/packages c++:g++
 	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ping:iputils-ping ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
-		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap valgrind:valgrind qemu-x86_64:qemu-user
+		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap valgrind:valgrind qemu-x86_64:qemu-user \
+		gdb:gdb
 	@scripts/chronyd
 packages-report: packages-build
 	@scripts/packages chromium:chromium

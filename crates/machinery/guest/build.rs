@@ -133,6 +133,8 @@ fn link(out: &Path, scripts: &Path) {
         "timeloom_intercepted",
         "timeloom_restorer",
         "timeloom_wait",
+        "timeloom_be_traced",
+        "timeloom_gdb_option",
         "timeloom_vdso_clock_gettime",
     ] {
         linker.arg(format!("--undefined={root}"));

@@ -9,8 +9,9 @@ use std::thread::Scope;
 use std::time::Duration as StdDuration;
 
 use timeloom_fabric::{Fabric, Namespace};
-use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session};
+use timeloom_guest::{CommandSpec, Compute, Ended, Guest, Output, Session, Variables};
 use timeloom_scenario::{OpenFlow, Plan, Program};
+use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::attention::Attention;
@@ -163,9 +164,11 @@ impl<'a> Stage<'a> {
             None => rights::of(user, capabilities),
         };
         let rights = rights.map_err(|error| RunError::Start(error.to_string()))?;
-        let mut env = self.environment(host, &program.env, root.is_some());
+        let mut env = self.environment(host, program, root.is_some());
         let (variable, seed) = seeds::variable(self.plan, &program.name);
-        env.entry(variable.into()).or_insert(seed.into());
+        if !program.env.contains_key(variable) {
+            env.insert(variable.into(), seed.into());
+        }
         // The run directory is not in a container.
         if root.is_none() {
             let place = self.logs.place(&program.name, rights.as_ref())?;
@@ -175,6 +178,7 @@ impl<'a> Stage<'a> {
         }
         let spec = CommandSpec {
             argv: program.run.iter().map(Into::into).collect(),
+            inherits: Variables::Usual,
             env,
             directory: Some(program.directory.clone()),
             output: Output::To(output),
@@ -284,10 +288,15 @@ impl<'a> Stage<'a> {
     fn environment(
         &self,
         host: &str,
-        given: &BTreeMap<String, String>,
+        program: &Program,
         is_inside: bool,
     ) -> BTreeMap<OsString, OsString> {
-        let mut variables = environment(given, self.session.clock().compute());
+        let mut variables = environment(program, self.session.clock().compute());
+        // By it the run has looked for Timeloom's package and for modules (`python.rs`,
+        // `inputs.rs`).
+        if let Some(path) = std::env::var_os("PYTHONPATH").filter(|_| !is_inside) {
+            variables.entry("PYTHONPATH".into()).or_insert(path);
+        }
         if let Some(keeper) = self.keepers.iter().find(|keeper| keeper.host == host) {
             let place = match is_inside {
                 true => TIMELINES.into(),
@@ -367,15 +376,18 @@ pub(crate) fn in_thread<'s>(
     }
 }
 
-fn environment(given: &BTreeMap<String, String>, compute: Compute) -> BTreeMap<OsString, OsString> {
+fn environment(program: &Program, compute: Compute) -> BTreeMap<OsString, OsString> {
     // What a program prints must reach the log when it is printed.
     let mut variables = BTreeMap::from([("PYTHONUNBUFFERED".into(), "1".into())]);
     if compute == Compute::None {
         // Else the order of sets is another in each run.
         variables.insert("PYTHONHASHSEED".into(), "0".into());
     }
+    let ours = std::env::vars_os();
+    variables.extend(ours.filter(|(name, _)| environment::is_wanted(name, &program.inherit)));
     variables.extend(
-        given
+        program
+            .env
             .iter()
             .map(|(name, value)| (name.into(), value.into())),
     );

@@ -1,7 +1,7 @@
 //! What holds of the table, or this crate does not compile.
 
 use crate::lookup::is_same;
-use crate::{CALLS, Call, Extra, Handler};
+use crate::{CALLS, Call, Extra, Handler, When};
 
 const _: () = {
     let mut index = 0;
@@ -22,7 +22,11 @@ const _: () = {
         );
         let mut before = 0;
         while before < index {
-            assert!(!clash(&CALLS[before], call), "a call has one row");
+            assert!(
+                !clash(&CALLS[before], call)
+                    || before + 1 == index && are_disjoint(&CALLS[before], call),
+                "a call has one row, or two next to each other for different values of an argument"
+            );
             before += 1;
         }
         index += 1;
@@ -41,6 +45,25 @@ const fn clash(one: &Call, other: &Call) -> bool {
     is_same(one.name, other.name)
         || is_equal(one.numbers.x86_64, other.numbers.x86_64)
         || is_equal(one.numbers.aarch64, other.numbers.aarch64)
+}
+
+/// Whether no call meets the conditions of both rows.
+const fn are_disjoint(one: &Call, other: &Call) -> bool {
+    let (When::OneOf(argument, values), When::OneOf(same, others)) = (one.when, other.when) else {
+        return false;
+    };
+    let mut index = 0;
+    while index < values.len() {
+        let mut at = 0;
+        while at < others.len() {
+            if values[index] == others[at] {
+                return false;
+            }
+            at += 1;
+        }
+        index += 1;
+    }
+    argument == same
 }
 
 const fn is_equal(one: Option<u32>, other: Option<u32>) -> bool {

@@ -34,8 +34,11 @@ pub use handler::Handler;
 pub use image_call::{IMAGE_CALL, ImageCall, counts_processor};
 pub use lookup::{
     calls, extra_count, extra_numbers, find, handled_count, handled_numbers, handler_of, number,
+    rows,
 };
-pub use named::{IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TerminalWait};
+pub use named::{
+    IOCTLS, Ioctl, SOCKET_OPTIONS, SocketOption, TCP_CONGESTION, TERMINAL_INPUT, TerminalWait,
+};
 pub use service::Service;
 pub use table::{CALLS, NEWEST};
 pub use when::When;

@@ -7,7 +7,12 @@ pub fn calls() -> impl Iterator<Item = &'static Call> + Clone {
     CALLS.iter().filter(|call| call.number().is_some())
 }
 
-/// The row of a call.
+/// The rows of a call. It has two where it is treated in two ways, by disjoint conditions.
+pub fn rows(number: i64) -> impl Iterator<Item = &'static Call> + Clone {
+    calls().filter(move |call| call.number().map(i64::from) == Some(number))
+}
+
+/// The first row of a call.
 pub fn find(number: i64) -> Option<&'static Call> {
     calls().find(|call| call.number().map(i64::from) == Some(number))
 }

@@ -57,6 +57,10 @@ pub const IOCTLS: &[Ioctl] = &[
     terminal(0x402c_542d),
 ];
 
+/// Commands that put input into a terminal or a console, as if typed there (TIOCSTI), or
+/// select and paste (TIOCLINUX). The supervisor refuses them without CAP_SYS_ADMIN.
+pub const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541c];
+
 /// Options of sockets.
 pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(SO_TXTIME)", SOL_SOCKET, 61),

@@ -5,6 +5,9 @@
 pub enum Service {
     /// Follows an exec and prepares the new program.
     Exec,
+    /// Prepares a program that was executed under a debugger, when the debugger first lets
+    /// it run.
+    Trace,
     /// Makes a timerfd.
     TimerfdCreate,
     /// Sets one.

@@ -101,6 +101,8 @@ pub const CALLS: &[Call] = &[
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
     // The mask that is put in force is the tracer's.
     trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
+    // The debugger's requests by which a stopped program goes on, and PTRACE_TRACEME.
+    ask("ptrace", at(101, 117), OneOf(0, &TRACE_REQUESTS), Super::Trace, UNDER_DEBUGGER),
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
     trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
@@ -184,6 +186,8 @@ const FALL_BACK: &str = "ENOSYS, on which callers fall back";
 const NO_OTHER_VDSO: &str = "`ARCH_MAP_VDSO_64` and its relatives: EEXIST, as where there is a \
     vDSO; another one of the kernel's would tell the machine's time";
 const FOLLOWED: &str = "followed by the supervisor: the new program is prepared";
+const UNDER_DEBUGGER: &str = "done; a program executed under a debugger is prepared \
+    by the supervisor before it first goes on";
 const BY_SUPERVISOR: &str = "virtual, by the supervisor";
 const MAY_CANCEL: &str = "virtual, by the supervisor; with `TFD_TIMER_CANCEL_ON_SET` \
     the calls below trap from then on in this process and what it starts";
@@ -212,6 +216,9 @@ const HIDING: [u32; 2] = [10, 102];
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
 /// ARCH_MAP_VDSO_X32, _32 and _64.
 const ARCH_MAP_VDSO: [u32; 3] = [0x2001, 0x2002, 0x2003];
+/// PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH, _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and
+/// _SINGLEBLOCK.
+const TRACE_REQUESTS: [u32; 8] = [0, 7, 9, 17, 24, 31, 32, 33];
 const BPF_PROG_LOAD: u32 = 5;
 /// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
 const SECCOMP_MODES: [u32; 2] = [0, 1];

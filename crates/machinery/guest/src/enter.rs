@@ -9,6 +9,7 @@
 
 pub(crate) mod auxv;
 mod child;
+pub(crate) mod debugged;
 pub(crate) mod guest;
 pub(crate) mod identity;
 pub(crate) mod image;

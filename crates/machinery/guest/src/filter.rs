@@ -75,7 +75,8 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     ];
     let jump = |steps: &mut Vec<Step>, beyond: bool| {
         for (index, entry) in entries.iter().enumerate() {
-            if (entry.number > NEWEST) == beyond {
+            let is_first = index == 0 || entries[index - 1].number != entry.number;
+            if (entry.number > NEWEST) == beyond && is_first {
                 steps.push(Step::IfEqual(entry.number, FIRST_CALL + index as Label));
             }
         }
@@ -89,7 +90,10 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
-        steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+        // A call that is treated in two ways has two entries, of which this is the first.
+        if entries.get(index + 1).is_none_or(|next| next.number != entry.number) {
+            steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
+        }
     }
     unless_inside(&mut steps, TRAPPED, TRAP);
     unless_inside(&mut steps, ASKED_OUTSIDE, libc::SECCOMP_RET_USER_NOTIF);

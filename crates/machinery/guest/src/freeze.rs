@@ -21,7 +21,9 @@ use crate::error::GuestError;
 use crate::linux::processes;
 use crate::names::PageName;
 use cgroup::CgroupFreezer;
-pub(crate) use cgroup::{CGROUP_PREFIX, HELPERS_SUFFIX, pids_below, remove_cgroup, remove_session};
+pub(crate) use cgroup::{
+    CGROUP_PREFIX, HELPERS_SUFFIX, is_supervised, pids_below, remove_cgroup, remove_session,
+};
 use signals::SignalFreezer;
 
 /// How the processes of a session are stopped.

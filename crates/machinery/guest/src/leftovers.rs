@@ -7,6 +7,11 @@
 //! it again: the cgroup and the socket carry the session's name, and the
 //! programs have the session's clock page mapped. What was being started when
 //! the supervisor died may have inherited what it had open: `heirs` finds that.
+//!
+//! A session is dead only on proof. That no supervisor is seen proves nothing where
+//! processes are hidden, as in a container. So a supervisor holds a lock on its session's
+//! cgroup; a socket is dead when connections to it are refused; and by its clock page a
+//! program is judged only where its supervisor would be seen.
 
 mod heirs;
 mod reaper;
@@ -17,7 +22,7 @@ use std::path::{Path, PathBuf};
 use timeloom_sys::own;
 
 use crate::error::GuestError;
-use crate::freeze::{CGROUP_PREFIX, HELPERS_SUFFIX, pids_below, remove_cgroup};
+use crate::freeze::{CGROUP_PREFIX, HELPERS_SUFFIX, is_supervised, pids_below, remove_cgroup};
 use crate::linux::processes;
 use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
@@ -77,7 +82,18 @@ pub fn clean() -> Result<Leftovers, GuestError> {
             living.push(session);
         }
     }
-    let is_dead = |page: &PageName| !pages.contains(page) && !page.has_hidden_supervisor();
+    for path in &cgroups {
+        if let Some(session) = name_between(path, CGROUP_PREFIX, "")
+            && !living.contains(&session)
+            && is_supervised(path)
+        {
+            living.push(session);
+        }
+    }
+    let is_dead = |page: &PageName| {
+        let is_known = pages.contains(page) || living.iter().any(|it| it == page.session());
+        !is_known && page.may_be_judged() && !page.has_hidden_supervisor()
+    };
 
     // First: who waits for a dead supervisor's answer cannot be killed.
     heirs::end_connections(is_dead);
@@ -95,7 +111,9 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         let session = name_between(&path, CGROUP_PREFIX, HELPERS_SUFFIX)
             .or_else(|| name_between(&path, CGROUP_PREFIX, ""));
         if session.is_some_and(|session| !living.contains(&session)) {
-            found.processes.extend(pids_below(&path));
+            // Those of other PID namespaces have no number here.
+            let numbered = pids_below(&path).into_iter().filter(|&pid| pid != 0);
+            found.processes.extend(numbered);
             remove_cgroup(&path);
             found.cgroups.push(path);
         }

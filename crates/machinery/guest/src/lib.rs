@@ -55,7 +55,7 @@ pub use coverage::coverage;
 pub use enter::guest::{Ended, Guest};
 pub use enter::identity::{HostNames, Identity};
 pub use enter::root::{Bind, Root, RootSpec};
-pub use enter::spec::{CommandSpec, Output};
+pub use enter::spec::{CommandSpec, Output, Variables};
 pub use error::GuestError;
 pub use freeze::FreezeKind;
 pub use leftovers::{Leftovers, clean};

@@ -2,6 +2,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod call_names;
+pub(crate) mod debugger;
 pub(crate) mod descriptor;
 pub(crate) mod kernel_log;
 pub(crate) mod memory;

@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -14,9 +15,9 @@ use timeloom_sys::{local, own};
 
 use crate::linux::processes::{self, MappedMemfd};
 
-/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER`, of which the
-/// supervisor's PID and the number make it another one for every session that
-/// ever had the same name.
+/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`, of which the
+/// supervisor's PID, its PID namespace and the number make it another one for every session
+/// that ever had the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageName(String);
 
@@ -24,9 +25,10 @@ impl PageName {
     pub(crate) fn new(session: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(format!(
-            "{PAGE_PREFIX}{session}.{}.{}",
+            "{PAGE_PREFIX}{session}.{}.{}.{}",
             std::process::id(),
-            NEXT.fetch_add(1, Relaxed)
+            NEXT.fetch_add(1, Relaxed),
+            own_pid_namespace()
         ))
     }
 
@@ -96,7 +98,18 @@ impl PageName {
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// Session, PID, number: names of sessions have no dots.
+    /// Returns true if a supervisor that lives would be seen here: it belongs to our PID
+    /// namespace, or all processes are in sight.
+    pub(crate) fn may_be_judged(&self) -> bool {
+        let own = own_pid_namespace();
+        own == FIRST_PID_NAMESPACE
+            || self
+                .parts()
+                .nth(3)
+                .is_none_or(|named| named == own.to_string())
+    }
+
+    /// Session, PID, number, PID namespace: names of sessions have no dots.
     fn parts(&self) -> impl Iterator<Item = &str> {
         self.0
             .strip_prefix(PAGE_PREFIX)
@@ -104,6 +117,15 @@ impl PageName {
             .split('.')
     }
 }
+
+/// The inode of our PID namespace; 0 where there is no /proc.
+fn own_pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// The namespace in which a machine begins, and of which all others are part
+/// (PROC_PID_INIT_INO of the kernel).
+const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// A clock page in a process. The supervisor has it mapped for writing, guests
 /// for reading.

@@ -50,6 +50,8 @@ pub(crate) fn register(
     let vdso = KernelVdso::of(pid)?;
     let (syscall, redirection) = (vdso.syscall()?, Redirection::plan(&vdso, &injector.image)?);
     let mut threads = stop_all(pid)?;
+    // From here on the number is kept from another process.
+    refuse_impossible(pid)?;
     step_out_of(&vdso, &mut threads)?;
     let first = threads
         .iter()

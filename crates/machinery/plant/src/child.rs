@@ -5,7 +5,7 @@
 //! when the parent *thread* ends (prctl(2)), so a child started from a passing
 //! thread would be killed with it.
 //!
-//! The child leads a process group of its own. When it ends, by itself or not,
+//! The child leads a session and a process group of its own. When it ends, by itself or not,
 //! the whole group is killed before it is reaped: as long as the leader is a
 //! zombie its number cannot be given to a stranger. What moves to another group by
 //! itself (setsid) does not move to another cgroup: where the child was given one of its
@@ -14,7 +14,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -23,7 +22,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use timeloom_sys::command::{die_with_parent, enter_cgroup, inherit};
+use timeloom_sys::command::{
+    die_with_parent, enter_cgroup, inherit, inherit_nothing, lead_session,
+};
 
 /// A running or ended child. Dropping it kills and reaps it.
 pub(crate) struct Child {
@@ -46,7 +47,9 @@ impl Child {
         socket: UnixStream,
         cgroup: Option<PathBuf>,
     ) -> io::Result<Self> {
-        command.stdin(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null());
+        lead_session(&mut command);
+        inherit_nothing(&mut command);
         die_with_parent(&mut command);
         if let Some(cgroup) = &cgroup {
             let door = File::options()

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use timeloom_sys::command::restrict;
+use timeloom_sys::environment;
 use timeloom_sys::rights::Rights;
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -108,6 +109,9 @@ impl PlantProcess {
         let (ours, theirs) = UnixStream::pair().map_err(|error| refuse(error.to_string()))?;
         let mut command = Command::new(program);
         let account = spec.rights.as_ref().and_then(Rights::account);
+        if account.is_some_and(|account| !account.is_own()) {
+            command.env_clear().envs(environment::usual(account));
+        }
         command
             .args(arguments)
             .envs(account.iter().flat_map(|account| account.variables()))

@@ -69,6 +69,7 @@ mod cpu_timer;
 mod extra;
 mod files;
 mod futex;
+mod gdb;
 mod intercepted;
 mod ipc;
 mod memory;

@@ -137,6 +137,11 @@ impl Account {
 }
 
 impl Account {
+    /// Returns true if this process has that user.
+    pub fn is_own(&self) -> bool {
+        rustix::process::geteuid().as_raw() == self.user
+    }
+
     /// What to tell who had `program` executed by this user, and was refused.
     pub fn may_not_execute(&self, program: &str) -> String {
         let user = self.user;

@@ -31,6 +31,7 @@ pub mod clock;
 pub mod command;
 pub mod control;
 pub mod descriptor;
+pub mod environment;
 pub mod epoll;
 pub mod first_timeout;
 pub mod interface;

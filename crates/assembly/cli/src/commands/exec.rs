@@ -1,22 +1,26 @@
 //! `timeloom exec`: any program under a virtual clock.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal, stderr, stdin, stdout};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
 use clap::Args;
+use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::Failure;
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions,
-    Stepped, SteppedSession, Tsc, end_grants, serve,
+    ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, Output, ProcFiles, Session,
+    SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
 
 use super::control::{parse_factor, parse_span};
 use super::inside;
+use super::terminal::Terminal;
 use super::who::Who;
 
 /// Run a program under a virtual clock
@@ -71,6 +75,11 @@ pub(crate) struct Exec {
     proc: ProcChoice,
     #[command(flatten)]
     who: Who,
+    /// Set a variable of the program, or, without a value, pass ours on: a program of
+    /// another user has only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be given
+    /// several times
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    env: Vec<(OsString, OsString)>,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
@@ -78,7 +87,7 @@ pub(crate) struct Exec {
     /// its clock (`timeloom shell` opens a shell there); with --name, of that session
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
-        "report_leaks", "allow_leaks",
+        "report_leaks", "allow_leaks", "env",
     ])]
     host: Option<String>,
     /// At the end list every real-time path that the program used: call,
@@ -186,13 +195,34 @@ impl Exec {
             signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
+        let is_another = rights.is_some();
+        let terminal = match is_another && stdin().is_terminal() && stdout().is_terminal() {
+            true => Some(Terminal::open().map_err(doing("making a terminal"))?),
+            false => None,
+        };
+        let output = match is_another {
+            true => streams(terminal.as_ref()).map_err(doing("duplicating a stream"))?,
+            false => Output::Inherit,
+        };
+        // Its terminal is not ours, from which Ctrl-C would reach it.
+        let forwarded = (is_another && terminal.is_none())
+            .then(Forwarded::register)
+            .transpose()
+            .map_err(doing("handling signals"))?;
         let guest = session.spawn(&CommandSpec {
             rights,
+            env: self.env.into_iter().collect(),
+            output,
             ..CommandSpec::new(self.command)
         })?;
-        let status = match stepped {
-            Some(stepped) => see_through(&session, &stepped, &guest, &interrupted),
-            None => Ok(guest.wait()),
+        let end = || match (stepped, forwarded) {
+            (Some(stepped), _) => see_through(&session, &stepped, &guest, &interrupted),
+            (None, Some(forwarded)) => Ok(forwarded.wait(&guest)),
+            (None, None) => Ok(guest.wait()),
+        };
+        let status = match terminal {
+            Some(terminal) => terminal.relay(end),
+            None => end(),
         };
         let why = status.as_ref().ok().copied();
         if let Some(why) = why.and_then(|status| session.explain_end(status)) {
@@ -214,6 +244,64 @@ impl Exec {
         session.set_skipping(false);
         drop(session);
         Ok(ExitCode::from(status? as u8))
+    }
+}
+
+fn doing(what: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::run(format!("{what}: {error}"))
+}
+
+/// The streams of a program that is not to have our terminal: those of `terminal`, or ours
+/// where they are none.
+fn streams(terminal: Option<&Terminal>) -> io::Result<Output> {
+    let ours = (stdin(), stdout(), stderr());
+    let is_redirected = !ours.2.is_terminal();
+    let chosen = match terminal {
+        Some(terminal) => {
+            let theirs = terminal.theirs();
+            let errors = if is_redirected {
+                ours.2.as_fd()
+            } else {
+                theirs
+            };
+            [theirs, theirs, errors]
+        }
+        None => [ours.0.as_fd(), ours.1.as_fd(), ours.2.as_fd()],
+    };
+    let [input, output, errors] = chosen.map(|stream| stream.try_clone_to_owned());
+    Ok(Output::Streams {
+        streams: [input?, output?, errors?],
+        is_terminal: terminal.is_some(),
+    })
+}
+
+/// Ctrl-C and Ctrl-\ for a program that leads a session of its own.
+struct Forwarded([(Signal, Arc<AtomicBool>); 2]);
+
+impl Forwarded {
+    fn register() -> io::Result<Self> {
+        let register = |signal: Signal| {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(signal.as_raw(), Arc::clone(&flag))?;
+            Ok::<_, io::Error>((signal, flag))
+        };
+        Ok(Self([register(Signal::INT)?, register(Signal::QUIT)?]))
+    }
+
+    /// Waits for the program's end. What comes meanwhile goes to its process group.
+    fn wait(&self, guest: &Guest) -> i32 {
+        loop {
+            if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
+                return status;
+            }
+            for (signal, came) in &self.0 {
+                if came.swap(false, Ordering::SeqCst)
+                    && let Some(leader) = Pid::from_raw(guest.pid())
+                {
+                    let _ = kill_process_group(leader, *signal);
+                }
+            }
+        }
     }
 }
 
@@ -285,6 +373,25 @@ pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, Failure> {
     let ns = i64::try_from(stamp.as_nanosecond())
         .map_err(|_| Failure::usage("the year must lie between 1678 and 2262"))?;
     Ok(Instant::from_ns(ns))
+}
+
+/// `NAME=VALUE`, or the name of a variable that we have.
+fn parse_variable(text: &str) -> Result<(OsString, OsString), Failure> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.into()),
+        None => {
+            let missing = || {
+                Failure::usage(format!(
+                    "there is no variable `{text}` to pass on: set it, or write `{text}=VALUE`"
+                ))
+            };
+            (text, std::env::var_os(text).ok_or_else(missing)?)
+        }
+    };
+    match name.is_empty() {
+        true => Err(Failure::usage("a variable has a name: write `NAME=VALUE`")),
+        false => Ok((name.into(), value)),
+    }
 }
 
 pub(crate) fn ignore_terminal_signals() {

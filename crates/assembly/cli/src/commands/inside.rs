@@ -1,8 +1,6 @@
 //! `timeloom shell` and `timeloom exec --in`: a command inside a running session, in the
 //! network of one of its hosts and on that host's clock.
 
-mod terminal;
-
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::os::fd::AsFd;
@@ -12,8 +10,8 @@ use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{Entry, enter};
 
+use super::terminal::Terminal;
 use super::who::Who;
-use terminal::Terminal;
 
 /// Open a shell on a host of a running session
 ///

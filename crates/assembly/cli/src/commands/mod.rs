@@ -27,6 +27,7 @@ mod schema;
 mod sibling;
 mod sweep;
 mod table;
+mod terminal;
 mod timeline;
 mod vm;
 mod who;

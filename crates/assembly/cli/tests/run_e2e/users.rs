@@ -357,3 +357,37 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     assert_eq!(run.wait().code, 1, "it was stopped from outside");
     lab.assert_nothing_left();
 }
+
+/// What is set where a run is started reaches its programs only where that is asked for.
+#[test]
+fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
+    const SAYS: &str = "import os; \
+        names = [name for name in os.environ if name.startswith('CARGO_') or name == 'PATH']; \
+        print('has', sorted(names)); print('leads', os.getsid(0) == os.getpid()); \
+        print('files', sorted(os.listdir('/proc/self/fd')))";
+    let says = [python(), "-c", SAYS];
+    let inherits = "essential = false\ninherit = [\"CARGO_MANIFEST_D*\"]";
+    let lab = Lab::new(
+        &Scenario::lasting("5 s")
+            .program('a', "usual", &says, "essential = false")
+            .program('b', "more", &says, inherits)
+            .program('b', "other", &says, "essential = false\nuser = \"65534\""),
+    );
+    opened(&lab);
+    let mut run = lab.start(&[]);
+    for name in ["usual", "more", "other"] {
+        run.wait_for_line(name, "files");
+    }
+    run.stop();
+    lab.assert_nothing_left();
+    for (name, has) in [
+        ("usual", "has ['PATH']"),
+        ("more", "has ['CARGO_MANIFEST_DIR', 'PATH']"),
+        ("other", "has ['PATH']"),
+    ] {
+        let said = lines(&lab, name);
+        expect_line(&said, has);
+        expect_line(&said, "leads True");
+        expect_line(&said, "files ['0', '1', '2', '3']");
+    }
+}

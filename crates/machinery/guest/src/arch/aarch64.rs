@@ -65,6 +65,25 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
+/// The registers with which it makes `PTRACE_TRACEME` by the image's code at `routine`, and
+/// then its exec again by the instruction at `at`.
+pub(crate) fn tracing_then(base: &Registers, routine: u64, at: u64, args: [u64; 6]) -> Registers {
+    let [path, arguments, environment, ..] = args;
+    let traceme = [0, arguments, environment, 0, 0, 0];
+    let mut registers = calling(base, routine, libc::SYS_ptrace, traceme);
+    registers.regs[9] = path;
+    registers.regs[10] = libc::SYS_execve as u64;
+    registers.regs[11] = at;
+    registers
+}
+
+/// These registers with another stack pointer.
+pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
+    let mut registers = *base;
+    registers.sp = stack;
+    registers
+}
+
 /// Bytes of code that [`jump`] takes.
 pub(crate) const JUMP_BYTES: usize = 20;
 

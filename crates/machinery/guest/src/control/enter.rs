@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use timeloom_sys::account::{Account, BadUserName, UserName};
+use timeloom_sys::environment;
 use timeloom_sys::rights::{Capability, Rights};
 
 use crate::clock::Host;
@@ -23,7 +24,7 @@ use crate::control::granter::has_hung_up;
 use crate::control::obey::obey;
 use crate::control::protocol::{Entry, Lines, Request, Response, send};
 use crate::enter::guest::Guest;
-use crate::enter::spec::{CommandSpec, Output};
+use crate::enter::spec::{CommandSpec, Output, Variables};
 use crate::error::GuestError;
 use crate::linux::descriptor::receive_descriptor;
 use crate::session::Session;
@@ -78,9 +79,11 @@ fn start<C: Controlled>(
     let Some(streams) = receive_streams(stream) else {
         return Err(GuestError::Usage("the command's streams did not come".into()).into());
     };
-    let mut variables: BTreeMap<OsString, OsString> = entry
-        .env
-        .iter()
+    let account = rights.as_ref().and_then(Rights::account);
+    let is_another = account.is_some_and(|account| !account.is_own());
+    let passes = |name: &str| !is_another || environment::is_usual(name.as_ref(), true);
+    let given = entry.env.iter().filter(|(name, _)| passes(name));
+    let mut variables: BTreeMap<OsString, OsString> = given
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     // Who it is, another user's variables do not say.
@@ -95,6 +98,7 @@ fn start<C: Controlled>(
     let name = std::path::Path::new(command).file_name();
     let spec = CommandSpec {
         argv: entry.command.iter().map(Into::into).collect(),
+        inherits: Variables::All,
         env: variables,
         // Where the asker is, a container knows nothing of.
         directory: Some(match root {

@@ -128,10 +128,19 @@ pub(super) unsafe fn child(
                 && libc::dup2(descriptor.as_raw_fd(), 1) >= 0
                 && libc::dup2(descriptor.as_raw_fd(), 2) >= 0
                 && libc::close(nothing) == 0
-                && libc::setpgid(0, 0) == 0;
+                && libc::setsid() >= 0;
             if !done {
                 fail(STEP_STREAMS);
             }
+        }
+        let is_trusted = matches!(spec.output, Output::Inherit) && spec.rights.is_none();
+        if matches!(spec.output, Output::Inherit) && !is_trusted && libc::setsid() < 0 {
+            fail(STEP_STREAMS);
+        }
+        // What a program of our user is started with by hand it finds, as by `env` or `nice`;
+        // every other has its streams, and nothing that we or our starter have open.
+        if !is_trusted && libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC) != 0 {
+            fail(STEP_STREAMS);
         }
         // All that needs our rights is done, but for the filter, which asks for none where
         // no exec gains any.
@@ -263,6 +272,7 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
     }
 }
 
+const CLOEXEC: libc::c_uint = libc::CLOSE_RANGE_CLOEXEC;
 const SET_MODE_FILTER: u32 = 1;
 /// Without it, speculation is restricted and every call is slower.
 const FILTER_SPEC_ALLOW: u32 = 1 << 2;

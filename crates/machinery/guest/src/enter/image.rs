@@ -28,6 +28,10 @@ pub(crate) struct Image {
     pub(crate) restorer: u64,
     /// An instruction for system calls that the filter lets pass.
     pub(crate) syscall: u64,
+    /// Code for a thread that is to be traced from its exec on.
+    pub(crate) be_traced: u64,
+    /// Arguments for gdb, of which the first is an option: zero-terminated strings.
+    pub(crate) gdb_arguments: [u64; 2],
     /// The functions that a vDSO exports, with the addresses of those to which they lead.
     functions: Vec<(String, u64)>,
     /// Where the image notes that it is listed, on processors where it looks.
@@ -123,6 +127,11 @@ impl Image {
             kept: symbol("timeloom_intercepted"),
             restorer: symbol("timeloom_restorer"),
             syscall: symbol("timeloom_syscall"),
+            be_traced: symbol("timeloom_be_traced"),
+            gdb_arguments: [
+                symbol("timeloom_gdb_option"),
+                symbol("timeloom_gdb_command"),
+            ],
             wait: symbol("timeloom_wait_begin")..=symbol("timeloom_wait_end"),
         })
     }

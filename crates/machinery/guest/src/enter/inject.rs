@@ -96,7 +96,7 @@ impl Injector {
                 return Ok(ExecOutcome::Failed);
             }
         };
-        let mut tracee = match Tracee::seize(asker.thread) {
+        let mut tracee = match Tracee::seize(asker.thread, || listener.is_waiting(asker)) {
             Ok(tracee) => tracee,
             Err(source) => {
                 listener.answer(asker, Answer::Error(libc::EPERM));
@@ -147,7 +147,7 @@ impl Injector {
         }
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         tracee: &mut Tracee,
         [page, image]: [i32; 2],
@@ -180,9 +180,28 @@ impl Injector {
         if is_vdso {
             self.replace_vdso(tracee, &base, stack)?;
         }
+        let begins_at = if is_gdb(pid) {
+            self.add_gdb_arguments(tracee, stack)
+                .map_err(failed("adding to the arguments"))?
+        } else {
+            stack
+        };
         tracee
-            .set_registers(&base)
+            .set_registers(&arch::with_stack(&base, begins_at))
             .map_err(failed("restoring the registers"))
+    }
+
+    /// Inserts the arguments for gdb behind the program's name; returns where the stack of a
+    /// new program then begins.
+    fn add_gdb_arguments(&self, tracee: &Tracee, stack: u64) -> std::io::Result<u64> {
+        let added = self.image.gdb_arguments;
+        let begin = stack - 8 * added.len() as u64;
+        let [count, name] = [tracee.peek(stack)?, tracee.peek(stack + 8)?];
+        let words = [count + added.len() as u64, name, added[0], added[1]];
+        let places = (begin..).step_by(8);
+        let mut each = places.zip(words);
+        each.try_for_each(|(place, word)| tracee.poke(place, word))?;
+        Ok(begin)
     }
 
     /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses
@@ -320,6 +339,17 @@ impl Injector {
             .syscall_checked(base, self.image.syscall, call, args)
             .map(drop)
     }
+}
+
+/// Whether a process executes gdb. Its SIGSYS are the image's business, which no user should
+/// have to tell each gdb.
+fn is_gdb(pid: i32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    is_name_of_gdb(&program.file_name().unwrap_or_default().to_string_lossy())
+}
+
+fn is_name_of_gdb(name: &str) -> bool {
+    matches!(name, "gdb" | "gdb-multiarch" | "gdb.minimal") || name.ends_with("-gdb")
 }
 
 /// Our image is 64-bit; a 32-bit program would run on the machine's clock.

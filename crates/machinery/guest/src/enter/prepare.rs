@@ -6,12 +6,13 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use timeloom_sys::rooted;
+use timeloom_sys::account::Account;
+use timeloom_sys::{environment, rooted};
 
 use crate::error::GuestError;
 use crate::filter;
 
-use super::spec::CommandSpec;
+use super::spec::{CommandSpec, Variables};
 
 /// Everything that the child hands to the kernel.
 pub(super) struct Prepared {
@@ -31,11 +32,13 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
         .argv
         .first()
         .ok_or_else(|| GuestError::Usage("no command was given".into()))?;
+    let account = spec.rights.as_ref().and_then(|rights| rights.account());
+    let is_ours = account.is_none_or(Account::is_own);
     let mut variables: BTreeMap<OsString, OsString> = match &spec.root {
-        None => std::env::vars_os().collect(),
+        None if spec.inherits == Variables::All && is_ours => std::env::vars_os().collect(),
+        None => environment::usual(account).collect(),
         Some(_) => BTreeMap::from([("PATH".into(), rooted::PATH.into())]),
     };
-    let account = spec.rights.as_ref().and_then(|rights| rights.account());
     for (name, value) in account.iter().flat_map(|account| account.variables()) {
         variables.insert(name.into(), value);
     }

@@ -17,7 +17,10 @@ use super::root::Root;
 pub struct CommandSpec {
     /// The program and its arguments. A name without a slash is looked up.
     pub argv: Vec<OsString>,
-    /// Variables to set on top of ours; in a container, those that it has.
+    /// Which of our variables it has. A program of another user has the usual ones at most,
+    /// one in a container none.
+    pub inherits: Variables,
+    /// Variables to set on top of those.
     pub env: BTreeMap<OsString, OsString>,
     /// Working directory; ours if none. In a container it is one of its own.
     pub directory: Option<PathBuf>,
@@ -42,6 +45,7 @@ impl CommandSpec {
     pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
+            inherits: Variables::All,
             env: BTreeMap::new(),
             directory: None,
             output: Output::Inherit,
@@ -55,14 +59,24 @@ impl CommandSpec {
     }
 }
 
+/// Which of our environment variables a program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variables {
+    /// All.
+    All,
+    /// Those of user, language and terminal (`timeloom_sys::environment`).
+    Usual,
+}
+
 /// Where a program's streams go.
 #[derive(Debug)]
 pub enum Output {
-    /// As ours, standard input too.
+    /// As ours, standard input too. With [`CommandSpec::rights`] the program leads a session
+    /// of the kernel's of its own, without a terminal; otherwise it has ours, and what else
+    /// is open in us.
     Inherit,
     /// Both to this descriptor (a pipe or file); standard input is empty, and
-    /// the program leads a process group of its own, away from the terminal's
-    /// Ctrl-C.
+    /// the program leads a session of the kernel's of its own, without a terminal.
     To(OwnedFd),
     /// Standard input, output and error are these. The program leads a session of the
     /// kernel's of its own, whose terminal is standard input, if that is said to be one.

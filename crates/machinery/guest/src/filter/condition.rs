@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, When};
+use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TERMINAL_INPUT, When};
 use timeloom_page::ADDRESS_HIGH_HALF;
 
 use super::{LOCAL, TRAPPED};
@@ -107,8 +107,11 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             for command in phc::COMMANDS.into_iter().chain(PACKET_STAMPS) {
                 steps.push(Step::IfEqual(command, TRAPPED));
             }
-            for ioctl in IOCTLS {
-                steps.push(Step::IfEqual(ioctl.command, label));
+            for command in IOCTLS.iter().map(|ioctl| ioctl.command) {
+                steps.push(Step::IfEqual(command, label));
+            }
+            for command in TERMINAL_INPUT {
+                steps.push(Step::IfEqual(command, label));
             }
         }
         When::KeptAction => {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT, KEPT_RANGE};
 
-use timeloom_calls::{IOCTLS, NEWEST, SOCKET_OPTIONS};
+use timeloom_calls::{Call, IOCTLS, NEWEST, SOCKET_OPTIONS, TERMINAL_INPUT, rows};
 
 use super::condition::{
     CLONE_NEWTIME, FUTEX_WAITS, MAP_FIXED, PACKET_STAMPS, SECCOMP_OR_TSC, SOCKET_TIME_OPTIONS,
@@ -54,13 +54,20 @@ pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> 
 
 /// What the table says of a call, worked out without the filter.
 pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 6]) -> u32 {
-    let Some(call) = find(number) else {
+    let mut rows = rows(number).peekable();
+    if rows.peek().is_none() {
         return if number > NEWEST.into() {
             REFUSE
         } else {
             ALLOW
         };
-    };
+    }
+    let mut actions = rows.map(|row| by_row(guest, row, address, args));
+    actions.find(|action| *action != ALLOW).unwrap_or(ALLOW)
+}
+
+/// What one row of the table says of a call.
+fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     let instead = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
     let (treatment, when) = match (instead, call.treatment) {
         (Some(when), _) => (Treatment::Trap, when),
@@ -87,7 +94,9 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
         When::OneOf(index, values) => values.contains(&(args[index as usize] as u32)),
         When::DeviceTime => {
             let command = args[1] as u32;
-            is_own_ioctl(command) || IOCTLS.iter().any(|ioctl| ioctl.command == command)
+            is_own_ioctl(command)
+                || IOCTLS.iter().any(|ioctl| ioctl.command == command)
+                || TERMINAL_INPUT.contains(&command)
         }
         When::KeptAction => given(1) || matches!(int(0), libc::SIGSYS | libc::SIGSTKFLT),
         When::SeccompOrTsc => SECCOMP_OR_TSC.contains(&(args[0] as u32)),
@@ -153,8 +162,9 @@ pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6])
 
 /// Whether the supervisor answers a call until its program is let go.
 pub(crate) fn asks_in_session_only(number: i64) -> bool {
-    let treatment = find(number).and_then(|call| call.treatment);
-    matches!(treatment, Some(Treatment::Ask(service)) if !service.outlasts_session())
+    rows(number).any(|call| {
+        matches!(call.treatment, Some(Treatment::Ask(service)) if !service.outlasts_session())
+    })
 }
 
 fn run(

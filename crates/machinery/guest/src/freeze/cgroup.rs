@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
+
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 
@@ -38,6 +41,8 @@ impl CgroupFreezer {
     pub(super) fn new(session: &str) -> io::Result<Self> {
         let mount = timeloom_sys::cgroup::mount().ok_or(io::ErrorKind::Unsupported)?;
         let whole = Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?;
+        // Held until this process ends or removes the group: see `is_supervised`.
+        let _ = fcntl_lock(&whole.control, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             removed: AtomicBool::new(false),
             counts: File::open(whole.directory.join("cgroup.stat"))?,
@@ -368,6 +373,21 @@ pub(crate) fn remove_cgroup(directory: &Path) {
         // The killed leave the group when their parent, or we, reap them.
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Returns true if a process holds the lock that says that it supervises the session of this
+/// cgroup. The lock is one of processes (fcntl(2)): it ends with its holder, children do not
+/// inherit it, and it is seen wherever the cgroup is, also in other PID namespaces.
+///
+/// A process's own lock does not show, and would be lost: for cgroups of other processes.
+pub(crate) fn is_supervised(directory: &Path) -> bool {
+    let control = directory.join("cgroup.freeze");
+    let opened = with_spare(|| OpenOptions::new().write(true).open(&control));
+    let Ok(control) = opened else {
+        return false;
+    };
+    let taken = fcntl_lock(&control, FlockOperation::NonBlockingLockExclusive);
+    matches!(taken, Err(Errno::AGAIN | Errno::ACCESS))
 }
 
 /// Every cgroup of ours begins with this.

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use timeloom_sys::local;
 
@@ -17,7 +18,8 @@ use crate::time_files::{mounts_of, seen_by};
 /// lives where we cannot look.
 pub(super) fn may_be_supervised(socket: &Path) -> bool {
     let stream = match find(socket) {
-        Found::Nobody => return false,
+        // Refused: no process listens. Otherwise there may be one that we do not trust.
+        Found::Nobody => return !is_refused(socket),
         Found::Full => return true, // and we cannot learn whose it is
         Found::Listener(stream) => stream,
     };
@@ -28,6 +30,14 @@ pub(super) fn may_be_supervised(socket: &Path) -> bool {
         // In another container, or so.
         _ => true,
     }
+}
+
+fn is_refused(socket: &Path) -> bool {
+    let refused = |error: &io::Error| {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        matches!(error.kind(), ConnectionRefused | NotFound)
+    };
+    local::connect(socket, Duration::from_millis(1)).is_err_and(|error| refused(&error))
 }
 
 /// Ends the file systems that sessions left whose page `is_dead`.

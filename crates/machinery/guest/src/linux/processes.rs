@@ -104,6 +104,12 @@ pub(crate) fn process_of(thread: i32) -> i32 {
         .unwrap_or(thread)
 }
 
+/// The thread that traces a thread.
+pub(crate) fn tracer_of(thread: i32) -> Option<i32> {
+    let tracer = status_field(thread, "TracerPid:")?.parse().ok()?;
+    (tracer != 0).then_some(tracer)
+}
+
 /// The numbers of a process, in our namespace of processes and in those within it.
 pub(crate) fn numbers(pid: i32) -> Vec<i32> {
     let text = status_field(pid, "NSpid:").unwrap_or_default();
@@ -150,6 +156,13 @@ pub(crate) fn seccomp_filters(thread: i32) -> u32 {
     status_field(thread, "Seccomp_filters:")
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
+}
+
+/// Whether the capabilities of a thread are those of our user namespace.
+pub(crate) fn is_in_our_user_namespace(thread: i32) -> bool {
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
+    let own = namespace("self");
+    own.is_some() && namespace(&thread.to_string()) == own
 }
 
 fn status_field(thread: i32, field: &str) -> Option<String> {

@@ -5,12 +5,15 @@
 //! A tracee that dies is waited for here, so that its parent hears of it. Not so a child of
 //! ours: how it ended is for whoever started it, and can be asked for only once.
 
+use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
 
 use crate::arch::{self, Registers};
 use crate::error::GuestError;
+use crate::linux::debugger::Debugger;
 use crate::linux::processes;
+use crate::linux::remote::Alleged;
 
 /// A thread of another process that this thread has seized and stopped.
 /// Dropping it lets it go on.
@@ -21,6 +24,8 @@ pub(crate) struct Tracee {
     /// Signals that arrived while it was ours; delivered when it is let go.
     held_signals: Vec<i32>,
     gone: bool,
+    /// The debugger that has seized it in our place.
+    through: Option<Box<RefCell<Debugger>>>,
 }
 
 /// Why a tracee stopped.
@@ -42,15 +47,39 @@ impl Tracee {
     ///
     /// It should stand meanwhile: what executes a program may lose its number, and
     /// only until then can be found out to which process it belongs.
-    pub(crate) fn seize(pid: i32) -> io::Result<Self> {
+    ///
+    /// `is_it` says whether the thread of this number is the one that is meant. It is asked
+    /// once the thread is attached to, for only then the number is kept from another.
+    ///
+    /// # Errors
+    /// The kernel's; ESRCH when it is not the one that is meant, and was left alone.
+    pub(crate) fn seize(pid: i32, is_it: impl FnOnce() -> bool) -> io::Result<Self> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         request(libc::PTRACE_SEIZE, pid, 0, options as usize)?;
-        Ok(Self {
+        let seized = Self {
             pid,
             process: processes::process_of(pid),
             held_signals: Vec::new(),
             gone: false,
-        })
+            through: None,
+        };
+        if is_it() {
+            Ok(seized)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    }
+
+    /// A process that stands under a debugger, which has seized it. It is not let go when
+    /// this is dropped, but stands as before.
+    pub(crate) fn through(debugger: Debugger, pid: i32) -> Self {
+        Self {
+            pid,
+            process: pid,
+            held_signals: Vec::new(),
+            gone: false,
+            through: Some(Box::new(RefCell::new(debugger))),
+        }
     }
 
     /// Asks it to stop at its next return to user mode.
@@ -166,6 +195,9 @@ impl Tracee {
     }
 
     pub(crate) fn registers(&self) -> io::Result<Registers> {
+        if let Some(debugger) = &self.through {
+            return debugger.borrow_mut().registers();
+        }
         // SAFETY: plain data.
         let mut registers: Registers = unsafe { std::mem::zeroed() };
         self.exchange_registers(libc::PTRACE_GETREGSET, &raw mut registers)?;
@@ -173,6 +205,9 @@ impl Tracee {
     }
 
     pub(crate) fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+        if let Some(debugger) = &self.through {
+            return debugger.borrow_mut().set_registers(registers);
+        }
         // The kernel only reads them.
         let registers = std::ptr::from_ref(registers).cast_mut();
         self.exchange_registers(libc::PTRACE_SETREGSET, registers)
@@ -191,15 +226,28 @@ impl Tracee {
     /// there.
     pub(crate) fn exchange_in_mask(&self, signal: i32, stand_in: i32) -> io::Result<()> {
         let mut mask = 0u64;
-        request(PTRACE_GETSIGMASK, self.pid, 8, &raw mut mask as usize)?;
+        match &self.through {
+            Some(debugger) => mask = debugger.borrow_mut().mask()?,
+            None => {
+                request(PTRACE_GETSIGMASK, self.pid, 8, &raw mut mask as usize)?;
+            }
+        }
         let bit = 1u64 << (signal - 1);
         if mask & bit != 0 {
             mask = mask & !bit | 1 << (stand_in - 1);
         }
-        request(PTRACE_SETSIGMASK, self.pid, 8, &raw mut mask as usize).map(drop)
+        match &self.through {
+            Some(debugger) => debugger.borrow_mut().set_mask(mask),
+            None => request(PTRACE_SETSIGMASK, self.pid, 8, &raw mut mask as usize).map(drop),
+        }
     }
 
     pub(crate) fn peek(&self, address: u64) -> io::Result<u64> {
+        if self.through.is_some() {
+            let word = Alleged::<i64>::at(address).read(self.pid);
+            let word = word.ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
+            return Ok(word as u64);
+        }
         let mut word = 0u64;
         // The raw call stores the word where the data argument points.
         // SAFETY: eight bytes of ours.
@@ -221,6 +269,9 @@ impl Tracee {
 
     /// Writes a word, into code as well (the kernel breaks the sharing).
     pub(crate) fn poke(&self, address: u64, word: u64) -> io::Result<()> {
+        if let Some(debugger) = &self.through {
+            return debugger.borrow_mut().poke(address, word);
+        }
         request(
             libc::PTRACE_POKEDATA,
             self.pid,
@@ -240,6 +291,10 @@ impl Tracee {
         number: i64,
         args: [u64; 6],
     ) -> io::Result<i64> {
+        if self.through.is_some() {
+            let calling = arch::calling(base, instruction, number, args);
+            return self.syscall_through(&calling);
+        }
         self.set_registers(&arch::calling(base, instruction, number, args))?;
         loop {
             request(libc::PTRACE_SINGLESTEP, self.pid, 0, 0)?;
@@ -265,6 +320,10 @@ impl Tracee {
         number: i64,
         args: [u64; 6],
     ) -> io::Result<i64> {
+        if self.through.is_some() {
+            // A debugger's tracee cannot be stopped where its call begins.
+            return self.syscall(base, instruction, number, args);
+        }
         self.set_registers(&arch::calling(base, instruction, number, args))?;
         self.proceed_to_call()?;
         let mut registers = self.registers()?;
@@ -286,6 +345,38 @@ impl Tracee {
                 Stop::Interrupted | Stop::Exec => {}
             }
         }
+    }
+
+    /// As [`Self::syscall`], by a debugger. Its tracee may stand on its way out of an exec,
+    /// whose end changes a register and takes up one step.
+    fn syscall_through(&mut self, calling: &Registers) -> io::Result<i64> {
+        let at = arch::instruction(calling);
+        let debugger = self.through.as_ref().expect("a debugger's");
+        let mut held = Vec::new();
+        let result = loop {
+            let mut debugger = debugger.borrow_mut();
+            debugger.set_registers(calling)?;
+            let signal = match debugger.step()? {
+                Stop::Signal(signal) => Some(signal),
+                Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
+                Stop::Interrupted | Stop::Exec => None,
+            };
+            let registers = debugger.registers()?;
+            let is_done = arch::instruction(&registers) != at;
+            match signal {
+                // The exec's own, for debuggers that have not asked for its event.
+                Some(libc::SIGTRAP) if !is_done && debugger.reason()?.1 == libc::SI_USER => {
+                    held.push(libc::SIGTRAP);
+                }
+                Some(libc::SIGTRAP) | None => {}
+                Some(other) => held.push(other),
+            }
+            if is_done {
+                break arch::result(&registers);
+            }
+        };
+        self.held_signals.extend(held);
+        Ok(result)
     }
 
     /// As [`Self::syscall`], with the kernel's errors as errors.
@@ -320,7 +411,10 @@ impl Drop for Tracee {
     fn drop(&mut self) {
         // Only what stands can be let go. What does not is about to die, and its parent
         // hears of that when we have.
-        while !self.gone && request(libc::PTRACE_DETACH, self.pid, 0, 0).is_err() {
+        while !self.gone
+            && self.through.is_none()
+            && request(libc::PTRACE_DETACH, self.pid, 0, 0).is_err()
+        {
             let _ = self.interrupt();
             if let Stop::Signal(signal) = self.wait() {
                 self.hold_signal(signal);
@@ -364,8 +458,8 @@ fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
     Ok((unsafe { change.si_pid() } != 0).then_some(change))
 }
 
-const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
-const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+pub(super) const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+pub(super) const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 
 fn request(what: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<i64> {
     // SAFETY: addresses are in the tracee, or point to structures of ours that
@@ -386,6 +480,20 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+
+    /// A number that another process has by now: it is left as it is.
+    #[test]
+    fn what_is_not_meant_is_not_kept() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
+        let pid = child.id() as i32;
+        let refused = Tracee::seize(pid, || false).err().expect("it is another");
+        assert_eq!(refused.raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(processes::tracer_of(pid), None);
+        drop(Tracee::seize(pid, || true).expect("now it is meant"));
+        assert_eq!(child.try_wait().expect("our child"), None);
+        child.kill().expect("it lives");
+        child.wait().expect("our child");
+    }
 
     /// Whoever follows an exec may be at work on something else until it has happened. The
     /// thread's number is nobody's by then.
@@ -415,7 +523,7 @@ threading.Event().wait()";
             .find(|thread| *thread != process)
             .expect("two threads");
 
-        let mut tracee = Tracee::seize(thread).expect("nobody else traces it");
+        let mut tracee = Tracee::seize(thread, || true).expect("nobody else traces it");
         child
             .stdin
             .take()

@@ -17,7 +17,10 @@ pub(super) fn stop_all(pid: i32) -> Result<Vec<Tracee>, GuestError> {
             if stopped.iter().any(|other| other.pid() == thread) {
                 continue;
             }
-            match Tracee::seize(thread).and_then(|tracee| tracee.interrupt().map(|()| tracee)) {
+            let is_its = || processes::process_of(thread) == pid;
+            match Tracee::seize(thread, is_its)
+                .and_then(|tracee| tracee.interrupt().map(|()| tracee))
+            {
                 Ok(tracee) => fresh.push(tracee),
                 // Ended since we looked, which is not a failure.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}

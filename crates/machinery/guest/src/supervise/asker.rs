@@ -34,6 +34,18 @@ impl Asker<'_> {
         self.still_waits().map(|()| process)
     }
 
+    /// Whether it has a capability (a bit of `CapEff`) in the session's user namespace: in one
+    /// that it has made itself it has all, which say nothing of what is the session's.
+    ///
+    /// # Errors
+    /// EINTR, as [`Self::owner`].
+    pub(crate) fn has_capability(&self, capability: u64) -> Result<bool, i32> {
+        let thread = self.thread();
+        let has = processes::effective_capabilities(thread) & capability != 0
+            && processes::is_in_our_user_namespace(thread);
+        self.still_waits().map(|()| has)
+    }
+
     /// Its process, to make timers for.
     ///
     /// # Errors

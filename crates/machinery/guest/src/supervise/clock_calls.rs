@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{major, minor};
 use timeloom_clock::kernel::Errno;
 
-use crate::linux::processes;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -101,7 +100,7 @@ fn settimeofday(
 }
 
 fn set(supervisor: &Supervisor, asker: &Asker<'_>, s: i64, ns: i64) -> Outcome {
-    let privileged = may_set_time(asker.thread());
+    let privileged = may_set_time(asker)?;
     supervisor
         .clock
         .set_host(asker.host(), s, ns, privileged)
@@ -128,7 +127,7 @@ fn clock_adjtime(
 fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<RawTimex>) -> Outcome {
     let given = asker.read(address)?;
     let mut timex = given.request();
-    let privileged = may_set_time(asker.thread());
+    let privileged = may_set_time(asker)?;
     let adjusted = supervisor
         .clock
         .adjust_host(asker.host(), &mut timex, privileged)
@@ -188,9 +187,8 @@ fn number_of(error: Errno) -> i32 {
     }
 }
 
-/// Whether a thread has CAP_SYS_TIME, as it sees it: who is root in a user
-/// namespace may set the clock of the host that the guest lives on.
-fn may_set_time(thread: i32) -> bool {
+/// Whether the asker has CAP_SYS_TIME in the session's user namespace, whose clock it is.
+fn may_set_time(asker: &Asker<'_>) -> Result<bool, i32> {
     const CAP_SYS_TIME: u64 = 1 << 25;
-    processes::effective_capabilities(thread) & CAP_SYS_TIME != 0
+    asker.has_capability(CAP_SYS_TIME)
 }

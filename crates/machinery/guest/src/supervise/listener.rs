@@ -4,16 +4,21 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use timeloom_calls::{ImageCall, TCP_CONGESTION};
+use timeloom_calls::{ImageCall, TCP_CONGESTION, TERMINAL_INPUT};
 
 use crate::arch;
+use crate::enter::debugged::Prepared;
 use crate::enter::inject::{ExecOutcome, Outfit};
+use crate::error::GuestError;
 use crate::filter;
+use crate::linux::pidfd::Pidfd;
 use crate::linux::processes;
 use crate::linux::remote::Alleged;
+use crate::names::pages_of;
 use crate::phc;
 use crate::supervise::asker::Asker;
 use crate::supervise::clock_calls;
+use crate::supervise::debugged::{Unprepared, Waited};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::question::{Question, SignalStack};
 use crate::supervise::real_time::Verdict;
@@ -29,6 +34,30 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
         };
         let name = filter::name_of(notification.call);
         let answer = match Question::in_call(&notification) {
+            Question::Exec if let Some(gift) = supervisor.debugged.next_gift(&asker) => {
+                let outfit = outfit_of(listener, supervisor);
+                asker.give([outfit.page, outfit.image][gift.min(1)], false)
+            }
+            Question::Trace(args) if args[0] == PTRACE_TRACEME => {
+                supervisor.debugged.traceme(&asker)
+            }
+            Question::Trace(args) => match supervisor.debugged.unprepared(&asker, args) {
+                None => Answer::Continue,
+                Some(unprepared) => {
+                    let (listener, its) = (Arc::clone(listener), Arc::clone(supervisor));
+                    let process = unprepared.process;
+                    let work = move || {
+                        prepare_debugged(&listener, &its, &notification, &unprepared);
+                    };
+                    match std::thread::Builder::new().spawn(work) {
+                        Ok(_) => continue,
+                        Err(_) => {
+                            supervisor.debugged.ask_at_next(process);
+                            Answer::Error(libc::EAGAIN)
+                        }
+                    }
+                }
+            },
             Question::Exec => {
                 // In a thread of its own: ptrace binds a tracee to the thread
                 // that seized it, and an exec may take long to load.
@@ -69,6 +98,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
             }
+            Question::TerminalInput(command) => terminal_input(supervisor, &asker, command),
             Question::RealTime(call) => match call.verdict(&asker, supervisor.clock.compute()) {
                 Some(verdict) => {
                     let Verdict { name, outcome, .. } = verdict;
@@ -165,6 +195,32 @@ fn answer_image(
     }
 }
 
+/// Typing into a terminal in another's place is how a program of another user, or one without
+/// root's rights, becomes who reads from that terminal. Newer kernels ask for the same
+/// capability, and give the same errors.
+fn terminal_input(supervisor: &Supervisor, asker: &Asker<'_>, command: u32) -> Answer {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    match asker.has_capability(CAP_SYS_ADMIN) {
+        Ok(true) => Answer::Continue,
+        Err(errno) => Answer::Error(errno),
+        Ok(false) => {
+            let [types, _] = TERMINAL_INPUT;
+            let (name, errno) = match command == types {
+                true => ("TIOCSTI", libc::EIO),
+                false => ("TIOCLINUX", libc::EPERM),
+            };
+            if !supervisor.refused_input.swap(true, Ordering::Relaxed) {
+                let program = processes::name(asker.process());
+                (supervisor.warn)(format!(
+                    "{program} uses ioctl({name}), by which input is put into a terminal: refused \
+                     without CAP_SYS_ADMIN, as by Linux 6.7 with dev.tty.legacy_tiocsti = 0"
+                ));
+            }
+            Answer::Error(errno)
+        }
+    }
+}
+
 /// Whether two signals do not fit onto a stack for `sigaltstack`, where the kernel would
 /// not notice and write below it. One that cannot be read is left to the kernel.
 fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
@@ -174,32 +230,24 @@ fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     })
 }
 
+/// Answers an exec, in a thread of its own.
 fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notification) {
-    // A launched program comes under the freezer here, when it is ready to run:
-    // if the session is paused, it stands before its first instruction.
-    let adopt = |pid: i32, outcome: &ExecOutcome| {
-        if matches!(outcome, ExecOutcome::Failed) {
-            return supervisor.freezer.keep_stopped(pid);
+    let process = processes::process_of(asker.thread);
+    let debugger = processes::tracer_of(asker.thread);
+    if !listener.is_waiting(asker) {
+        return;
+    }
+    if let Some(debugger) = debugger {
+        return follow_under_debugger(listener, supervisor, asker, (process, debugger));
+    }
+    if supervisor.debugged.is_due(process) {
+        if let Err(error) = supervisor.injector.begin_trace(listener, asker) {
+            (supervisor.warn)(error.to_string());
         }
-        supervisor.timers.forget_posix(pid);
-        let mut newcomers = supervisor
-            .newcomers
-            .lock()
-            .unwrap_or_else(|e| e.into_inner());
-        match newcomers.iter().position(|&other| other == pid) {
-            Some(index) => {
-                newcomers.swap_remove(index);
-                supervisor.freezer.adopt(pid, listener.host().index())
-            }
-            None => supervisor.freezer.keep_stopped(pid),
-        }
-    };
-    let image = listener.image().unwrap_or(&supervisor.injector.image.file);
-    let outfit = Outfit {
-        page: listener.host().page().file.as_fd(),
-        image: image.as_fd(),
-        is_vdso: true,
-    };
+        return;
+    }
+    let adopt = |pid: i32, outcome: &ExecOutcome| admit(listener, supervisor, pid, outcome);
+    let outfit = outfit_of(listener, supervisor);
     match supervisor
         .injector
         .follow_exec(listener, asker, outfit, adopt)
@@ -214,6 +262,118 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
         Err(error) => (supervisor.warn)(error.to_string()),
     }
 }
+
+/// Lets an exec happen that a debugger sees. The program is prepared when the debugger first
+/// lets it go on, and ended if the debugger ends before.
+fn follow_under_debugger(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    (process, debugger): (i32, i32),
+) {
+    let is_guest = |pid| pages_of(pid).iter().any(|page| !page.writable);
+    let refuse = |cause: &str| {
+        let name = processes::name(debugger);
+        (supervisor.warn)(format!(
+            "process {process} cannot execute a program: {name} (process {debugger}) traces it, \
+             and {cause}; start the debugger in the session (`timeloom exec -- {name} ...`, or \
+             in a `timeloom shell`), or let it detach first"
+        ));
+        listener.answer(asker, Answer::Error(libc::EPERM));
+    };
+    if !is_guest(debugger) {
+        return refuse("runs outside of the session");
+    }
+    if processes::tracer_of(debugger).is_some() {
+        return refuse("is traced itself");
+    }
+    let held = Pidfd::of_process(processes::process_of(debugger));
+    let noted = held.and_then(|held| Ok((held, supervisor.debugged.executes(process)?)));
+    let (held, done) = match noted {
+        Ok(both) => both,
+        Err(error) => {
+            (supervisor.warn)(format!("following an exec under a debugger: {error}"));
+            return listener.answer(asker, Answer::Error(libc::EAGAIN));
+        }
+    };
+    listener.answer(asker, Answer::Continue);
+    if supervisor.debugged.wait(process, &done, &held) == Waited::DebuggerEnded {
+        let is_unprepared = |pid| !is_guest(pid);
+        if processes::kill_if(process, is_unprepared) {
+            (supervisor.warn)(format!(
+                "process {process} was ended: its debugger ended before it let the program \
+                 begin, which would have run on the machine's clock"
+            ));
+        }
+    }
+}
+
+/// Prepares a program that a debugger is about to let go on, in a thread of its own.
+fn prepare_debugged(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    asker: &Notification,
+    unprepared: &Unprepared,
+) {
+    let Unprepared { process, args } = *unprepared;
+    let prepared = supervisor
+        .injector
+        .prepare_debugged(listener, asker, process, args, true);
+    let admitted = match prepared {
+        Ok(Prepared::TooEarly(held)) => {
+            supervisor.debugged.ask_once_more(process);
+            drop(held);
+            return;
+        }
+        Ok(Prepared::Done(held)) => {
+            let admitted = admit(listener, supervisor, process, &ExecOutcome::Running);
+            drop(held);
+            admitted
+        }
+        Err(error) => Err(error),
+    };
+    supervisor.debugged.forget(process);
+    if let Err(error) = admitted {
+        (supervisor.warn)(error.to_string());
+    }
+}
+
+/// Brings a process whose exec has ended under the freezer. A launched program stands before
+/// its first instruction then, and stays there while the session is paused.
+fn admit(
+    listener: &Listener,
+    supervisor: &Supervisor,
+    pid: i32,
+    outcome: &ExecOutcome,
+) -> Result<(), GuestError> {
+    if matches!(outcome, ExecOutcome::Failed) {
+        return supervisor.freezer.keep_stopped(pid);
+    }
+    supervisor.timers.forget_posix(pid);
+    let mut newcomers = supervisor
+        .newcomers
+        .lock()
+        .unwrap_or_else(|e| e.into_inner());
+    match newcomers.iter().position(|&other| other == pid) {
+        Some(index) => {
+            newcomers.swap_remove(index);
+            supervisor.freezer.adopt(pid, listener.host().index())
+        }
+        None => supervisor.freezer.keep_stopped(pid),
+    }
+}
+
+/// What a new program gets mapped.
+fn outfit_of<'a>(listener: &'a Listener, supervisor: &'a Supervisor) -> Outfit<'a> {
+    let image = listener.image().unwrap_or(&supervisor.injector.image.file);
+    Outfit {
+        page: listener.host().page().file.as_fd(),
+        image: image.as_fd(),
+        is_vdso: true,
+    }
+}
+
+const PTRACE_TRACEME: u64 = libc::PTRACE_TRACEME as u64;
 
 /// Without root a session can only follow programs that gain no privileges by
 /// being executed; the kernel then ignores the bits that would give them.

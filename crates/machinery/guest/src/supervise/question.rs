@@ -1,7 +1,7 @@
 //! What a guest asks the supervisor: each call that the filter sends here, with its
 //! arguments by their types. They are decoded in this one place.
 
-use timeloom_calls::{ImageCall, Service, Treatment, find};
+use timeloom_calls::{ImageCall, Service, TERMINAL_INPUT, Treatment, rows};
 
 use crate::linux::remote::{Alleged, Plain};
 use crate::supervise::clock_calls::ClockCall;
@@ -14,12 +14,17 @@ use crate::supervise::timer_calls::{SetTimer, TimerCall};
 pub(crate) enum Question {
     /// `execve`, `execveat`: to be followed.
     Exec,
+    /// `ptrace` with these arguments: a request by which a tracee goes on, or
+    /// `PTRACE_TRACEME`.
+    Trace([u64; 6]),
     /// About a timer.
     Timer(TimerCall),
     /// About the clock of the asker's host.
     Clock(ClockCall),
     /// `io_uring_setup`.
     IoUring,
+    /// `ioctl` with one of [`TERMINAL_INPUT`].
+    TerminalInput(u32),
     /// To be done in real time, and named.
     RealTime(RealTime),
     /// `unshare` of the time namespace, or `setns` by this descriptor.
@@ -55,10 +60,11 @@ impl Question {
 
     /// From a call's number and arguments.
     pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
-        let Some(row) = find(call) else {
-            return Self::Unknown;
-        };
-        let Some(Treatment::Ask(service)) = row.treatment else {
+        let service = rows(call).find_map(|row| match row.treatment {
+            Some(Treatment::Ask(service)) => Some(service),
+            _ => None,
+        });
+        let Some(service) = service else {
             return Self::Unknown;
         };
         let [first, second, third, fourth, fifth, _] = args;
@@ -75,6 +81,7 @@ impl Question {
         };
         match service {
             Service::Exec => Self::Exec,
+            Service::Trace => Self::Trace(args),
             Service::TimerfdCreate => Self::Timer(TimerCall::DescriptorCreate {
                 clock: first as i32,
                 flags: second as i32,
@@ -123,6 +130,9 @@ impl Question {
             }),
             Service::IoUring => Self::IoUring,
             Service::RealTime => Self::RealTime(RealTime::Call { name: row.name }),
+            Service::Device if TERMINAL_INPUT.contains(&(second as u32)) => {
+                Self::TerminalInput(second as u32)
+            }
             Service::Device => Self::RealTime(RealTime::Device {
                 command: second as u32,
                 argument: Alleged::at(third),

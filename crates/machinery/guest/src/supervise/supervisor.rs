@@ -21,6 +21,7 @@ use crate::freeze::Freezer;
 use crate::linux::call_names::name_of_call;
 use crate::linux::processes;
 use crate::supervise::cpu_time::CpuTime;
+use crate::supervise::debugged::Debugged;
 use crate::supervise::kick;
 use crate::supervise::report::Report;
 use crate::supervise::turns::Order;
@@ -36,6 +37,8 @@ pub(crate) struct Supervisor {
     /// Processes that were launched and are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
     children: Mutex<Children>,
+    /// Programs that are executed under a debugger.
+    pub(crate) debugged: Debugged,
     /// The hosts (their numbers) of the programs that are being started and of the execs
     /// that are being followed.
     execs: Mutex<Vec<usize>>,
@@ -45,6 +48,8 @@ pub(crate) struct Supervisor {
     pub(crate) allow_leaks: AtomicBool,
     /// Number of processes ended by their own seccomp filters, by program and call.
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
+    /// Whether the user knows that input for a terminal was refused.
+    pub(crate) refused_input: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -98,10 +103,12 @@ impl Supervisor {
             freezer,
             newcomers: Mutex::default(),
             children: Mutex::default(),
+            debugged: Debugged::default(),
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
             ended_by_filter: Mutex::default(),
+            refused_input: AtomicBool::new(false),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),

@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 
 use self::posix::{PosixCall, Sigevent};
 use self::words::{Itimerspec, Itimerval, NS_PER_S};
-use crate::linux::processes;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -274,10 +273,6 @@ fn is_alarm(clock: i32) -> bool {
 /// kernel ask for CAP_WAKE_ALARM, which only the machine's own users have.
 fn may_use_alarms(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     const CAP_WAKE_ALARM: u64 = 1 << 35;
-    let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user")).ok();
-    let may = || {
-        processes::effective_capabilities(asker.thread()) & CAP_WAKE_ALARM != 0
-            && namespace(&asker.thread().to_string()) == namespace("self")
-    };
-    (!is_alarm(clock) || may()).then_some(()).ok_or(libc::EPERM)
+    let may = !is_alarm(clock) || asker.has_capability(CAP_WAKE_ALARM)?;
+    may.then_some(()).ok_or(libc::EPERM)
 }

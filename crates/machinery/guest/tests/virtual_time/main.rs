@@ -8,8 +8,10 @@
 
 mod support;
 
+mod clean;
 mod clocks;
 mod cpu_time;
+mod debuggers;
 mod early_events;
 mod epolls;
 mod errors;
@@ -31,6 +33,7 @@ mod processes;
 mod refusals;
 mod register;
 mod sanitizers;
+mod rights;
 mod sessions;
 mod signals;
 mod sockets;

@@ -8,6 +8,7 @@ mod fault;
 mod memory;
 mod old_calls;
 pub(crate) mod own_nr;
+mod traced;
 
 pub(crate) use fault::{is_emulated, prctl};
 pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};

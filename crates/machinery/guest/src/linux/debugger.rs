@@ -1,0 +1,198 @@
+//! ptrace on behalf of the session by the hands of a debugger.
+//!
+//! A process has one tracer. What a debugger of the session traces is changed by the
+//! debugger's own thread, which is stopped at a request of its own and made to issue
+//! others first. The debugger notices nothing: its request is repeated at the end.
+
+use std::io;
+
+use crate::arch::{self, Registers};
+use crate::linux::ptrace::{Stop, Tracee};
+use crate::linux::remote::Alleged;
+
+/// A debugger's thread that stands before one of its requests.
+pub(crate) struct Debugger {
+    thread: Tracee,
+    /// Its registers behind the request.
+    base: Registers,
+    /// The request's arguments.
+    args: [u64; 6],
+    /// An instruction for system calls that the filter lets pass.
+    syscall: u64,
+    /// Memory below its stack.
+    scratch: u64,
+}
+
+impl Debugger {
+    /// Stops a thread that waits for the answer to its `ptrace` with these arguments, which
+    /// `answer` gives. The request itself is made when this is dropped.
+    ///
+    /// # Errors
+    /// The thread is traced itself, or has ended.
+    pub(crate) fn hold(
+        mut thread: Tracee,
+        args: [u64; 6],
+        syscall: u64,
+        answer: impl FnOnce(),
+    ) -> io::Result<Self> {
+        thread.interrupt()?;
+        answer();
+        loop {
+            match thread.wait() {
+                Stop::Interrupted => break,
+                Stop::Gone => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                Stop::Signal(signal) => thread.hold_signal(signal),
+                Stop::Exec => {}
+            }
+            thread.proceed()?;
+        }
+        let base = thread.registers()?;
+        let mut held = Self {
+            thread,
+            base,
+            args,
+            syscall,
+            scratch: (arch::stack(&base) - SCRATCH) & !15,
+        };
+        // The kernel extends a stack for its own thread only: touch the memory.
+        let mask = [libc::SIG_BLOCK as u64, 0, held.scratch, 8, 0, 0];
+        held.call(libc::SYS_rt_sigprocmask, mask)?;
+        Ok(held)
+    }
+
+    /// The tracee's number, as the debugger counts.
+    fn target(&self) -> u64 {
+        self.args[1]
+    }
+
+    /// Makes a call in the debugger's thread.
+    fn call(&mut self, number: i64, args: [u64; 6]) -> io::Result<i64> {
+        let result = self
+            .thread
+            .syscall(&self.base, self.syscall, number, args)?;
+        if (-4095..0).contains(&result) {
+            return Err(io::Error::from_raw_os_error(-result as i32));
+        }
+        Ok(result)
+    }
+
+    fn request(&mut self, what: libc::c_uint, address: u64, data: u64) -> io::Result<()> {
+        let args = [what.into(), self.target(), address, data, 0, 0];
+        self.call(libc::SYS_ptrace, args).map(drop)
+    }
+
+    fn put(&self, words: &[u64]) -> io::Result<()> {
+        let places = (self.scratch..).step_by(8);
+        let mut each = places.zip(words);
+        each.try_for_each(|(place, &word)| self.thread.poke(place, word))
+    }
+
+    fn take<const N: usize>(&self) -> io::Result<[i64; N]> {
+        let words = Alleged::<[i64; N]>::at(self.scratch).read(self.thread.pid());
+        words.ok_or_else(|| io::Error::from_raw_os_error(libc::EFAULT))
+    }
+
+    pub(super) fn registers(&mut self) -> io::Result<Registers> {
+        let buffer = self.scratch + 16;
+        self.put(&[buffer, 8 * WORDS as u64])?;
+        let scratch = self.scratch;
+        self.request(libc::PTRACE_GETREGSET, libc::NT_PRSTATUS as u64, scratch)?;
+        let words: [i64; 2 + WORDS] = self.take()?;
+        let words: [i64; WORDS] = std::array::from_fn(|index| words[2 + index]);
+        // SAFETY: so many words, of which any are registers.
+        Ok(unsafe { std::mem::transmute::<[i64; WORDS], Registers>(words) })
+    }
+
+    pub(super) fn set_registers(&mut self, registers: &Registers) -> io::Result<()> {
+        // SAFETY: plain numbers without gaps.
+        let words = unsafe { std::mem::transmute::<Registers, [u64; WORDS]>(*registers) };
+        let buffer = self.scratch + 16;
+        self.put(&[&[buffer, 8 * WORDS as u64][..], &words].concat())?;
+        let scratch = self.scratch;
+        self.request(libc::PTRACE_SETREGSET, libc::NT_PRSTATUS as u64, scratch)
+    }
+
+    pub(super) fn mask(&mut self) -> io::Result<u64> {
+        let scratch = self.scratch;
+        self.request(super::ptrace::PTRACE_GETSIGMASK, 8, scratch)?;
+        Ok(self.take::<1>()?[0] as u64)
+    }
+
+    pub(super) fn set_mask(&mut self, mask: u64) -> io::Result<()> {
+        self.put(&[mask])?;
+        let scratch = self.scratch;
+        self.request(super::ptrace::PTRACE_SETSIGMASK, 8, scratch)
+    }
+
+    pub(super) fn poke(&mut self, address: u64, word: u64) -> io::Result<()> {
+        self.request(libc::PTRACE_POKEDATA, address, word)
+    }
+
+    /// Signal and code for which the tracee has stopped.
+    pub(crate) fn reason(&mut self) -> io::Result<(i32, i32)> {
+        let scratch = self.scratch;
+        self.request(libc::PTRACE_GETSIGINFO, 0, scratch)?;
+        let words: [i64; 2] = self.take()?;
+        Ok((words[0] as i32, words[1] as i32))
+    }
+
+    /// Lets the tracee make one step, and waits for its next stop.
+    pub(super) fn step(&mut self) -> io::Result<Stop> {
+        self.request(libc::PTRACE_SINGLESTEP, 0, 0)?;
+        let by_number = libc::P_PID as u64;
+        let any = (libc::WEXITED | libc::WSTOPPED | libc::__WALL) as u64;
+        let (target, scratch) = (self.target(), self.scratch);
+        loop {
+            // An end is left for the debugger to learn of.
+            let peek = any | libc::WNOWAIT as u64;
+            let args = [by_number, target, scratch, peek, 0, 0];
+            match self.call(libc::SYS_waitid, args) {
+                Err(error) if is_to_be_repeated(&error) => continue,
+                other => other?,
+            };
+            let [_, code, _, status] = self.change()?;
+            if !matches!(code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
+                return Ok(Stop::Gone);
+            }
+            let stopped = (libc::WSTOPPED | libc::__WALL | libc::WNOHANG) as u64;
+            self.call(
+                libc::SYS_waitid,
+                [by_number, target, scratch, stopped, 0, 0],
+            )?;
+            return Ok(match status >> 8 {
+                libc::PTRACE_EVENT_EXEC => Stop::Exec,
+                libc::PTRACE_EVENT_STOP => Stop::Interrupted,
+                _ => Stop::Signal(status & 0x7f),
+            });
+        }
+    }
+
+    /// Signal, code, process and status of what `waitid` has written.
+    fn change(&self) -> io::Result<[i32; 4]> {
+        // `si_signo`, `si_errno`, `si_code`; `si_pid`, `si_uid`, `si_status`.
+        let words: [i64; 4] = self.take()?;
+        let [first, second, third, fourth] = words;
+        Ok([first as i32, second as i32, third as i32, fourth as i32])
+    }
+}
+
+impl Drop for Debugger {
+    fn drop(&mut self) {
+        let at = arch::instruction(&self.base) - arch::SYSCALL.len() as u64;
+        let again = arch::calling(&self.base, at, libc::SYS_ptrace, self.args);
+        // It fails only if the thread has ended.
+        let _ = self.thread.set_registers(&again);
+    }
+}
+
+/// A signal has interrupted the call.
+fn is_to_be_repeated(error: &io::Error) -> bool {
+    // ERESTARTSYS and its relatives, which only tracers see.
+    matches!(error.raw_os_error(), Some(libc::EINTR | 512..=516))
+}
+
+const WORDS: usize = size_of::<Registers>() / 8;
+/// For registers and their vector; below the red zone.
+const SCRATCH: u64 = 128 + 16 + 8 * (WORDS as u64 + 4);
+
+const _: () = assert!(size_of::<Registers>() == 8 * WORDS);

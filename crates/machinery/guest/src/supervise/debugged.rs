@@ -1,0 +1,244 @@
+//! Programs that are executed under a debugger.
+//!
+//! A process has one tracer, and a debugger's is taken. So an exec of its tracee is not
+//! followed by the supervisor: it happens, the debugger sees its stop, and when it first
+//! lets the program go on, the filter asks the supervisor, which prepares the program by
+//! the debugger's hands (`linux/debugger.rs`).
+//!
+//! `PTRACE_TRACEME` of a child whose parent waits for the child's exec (as by vfork(2)) is
+//! put off until that exec. A traced child stops at each SIGSYS, for which the parent could
+//! not let it go on.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::linux::pidfd::Pidfd;
+use crate::linux::processes;
+use crate::names::pages_of;
+use crate::supervise::asker::Asker;
+use crate::supervise::notify::Answer;
+
+/// What is known of the tracees of debuggers.
+#[derive(Default)]
+pub(crate) struct Debugged {
+    executing: Mutex<Vec<Executing>>,
+    /// Children that asked to be traced, and are from their next exec on.
+    put_off: Mutex<Vec<PutOff>>,
+}
+
+/// A process that executes a program under a debugger.
+struct Executing {
+    process: i32,
+    by: Pidfd,
+    /// Raised when this is no longer waited for.
+    done: Arc<std::fs::File>,
+    stage: Stage,
+}
+
+/// A child that asked to be traced by its parent.
+struct PutOff {
+    process: i32,
+    by: Pidfd,
+    /// Its exec has come: the next time that it asks, it is.
+    is_due: bool,
+}
+
+impl PutOff {
+    fn is_of(&self, process: i32) -> bool {
+        self.process == process && !self.by.has_ended()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Until the debugger lets the new program go on.
+    Pending,
+    /// The debugger's next request does not reach the program yet.
+    OnceMore,
+    /// The program is being prepared, and has got so many descriptors.
+    Preparing(usize),
+}
+
+/// A process whose program is to be prepared before the asker's request is done.
+pub(crate) struct Unprepared {
+    pub(crate) process: i32,
+    pub(crate) args: [u64; 6],
+}
+
+/// What a wait for a debugger ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The program is being prepared, or the process has ended or executes another.
+    Over,
+    /// The debugger has ended before.
+    DebuggerEnded,
+}
+
+impl Debugged {
+    /// Notes that a process executes a program under a debugger.
+    ///
+    /// # Errors
+    /// This process may open no more files, or the other has ended.
+    pub(crate) fn executes(&self, process: i32) -> std::io::Result<Arc<std::fs::File>> {
+        let done = Arc::new(std::fs::File::from(eventfd(0, EventfdFlags::CLOEXEC)?));
+        let by = Pidfd::of_process(process)?;
+        self.forget(process);
+        self.executing().push(Executing {
+            process,
+            by,
+            done: Arc::clone(&done),
+            stage: Stage::Pending,
+        });
+        Ok(done)
+    }
+
+    /// Waits until the debugger has let the program go on that is known by `done`, or
+    /// cannot any more.
+    pub(crate) fn wait(&self, process: i32, done: &std::fs::File, debugger: &Pidfd) -> Waited {
+        let Ok(its) = Pidfd::of_process(process) else {
+            self.forget(process);
+            return Waited::Over;
+        };
+        let wanted = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut any = [
+            wanted(done.as_fd()),
+            wanted(its.as_fd()),
+            wanted(debugger.as_fd()),
+        ];
+        while poll(&mut any, None).is_err() {}
+        let [is_done, has_ended, no_debugger] = any.map(|one| !one.revents().is_empty());
+        if is_done {
+            return Waited::Over;
+        }
+        self.forget(process);
+        if no_debugger && !has_ended {
+            Waited::DebuggerEnded
+        } else {
+            Waited::Over
+        }
+    }
+
+    /// The process that a debugger's request lets go on, if its program is not prepared.
+    pub(crate) fn unprepared(&self, asker: &Asker<'_>, args: [u64; 6]) -> Option<Unprepared> {
+        let mut executing = self.executing();
+        if executing.is_empty() {
+            return None;
+        }
+        // The number is one of the debugger's namespace.
+        let depth = processes::numbers(asker.thread()).len().checked_sub(1)?;
+        let number = args[1] as i32;
+        let is_it = |one: &&mut Executing| {
+            processes::numbers(one.process).get(depth) == Some(&number) && !one.by.has_ended()
+        };
+        let found = executing.iter_mut().find(is_it)?;
+        match found.stage {
+            Stage::OnceMore => {
+                found.stage = Stage::Pending;
+                return None;
+            }
+            Stage::Preparing(_) => return None,
+            Stage::Pending => {}
+        }
+        // It has the earlier program still, or the exec has failed.
+        if pages_of(found.process).iter().any(|page| !page.writable) {
+            return None;
+        }
+        found.stage = Stage::Preparing(0);
+        let process = found.process;
+        Some(Unprepared { process, args })
+    }
+
+    /// Lets the debugger's request pass, and asks at its next one.
+    pub(crate) fn ask_once_more(&self, process: i32) {
+        let mut executing = self.executing();
+        if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
+            found.stage = Stage::OnceMore;
+        }
+    }
+
+    /// Asks at the debugger's next request, which comes.
+    pub(crate) fn ask_at_next(&self, process: i32) {
+        let mut executing = self.executing();
+        if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
+            found.stage = Stage::Pending;
+        }
+    }
+
+    /// The index of the next descriptor for a program that is being prepared and asks for it
+    /// by an exec that names no program.
+    pub(crate) fn next_gift(&self, asker: &Asker<'_>) -> Option<usize> {
+        let mut executing = self.executing();
+        if executing.is_empty() {
+            return None;
+        }
+        let thread = asker.thread();
+        let found = executing.iter_mut().find(|one| one.process == thread)?;
+        let Stage::Preparing(given) = &mut found.stage else {
+            return None;
+        };
+        *given += 1;
+        Some(*given - 1)
+    }
+
+    /// The process's program is prepared, or will not be.
+    pub(crate) fn forget(&self, process: i32) {
+        let gone = |one: &Executing| one.process == process || one.by.has_ended();
+        self.executing().retain(|one| {
+            let is_gone = gone(one);
+            if is_gone {
+                let _ = (&*one.done).write(&1u64.to_ne_bytes());
+            }
+            !is_gone
+        });
+    }
+
+    /// The answer to `PTRACE_TRACEME`.
+    pub(crate) fn traceme(&self, asker: &Asker<'_>) -> Answer {
+        let process = asker.process();
+        let mut put_off = self.put_off();
+        put_off.retain(|one| !one.by.has_ended());
+        if let Some(index) = put_off.iter().position(|one| one.is_of(process)) {
+            if put_off[index].is_due {
+                put_off.swap_remove(index);
+                return Answer::Continue;
+            }
+            return Answer::Value(0);
+        }
+        let parent = processes::family(process).map_or(0, |family| family.parent);
+        let waits = |thread: i32| {
+            processes::thread_state(thread) == Some('D') && processes::waits_for_vfork_child(thread)
+        };
+        if !processes::threads(parent).into_iter().any(waits) {
+            return Answer::Continue;
+        }
+        match (Pidfd::of_process(process), asker.known_process()) {
+            (Ok(by), Ok(_)) => {
+                put_off.push(PutOff {
+                    process,
+                    by,
+                    is_due: false,
+                });
+                Answer::Value(0)
+            }
+            _ => Answer::Error(libc::EPERM),
+        }
+    }
+
+    /// Whether the process is to be traced from this exec on; asked once.
+    pub(crate) fn is_due(&self, process: i32) -> bool {
+        let mut put_off = self.put_off();
+        let found = put_off.iter_mut().find(|one| one.is_of(process));
+        found.is_some_and(|one| !std::mem::replace(&mut one.is_due, true))
+    }
+
+    fn executing(&self) -> MutexGuard<'_, Vec<Executing>> {
+        self.executing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn put_off(&self) -> MutexGuard<'_, Vec<PutOff>> {
+        self.put_off.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}

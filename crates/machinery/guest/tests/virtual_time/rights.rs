@@ -1,0 +1,121 @@
+//! What a program may do to what is not its own: the terminal that it was started from, its
+//! host's clock, and what its starter has open.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::support::command_line::{CommandLine, User, timeloom};
+
+/// Runs a command on a terminal, and prints what came out there.
+const ON_A_TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+text = b''
+while True:
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    text += part
+sys.stdout.write(text.decode().replace('\\r', ''))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+/// Types into each terminal that it can reach, and says what else it has of its starter.
+const PROBE: &str = "
+import fcntl, os, termios
+for place in ('/dev/tty', 0, 2):
+    try:
+        file = os.open(place, os.O_RDWR) if place == '/dev/tty' else place
+        fcntl.ioctl(file, termios.TIOCSTI, b'x')
+        print('typed into', place)
+    except OSError as error:
+        print(place, 'refused', error.errno)
+print('leads', os.getsid(0) == os.getpid(), 'foreground', os.tcgetpgrp(0) == os.getpgrp())
+print('files', sorted(int(number) for number in os.listdir('/proc/self/fd') if int(number) > 8))
+print('secret', os.environ.get('SECRET'), 'given', os.environ.get('GIVEN'))
+print('home', os.environ.get('HOME'))
+";
+
+fn on_a_terminal(line: &CommandLine, more: &[&str]) -> Output {
+    // With a descriptor that the program is not meant to have.
+    Command::new("bash")
+        .args(["-c", "exec 9</dev/null; exec \"$@\"", "bash"])
+        .args(["/usr/bin/python3", "-c", ON_A_TERMINAL])
+        .arg(timeloom())
+        .args(["exec", "--name", &line.name])
+        .args(more)
+        .args(["--", "/usr/bin/python3", "-c", PROBE])
+        .envs([("SECRET", "1"), ("GIVEN", "2")])
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash is there")
+}
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn a_program_of_another_user_has_a_terminal_of_its_own_and_types_into_none() {
+    let line = CommandLine::new("terminal", User::Same);
+    let said = text(&on_a_terminal(
+        &line,
+        &["--user", "65534:65534", "--env", "GIVEN"],
+    ));
+    for part in [
+        "/dev/tty refused 5",
+        "0 refused 5",
+        "2 refused 5",
+        "leads True foreground True",
+        "files []",
+        "secret None given 2",
+    ] {
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    assert!(!said.contains("home /root"), "{said}");
+    assert!(said.contains("ioctl(TIOCSTI)"), "the user is told: {said}");
+    line.assert_nothing_left();
+}
+
+/// A shell must keep its job control, and a program what it is started with by hand.
+#[test]
+fn a_program_of_our_own_user_shares_terminal_files_and_variables() {
+    let line = CommandLine::new("terminal-own", User::Same);
+    let said = text(&on_a_terminal(&line, &[]));
+    for part in [
+        "leads False foreground True",
+        "files [9",
+        "secret 1 given 2",
+    ] {
+        assert!(said.contains(part), "no `{part}` in {said}");
+    }
+    line.assert_nothing_left();
+}
+
+#[test]
+fn a_user_namespace_of_its_own_gives_no_right_to_a_hosts_clock() {
+    const SET: &str = "
+import time
+try:
+    time.clock_settime(time.CLOCK_REALTIME, 1e9)
+    print('set to', int(time.time()))
+except OSError as error:
+    print('refused', error.errno)
+";
+    let line = CommandLine::new("namespace-clock", User::Same);
+    let python = ["/usr/bin/python3", "-c", SET];
+    let run = |before: &[&str]| {
+        let mut command = line.command(["exec", "--name", &line.name, "--"]);
+        let output = command.args(before).args(python).output();
+        text(&output.expect("running timeloom"))
+    };
+    assert_eq!(run(&[]), "set to 1000000000\n");
+    let own = ["unshare", "--user", "--map-root-user"];
+    assert_eq!(run(&own), "refused 1\n");
+    line.assert_nothing_left();
+}

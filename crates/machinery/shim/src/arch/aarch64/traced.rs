@@ -1,0 +1,22 @@
+//! Code that a thread runs for `PTRACE_TRACEME`, followed by the exec that it stood in.
+
+// The registers are set by the supervisor (`tracing_then` in `guest/src/arch`): those of
+// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in x9,
+// x10 and x11, which functions need not preserve. (`ret` may lead to any instruction, also
+// in pages with branch target identification.)
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
+    ".globl timeloom_be_traced",
+    ".hidden timeloom_be_traced",
+    ".type timeloom_be_traced, @function",
+    ".balign 4",
+    "timeloom_be_traced:",
+    ".cfi_startproc",
+    "svc #0",
+    "mov x0, x9",
+    "mov x8, x10",
+    "ret x11",
+    ".cfi_endproc",
+    ".size timeloom_be_traced, . - timeloom_be_traced",
+    ".popsection",
+);

@@ -1,0 +1,20 @@
+//! Code that a thread runs for `PTRACE_TRACEME`, followed by the exec that it stood in.
+
+// The registers are set by the supervisor (`tracing_then` in `guest/src/arch`): those of
+// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in r8,
+// r9 and r10, which functions need not preserve.
+core::arch::global_asm!(
+    ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
+    ".globl timeloom_be_traced",
+    ".hidden timeloom_be_traced",
+    ".type timeloom_be_traced, @function",
+    "timeloom_be_traced:",
+    ".cfi_startproc",
+    "syscall",
+    "mov rdi, r8",
+    "mov rax, r9",
+    "jmp r10",
+    ".cfi_endproc",
+    ".size timeloom_be_traced, . - timeloom_be_traced",
+    ".popsection",
+);

@@ -1,0 +1,90 @@
+//! The environment variables that a program gets without being asked for: those of its
+//! user, language and terminal. Others may hold secrets, or steer what it loads.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::account::Account;
+
+/// Names that a program of the same user gets.
+pub const USUAL: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Beginnings of such names.
+pub const USUAL_PREFIXES: &[&str] = &["LC_", "TIMELOOM_"];
+
+/// Those of [`USUAL`] that belong to a user: another has its own, or none.
+const OF_USER: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Returns true if a program gets the variable `name` of its starter unasked.
+pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
+    let is_named = USUAL.iter().any(|usual| name == *usual);
+    let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
+    let is_of_user = OF_USER.iter().any(|own| name == *own);
+    (is_named || USUAL_PREFIXES.iter().any(|prefix| begins(prefix)))
+        && !(of_another_user && is_of_user)
+}
+
+/// The variables of this process that a program of `account` gets unasked, and those that
+/// say who it is. Without an account: of our own user.
+pub fn usual(account: Option<&Account>) -> impl Iterator<Item = (OsString, OsString)> + '_ {
+    let of_another = account.is_some_and(|account| !account.is_own());
+    let ours = std::env::vars_os().filter(move |(name, _)| is_usual(name, of_another));
+    let theirs = account.into_iter().flat_map(Account::variables);
+    ours.chain(theirs.map(|(name, value)| (name.into(), value)))
+}
+
+/// Returns true if one of `wanted` names the variable. A `*` at the end of one stands for
+/// any rest.
+pub fn is_wanted(name: &OsStr, wanted: &[String]) -> bool {
+    wanted.iter().any(|one| match one.strip_suffix('*') {
+        Some(beginning) => name.as_bytes().starts_with(beginning.as_bytes()),
+        None => name == one.as_str(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_what_steers_a_loader_are_not_passed_on() {
+        for name in [
+            "AWS_SECRET_ACCESS_KEY",
+            "LD_PRELOAD",
+            "PYTHONPATH",
+            "SSH_AUTH_SOCK",
+            "L",
+        ] {
+            assert!(!is_usual(name.as_ref(), false), "{name}");
+        }
+        for name in ["PATH", "LC_ALL", "TZ", "TIMELOOM_SEED"] {
+            assert!(is_usual(name.as_ref(), true), "{name}");
+        }
+        assert!(is_usual("HOME".as_ref(), false) && !is_usual("HOME".as_ref(), true));
+        let wanted = ["OMP_*".to_owned(), "PYTHONPATH".to_owned()];
+        assert!(is_wanted("OMP_NUM_THREADS".as_ref(), &wanted));
+        assert!(is_wanted("PYTHONPATH".as_ref(), &wanted));
+        assert!(!is_wanted("PYTHONPATH2".as_ref(), &wanted));
+        assert!(is_wanted("ANY".as_ref(), &["*".to_owned()]));
+    }
+}
