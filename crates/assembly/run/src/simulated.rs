@@ -8,6 +8,7 @@ mod engine;
 mod engines;
 mod message;
 mod process;
+mod tcp_timers;
 mod traffic;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ use crate::record::Scribe;
 use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
+use ending::Closing;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
@@ -294,7 +296,8 @@ impl Network {
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
-    pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<String> {
+    /// `limited` are programs that limit how long data may stay unacknowledged.
+    pub(crate) fn stop(mut self, limited: &[String], scribe: &Scribe) -> Vec<String> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
@@ -323,7 +326,12 @@ impl Network {
         let _ = self.signals.join();
         let ended = ended.into_iter();
         let closings = ended.map(|(here, (ended, known))| (here, ended.closing, known));
-        ending::tell(closings.collect(), (self.parts.as_ref(), what), scribe)
+        let closings: Vec<_> = closings.collect();
+        let timeouts = closings.iter().filter_map(|(_, closing, _)| closing.as_ref());
+        let timeouts: u64 = timeouts.map(Closing::tcp_timeouts).sum();
+        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
+        doubts.extend(tcp_timers::doubt_of_limits(timeouts, limited));
+        doubts
     }
 }
 

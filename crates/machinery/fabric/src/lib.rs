@@ -60,6 +60,7 @@ mod settings;
 mod spec;
 mod station;
 mod tbf;
+mod tcp_state;
 mod timers;
 
 pub use cable::{Plug, connect};
@@ -72,7 +73,8 @@ pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;
 pub use openflow::{CONTROLLER, Datapath, OpenFlowSpec};
 pub use probe::{Feature, probe};
-pub use self_clocking::make_self_clocking;
+pub use self_clocking::{make_self_clocking, make_timerless};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
 pub use tbf::queue_bytes;
+pub use tcp_state::TcpState;
 pub use timers::{StationDilation, StationTimers};

@@ -1,9 +1,10 @@
 //! The end of a run: clock and programs stop for good, and the results are made whole.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use timeloom_guest::{Order, Reckoning, end_grants};
+use timeloom_guest::{Order, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants};
 use timeloom_results::{
     Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, RunDirectory,
 };
@@ -17,17 +18,25 @@ use crate::placed::tell;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
+/// A run whose clock stands for good.
+pub(super) struct Ended {
+    end: End,
+    /// The share in the pause that keeps the bus from ever resuming.
+    hold: Option<timeloom_bus::Hold>,
+    /// Why the results are not to be trusted.
+    doubts: Vec<String>,
+}
+
 impl Run<'_> {
     /// Returns how the run ended now that all is known that happened before (a program
-    /// failed at its last instant, a plant could not compute the rest of it), and the
-    /// share in the pause that keeps the bus from ever resuming.
+    /// failed at its last instant, a plant could not compute the rest of it).
     pub(super) fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
         mut end: End,
         over: &AtomicBool,
         reporter: &Reporter,
-    ) -> (End, Option<timeloom_bus::Hold>) {
+    ) -> Ended {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real mode the bus stops nothing.
         let at = match self.session.pause() {
@@ -47,6 +56,8 @@ impl Run<'_> {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
         self.scribe.clock_edge(ClockAction::End);
+        // Ending the programs ends their connections.
+        let doubts = self.kernel_timers.doubts();
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
@@ -64,17 +75,25 @@ impl Run<'_> {
                 }
             }
         }
-        (end, hold)
+        Ended { end, hold, doubts }
     }
 
     pub(super) fn put_away(
         self,
-        mut end: End,
-        hold: Option<timeloom_bus::Hold>,
+        ended: Ended,
         reckoning: &Reckoning,
         progress: Progress,
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
+        let Ended {
+            mut end,
+            hold,
+            doubts,
+        } = ended;
+        for doubt in &doubts {
+            self.scribe.event("local", "timeloom", "untrusted", doubt);
+        }
+        manifest.untrusted.extend(doubts);
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
         for attack in attacks {
             self.scribe
@@ -85,7 +104,11 @@ impl Run<'_> {
         self.keyboard.release();
         drop(self.devices);
         if let Some(network) = self.network {
-            manifest.untrusted.extend(network.stop(&self.scribe));
+            let calls = self.session.unhandled_calls();
+            let limited = callers(&calls, |it| it.call == TCP_USER_TIMEOUT);
+            manifest
+                .untrusted
+                .extend(network.stop(&limited, &self.scribe));
         }
         let doubt = self.session.clock().distrusted();
         manifest.untrusted.extend(doubt.map(str::to_owned));
@@ -112,6 +135,9 @@ impl Run<'_> {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
             self.scribe
                 .event("local", &call.program, "not virtualised", &text);
+        }
+        if self.plan.time.skips() {
+            manifest.untrusted.extend(paced_otherwise(&unhandled));
         }
         if self.plan.time.compute == Compute::None {
             let (text, doubt) = told(&self.session.order());
@@ -175,6 +201,30 @@ impl Run<'_> {
         close(self.directory, manifest, summary)
     }
 }
+
+/// The programs that made such calls.
+fn callers(calls: &[UnhandledCall], are_meant: impl Fn(&UnhandledCall) -> bool) -> Vec<String> {
+    let calls = calls.iter().filter(|call| are_meant(call));
+    let names: BTreeSet<String> = calls.map(|call| call.program.clone()).collect();
+    names.into_iter().collect()
+}
+
+/// Returns why results are not to be trusted where programs asked for a congestion control
+/// that goes by time, and kept one that does not.
+fn paced_otherwise(calls: &[UnhandledCall]) -> Option<String> {
+    let names = callers(calls, |call| call.outcome == PACED_OTHERWISE);
+    (!names.is_empty()).then(|| {
+        format!(
+            "Connections of {} have Reno where they asked for a congestion control that measures \
+             time, over which this run skips, so the results are not to be trusted: use \
+             time.mode = \"virtual\", or Reno or CUBIC.",
+            names.join(", ")
+        )
+    })
+}
+
+/// As the table of calls has it.
+const TCP_USER_TIMEOUT: &str = "setsockopt(TCP_USER_TIMEOUT)";
 
 fn told_cut(cut: &CutRows) -> String {
     let since = Duration::from_ns(cut.since.as_ns());

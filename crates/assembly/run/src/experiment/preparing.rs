@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
             keepers,
             machines,
             containers,
-            _kernel_timers: kernel_timers,
+            kernel_timers,
             session,
         })
     }

@@ -9,6 +9,7 @@ use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
 use super::process::{Absence, Known};
+use super::tcp_timers;
 use crate::record::Scribe;
 
 /// What is to be said of one engine: events by kind and text, and what makes it doubtful.
@@ -16,6 +17,8 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<String>,
+    /// Timeouts of TCP that the network had in the place of a kernel.
+    tcp_timeouts: u64,
 }
 
 impl Closing {
@@ -34,7 +37,23 @@ impl Closing {
         if report.untrusted() {
             doubts.push(too_slow(&of, report));
         }
-        Self { events, doubts }
+        for port in &report.ports {
+            if let Some(timers) = &port.tcp_timers {
+                events.extend(tcp_timers::event(&port.name, timers));
+                doubts.extend(tcp_timers::doubts(&port.name, timers));
+            }
+        }
+        let timers = report.ports.iter().filter_map(|port| port.tcp_timers);
+        Self {
+            events,
+            doubts,
+            tcp_timeouts: timers.map(|timers| timers.timeouts).sum(),
+        }
+    }
+
+    /// Counts the timeouts of TCP that the network had in the place of a kernel.
+    pub(super) fn tcp_timeouts(&self) -> u64 {
+        self.tcp_timeouts
     }
 
     /// Says it; gives back what makes the results doubtful.

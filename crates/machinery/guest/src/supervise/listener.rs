@@ -69,7 +69,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
             }
-            Question::RealTime(call) => match call.verdict(&asker, supervisor.clock.compute()) {
+            Question::RealTime(call) => match call.verdict(&asker, supervisor.is_self_clocking()) {
                 Some(verdict) => {
                     let Verdict { name, outcome, .. } = verdict;
                     note(supervisor, &notification, name, outcome);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use timeloom_time::{Instant, Virtual};
 
-use crate::clock::{Clock, Host};
+use crate::clock::{Clock, Compute, Host};
 use crate::enter::guest::{Children, Guest};
 use crate::enter::image::Image;
 use crate::enter::inject::Injector;
@@ -40,6 +40,8 @@ pub(crate) struct Supervisor {
     pub(crate) cpu_time: CpuTime,
     /// Whether what cannot be virtualised is done natively instead of refused.
     pub(crate) allow_leaks: AtomicBool,
+    /// Whether the kernel's TCP goes by acknowledgements alone, whatever programs ask for.
+    pub(crate) self_clocking: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -96,6 +98,7 @@ impl Supervisor {
             execs: Mutex::default(),
             cpu_time: CpuTime::default(),
             allow_leaks: AtomicBool::new(false),
+            self_clocking: AtomicBool::new(false),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),
@@ -104,6 +107,11 @@ impl Supervisor {
             quiet: OnceLock::new(),
             ahead: OnceLock::new(),
         })
+    }
+
+    /// Returns true if connections are paced by acknowledgements alone.
+    pub(crate) fn is_self_clocking(&self) -> bool {
+        self.clock.compute() == Compute::None || self.self_clocking.load(Ordering::Relaxed)
     }
 
     /// Keeps clock and processes from being changed by others meanwhile.

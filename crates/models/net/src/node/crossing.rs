@@ -23,6 +23,7 @@ use crate::link::Offered;
 use crate::node::raw::is_known_here_only;
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
+use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::flow::{Line, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
 use crate::tables::residents::Residents;
@@ -91,6 +92,7 @@ impl World {
             residents: Residents::default(),
             icmp_limits: IcmpLimits::default(),
             fluid: self.fluid_part(owners, here),
+            kernel_timers: KernelTimers::default(),
         }
     }
 
