@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner};
+use timeloom_net::{Node, Owner, TcpTimerStats};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
 use timeloom_results::{NodeKind, RunDirectory, Topology};
 use timeloom_scenario::{EngineFailure, Fault, Mode, NETWORK, Parts, Plan, Simulated};
@@ -39,6 +39,7 @@ use engines::Lines;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::Company;
 use process::{Known, Process, Sinks};
+pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
 
 /// A simulated network that runs.
@@ -296,8 +297,7 @@ impl Network {
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
-    /// `limited` are programs that limit how long data may stay unacknowledged.
-    pub(crate) fn stop(mut self, limited: &[String], scribe: &Scribe) -> Vec<String> {
+    pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<String> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
@@ -327,10 +327,13 @@ impl Network {
         let ended = ended.into_iter();
         let closings = ended.map(|(here, (ended, known))| (here, ended.closing, known));
         let closings: Vec<_> = closings.collect();
-        let timeouts = closings.iter().filter_map(|(_, closing, _)| closing.as_ref());
-        let timeouts: u64 = timeouts.map(Closing::tcp_timeouts).sum();
+        let mut timers = TcpTimerStats::default();
+        for (_, closing, _) in &closings {
+            let of_engine = closing.as_ref().map(Closing::tcp_timers);
+            timers.add(&of_engine.unwrap_or_default());
+        }
         let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
-        doubts.extend(tcp_timers::doubt_of_limits(timeouts, limited));
+        doubts.extend(asked.doubts(&timers));
         doubts
     }
 }

@@ -6,7 +6,8 @@
 //! pacing, the sizes of segments, delayed acknowledgements, the receiver's window and timers
 //! all go by that. What is left of TCP here is Reno with acknowledgements at once and a
 //! window of at most 255 segments, up to which a segment never waits for others to join it.
-//! What a retransmission timer has to repair still takes real time.
+//! What a retransmission timer has to repair takes real time, unless the network has those
+//! timers ([`make_timerless`]).
 
 use netlink_packet_route::route::RouteMetric;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use timeloom_guest::{Order, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants};
+use timeloom_guest::{Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants};
 use timeloom_results::{
     Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, RunDirectory,
 };
@@ -15,6 +15,7 @@ use super::{Progress, Run, Summary};
 use crate::error::RunError;
 use crate::judgement::{close, judge};
 use crate::placed::tell;
+use crate::simulated::AskedOfTcp;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
@@ -105,10 +106,13 @@ impl Run<'_> {
         drop(self.devices);
         if let Some(network) = self.network {
             let calls = self.session.unhandled_calls();
-            let limited = callers(&calls, |it| it.call == TCP_USER_TIMEOUT);
+            let asked = AskedOfTcp {
+                limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
+                cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
+            };
             manifest
                 .untrusted
-                .extend(network.stop(&limited, &self.scribe));
+                .extend(network.stop(&asked, &self.scribe));
         }
         let doubt = self.session.clock().distrusted();
         manifest.untrusted.extend(doubt.map(str::to_owned));

@@ -25,7 +25,9 @@ impl Overtaken {
             return Ok(Self::default());
         }
         Ok(Self {
-            stations: stations.map(Namespace::try_clone).collect::<Result<_, _>>()?,
+            stations: stations
+                .map(Namespace::try_clone)
+                .collect::<Result<_, _>>()?,
             is_simulated: plan.network.is_some(),
         })
     }
@@ -61,7 +63,9 @@ impl Overtaken {
             what.push(format!("{count} retransmissions by timers"));
         }
         if pending > 0 {
-            what.push(format!("{pending} connections with unacknowledged data at the end"));
+            what.push(format!(
+                "{pending} connections with unacknowledged data at the end"
+            ));
         }
         (!what.is_empty()).then(|| {
             format!(
@@ -90,12 +94,21 @@ mod tests {
         let quiet = TcpState::default();
         for is_simulated in [false, true] {
             let stations = Vec::new();
-            let overtaken = Overtaken { stations, is_simulated };
+            let overtaken = Overtaken {
+                stations,
+                is_simulated,
+            };
             assert_eq!(overtaken.doubt("a", quiet), None);
-            let timeouts = TcpState { timeouts: 2, ..quiet };
+            let timeouts = TcpState {
+                timeouts: 2,
+                ..quiet
+            };
             let doubt = overtaken.doubt("a", timeouts).unwrap();
             assert!(doubt.contains("time.mode = \"virtual\""), "{doubt}");
-            let pending = TcpState { pending: 1, ..quiet };
+            let pending = TcpState {
+                pending: 1,
+                ..quiet
+            };
             // In a simulated network it is the network's to send it again.
             assert_eq!(overtaken.doubt("a", pending).is_some(), !is_simulated);
         }

@@ -2,7 +2,7 @@
 //! what makes the results doubtful.
 
 use serde::{Deserialize, Serialize};
-use timeloom_net::Owner;
+use timeloom_net::{Owner, TcpTimerStats};
 use timeloom_peering::AdjacencyReport;
 use timeloom_portal::Report;
 use timeloom_scenario::Parts;
@@ -17,8 +17,9 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<String>,
-    /// Timeouts of TCP that the network had in the place of a kernel.
-    tcp_timeouts: u64,
+    /// Segments of kernels whose timers the network has; of those, how many they sent again;
+    /// and timeouts.
+    tcp_timers: [u64; 3],
 }
 
 impl Closing {
@@ -43,17 +44,25 @@ impl Closing {
                 doubts.extend(tcp_timers::doubts(&port.name, timers));
             }
         }
-        let timers = report.ports.iter().filter_map(|port| port.tcp_timers);
+        let mut timers = TcpTimerStats::default();
+        let of_ports = report.ports.iter().filter_map(|port| port.tcp_timers);
+        of_ports.for_each(|of_port| timers.add(&of_port));
         Self {
             events,
             doubts,
-            tcp_timeouts: timers.map(|timers| timers.timeouts).sum(),
+            tcp_timers: [timers.segments, timers.resent, timers.timeouts],
         }
     }
 
-    /// Counts the timeouts of TCP that the network had in the place of a kernel.
-    pub(super) fn tcp_timeouts(&self) -> u64 {
-        self.tcp_timeouts
+    /// Segments, retransmissions and timeouts of kernels whose timers the network has.
+    pub(super) fn tcp_timers(&self) -> TcpTimerStats {
+        let [segments, resent, timeouts] = self.tcp_timers;
+        TcpTimerStats {
+            segments,
+            resent,
+            timeouts,
+            ..TcpTimerStats::default()
+        }
     }
 
     /// Says it; gives back what makes the results doubtful.

@@ -41,21 +41,51 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<String> {
             "timeouts would have closed congestion windows that stayed open",
         );
     }
-    reasons.iter().map(|reason| sentence(name, reason)).collect()
+    reasons
+        .iter()
+        .map(|reason| sentence(name, reason))
+        .collect()
 }
 
-/// Returns why the results are not to be trusted if data stayed unacknowledged so long that
-/// timers expired, and these programs asked the kernel to end connections for that.
-pub(super) fn doubt_of_limits(timeouts: u64, limited: &[String]) -> Option<String> {
-    (timeouts > 0 && !limited.is_empty()).then(|| {
-        format!(
-            "Connections of {} end when data is not acknowledged for some real time \
-             (TCP_USER_TIMEOUT), over which this run skips; {timeouts} timeouts may have reached \
-             that limit, so the results are not to be trusted: use time.mode = \"virtual\".",
-            limited.join(", ")
-        )
-    })
+/// Programs that asked the kernel's TCP for what it does by its clock.
+#[derive(Debug, Default)]
+pub(crate) struct AskedOfTcp {
+    /// Those that limit how long data may stay unacknowledged (TCP_USER_TIMEOUT).
+    pub(crate) limits: Vec<String>,
+    /// Those that wanted CUBIC, and have Reno.
+    pub(crate) cubic: Vec<String>,
 }
+
+impl AskedOfTcp {
+    /// Returns why the results are not to be trusted, after what all hosts have sent.
+    pub(super) fn doubts(&self, timers: &TcpTimerStats) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if timers.timeouts > 0 && !self.limits.is_empty() {
+            doubts.push(format!(
+                "Connections of {} end when data is not acknowledged for some real time \
+                 (TCP_USER_TIMEOUT), over which this run skips; {} timeouts may have reached that \
+                 limit, so the results are not to be trusted: use time.mode = \"virtual\".",
+                self.limits.join(", "),
+                timers.timeouts
+            ));
+        }
+        if timers.resent * LOSSES_OF > timers.segments && !self.cubic.is_empty() {
+            doubts.push(format!(
+                "Connections of {} have Reno where they asked for CUBIC, which is slower at such \
+                 losses ({} of {} segments were sent again), so the results are not to be \
+                 trusted: use time.mode = \"virtual\", or Reno.",
+                self.cubic.join(", "),
+                timers.resent,
+                timers.segments
+            ));
+        }
+        doubts
+    }
+}
+
+/// Linux's CUBIC takes 15 % longer than its Reno where it sends one segment of 20 again, and
+/// equally long where it sends one of 100 again (docs/skip-loss.md).
+const LOSSES_OF: u64 = 50;
 
 /// A collapse among so many segments does not show in the means.
 const COLLAPSES_OF: u64 = 50;
@@ -87,11 +117,23 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_time_is_a_doubt_only_where_something_was_waited_for() {
-        let limited = ["grpc".to_owned()];
-        assert_eq!(doubt_of_limits(0, &limited), None);
-        assert_eq!(doubt_of_limits(1, &[]), None);
-        assert!(doubt_of_limits(1, &limited).is_some_and(|it| it.contains("grpc")));
+    fn what_programs_asked_for_is_a_doubt_only_where_it_would_have_mattered() {
+        let nobody = AskedOfTcp::default();
+        let somebody = AskedOfTcp {
+            limits: vec!["grpc".to_owned()],
+            cubic: vec!["iperf3".to_owned()],
+        };
+        let timers = |resent, timeouts| TcpTimerStats {
+            segments: 100,
+            resent,
+            timeouts,
+            ..TcpTimerStats::default()
+        };
+        assert!(nobody.doubts(&timers(50, 50)).is_empty());
+        assert!(somebody.doubts(&timers(2, 0)).is_empty());
+        let names = |timers| somebody.doubts(&timers).concat();
+        assert!(names(timers(0, 1)).contains("grpc") && !names(timers(0, 1)).contains("iperf3"));
+        assert!(names(timers(3, 0)).contains("iperf3") && !names(timers(3, 0)).contains("grpc"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) enum RealTime {
 }
 
 /// What becomes of a request for CUBIC where connections are paced by acknowledgements alone.
-const PACED_ALIKE: &str = "not done: where time skips over the kernel's timers all connections \
+pub const PACED_ALIKE: &str = "not done: where time skips over the kernel's timers all connections \
                            are paced by acknowledgements alone (reno, about as fast as cubic)";
 
 /// What becomes of a request for another congestion control there, such as BBR, which is

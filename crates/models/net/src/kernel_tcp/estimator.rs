@@ -31,7 +31,11 @@ impl LinuxRtt {
     pub(super) fn sample(&mut self, round_trip: Duration, acknowledged: u32, sent: u32) {
         let least = LEAST_TIMEOUT.as_ns() / 1_000;
         let us = (round_trip.as_ns() / 1_000).max(1);
-        self.least_us = if self.srtt == 0 { us } else { self.least_us.min(us) };
+        self.least_us = if self.srtt == 0 {
+            us
+        } else {
+            self.least_us.min(us)
+        };
         if self.srtt == 0 {
             self.srtt = us << 3;
             self.deviation = us << 1;
@@ -110,7 +114,11 @@ mod tests {
         let after = rtt.timeout(0);
         assert!(after > Duration::from_ms(550), "{after}");
         (52..120).for_each(|round| rtt.sample(Duration::from_ms(20), round, round + 1));
-        assert!(rtt.timeout(0) < Duration::from_ms(230), "{}", rtt.timeout(0));
+        assert!(
+            rtt.timeout(0) < Duration::from_ms(230),
+            "{}",
+            rtt.timeout(0)
+        );
         assert_eq!(rtt.least(), Duration::from_ms(20));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use neighbours::{Neighbours, Word};
 pub(crate) use receiving::Fate;
 use receiving::Receiving;
 use segment::Connection;
-pub(crate) use segment::Segment;
+pub(crate) use segment::{News, Segment};
 use sending::Sending;
 
 /// What the timers of one host's kernel have done.
@@ -39,6 +39,8 @@ use sending::Sending;
 pub struct TcpTimerStats {
     /// Segments that the host's kernel has sent first.
     pub segments: u64,
+    /// Segments that the host's kernel has sent again by itself, found lost by acknowledgements.
+    pub resent: u64,
     /// Timeouts of retransmission, of connections being opened as well.
     pub timeouts: u64,
     /// Of those, the first of a row that found more than three segments on their way: the
@@ -59,6 +61,7 @@ impl TcpTimerStats {
     /// Adds those of another host.
     pub fn add(&mut self, other: &Self) {
         self.segments += other.segments;
+        self.resent += other.resent;
         self.timeouts += other.timeouts;
         self.collapses += other.collapses;
         self.probes += other.probes;
@@ -95,6 +98,8 @@ struct Flow<C> {
     /// `None` before the host's kernel has sent something of its own.
     sending: Option<Sending<C>>,
     receiving: Receiving<C>,
+    /// Of the last segment that the host has sent.
+    news: Option<News>,
     has_sent_fin: bool,
     has_received_fin: bool,
     due: Option<Instant<Virtual>>,
@@ -105,6 +110,7 @@ impl<C: Copy> Flow<C> {
         Self {
             sending: None,
             receiving: Receiving::new(),
+            news: None,
             has_sent_fin: false,
             has_received_fin: false,
             due: None,
@@ -160,6 +166,7 @@ impl<C: Copy> TcpTimers<C> {
         let tick = self.tick;
         let flow = self.connections.entry(connection);
         let flow = flow.or_insert_with(Flow::new);
+        flow.news = Some(segment.news());
         flow.has_sent_fin |= segment.has(Segment::FIN);
         let fate = flow.receiving.handle_sent(now, segment, out);
         if let Some(copy) = copy {
@@ -185,11 +192,13 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(segment.connection, out);
     }
 
-    /// Takes a segment that has come for the host.
+    /// Takes a segment that has come for the host; `stamps`: the instant at which it was sent,
+    /// and the one of what it echoes, if that is known ([`TcpTimers::echo_at`], of its sender).
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
         segment: &Segment,
+        stamps: (Instant<Virtual>, Option<Instant<Virtual>>),
         out: &mut Vec<Action<C>>,
     ) {
         let connection = segment.connection.reversed();
@@ -206,11 +215,29 @@ impl<C: Copy> TcpTimers<C> {
             return;
         };
         flow.has_received_fin |= segment.has(Segment::FIN);
-        flow.receiving.handle_received(now, segment);
+        flow.receiving.handle_received(now, segment, stamps.0);
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
-            sending.handle_ack(now, segment, tick, out);
+            sending.handle_ack(now, segment, stamps.1, tick, out);
         }
         self.set_due(connection, out);
+    }
+
+    /// Returns what a segment echoes that the host has sent at an instant: the one at which what
+    /// it answers was sent.
+    pub(crate) fn echo_at(
+        &self,
+        segment: &Segment,
+        at: Instant<Virtual>,
+    ) -> Option<Instant<Virtual>> {
+        self.connections
+            .get(&segment.connection)?
+            .receiving
+            .echo_at(at)
+    }
+
+    /// Returns what the last segment said that the host has sent on the connection of `segment`.
+    pub(crate) fn news(&self, segment: &Segment) -> Option<News> {
+        self.connections.get(&segment.connection)?.news
     }
 
     /// Returns the instant of the next timer.
@@ -237,7 +264,10 @@ impl<C: Copy> TcpTimers<C> {
     /// Sums what all timers have done.
     pub(crate) fn stats(&self) -> TcpTimerStats {
         let mut all = self.ended;
-        let sending = self.connections.values().filter_map(|it| it.sending.as_ref());
+        let sending = self
+            .connections
+            .values()
+            .filter_map(|it| it.sending.as_ref());
         sending.for_each(|sending| all.add(&sending.stats));
         all
     }

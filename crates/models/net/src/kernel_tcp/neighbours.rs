@@ -90,7 +90,8 @@ impl<C: Copy> Neighbours<C> {
         }
         let due = expiration(now, EVERY, self.tick);
         let asked = 1;
-        self.questions.insert(address, Question { copy, asked, due });
+        self.questions
+            .insert(address, Question { copy, asked, due });
     }
 
     /// A neighbour has spoken to the host.

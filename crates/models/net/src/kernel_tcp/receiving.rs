@@ -1,6 +1,8 @@
 //! Acknowledgements that a host's kernel sends at once, held back as Linux delays them
 //! (net/ipv4/tcp_input.c, `__tcp_ack_snd_check` and `tcp_event_data_recv`).
 
+use std::collections::VecDeque;
+
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Action;
@@ -23,6 +25,9 @@ pub(super) struct Receiving<C> {
     /// Whether the host answers with data of its own.
     answers: bool,
     delay: Duration,
+    /// Since when segments echo which time stamp: the instant at which the segment was sent
+    /// that brought it (RFC 7323, section 4.3).
+    echoes: VecDeque<(Instant<Virtual>, Instant<Virtual>)>,
 }
 
 #[derive(Debug)]
@@ -42,6 +47,8 @@ pub(crate) enum Fate {
 
 /// TCP_MAX_QUICKACKS.
 const QUICK: u32 = 16;
+/// Stamps that are kept: more than change within the time that a segment is under way.
+const ECHOES: usize = 256;
 /// TCP_ATO_MIN, and TCP_DELACK_MAX.
 const LEAST_DELAY: Duration = Duration::from_ms(40);
 const GREATEST_DELAY: Duration = Duration::from_ms(200);
@@ -58,11 +65,38 @@ impl<C: Copy> Receiving<C> {
             quick: QUICK,
             answers: false,
             delay: LEAST_DELAY,
+            echoes: VecDeque::new(),
         }
     }
 
-    /// Takes a segment that has come for the host.
-    pub(super) fn handle_received(&mut self, now: Instant<Virtual>, segment: &Segment) {
+    /// Returns what a segment echoes that the host has sent at an instant.
+    pub(super) fn echo_at(&self, at: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        let since = self.echoes.partition_point(|(since, _)| *since <= at);
+        Some(self.echoes.get(since.checked_sub(1)?)?.1)
+    }
+
+    /// Takes note of the stamp of a segment that begins where the last acknowledgement ended, or
+    /// before. One that ends before that is dropped unseen.
+    fn note_stamp(&mut self, now: Instant<Virtual>, segment: &Segment, sent: Instant<Virtual>) {
+        let wanted = self.acknowledged.unwrap_or(segment.seq);
+        let is_seen = !before(wanted, segment.seq) && !before(segment.end(), wanted);
+        if !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
+            return;
+        }
+        if self.echoes.len() == ECHOES {
+            self.echoes.pop_front();
+        }
+        self.echoes.push_back((now, sent));
+    }
+
+    /// Takes a segment that has come for the host, and that was sent at an instant.
+    pub(super) fn handle_received(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        sent: Instant<Virtual>,
+    ) {
+        self.note_stamp(now, segment, sent);
         if segment.has(Segment::FIN) {
             self.answers = true;
         }

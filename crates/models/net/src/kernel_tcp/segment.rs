@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-use crate::bytes::{IpHeader, TCP, be16, be32};
+use crate::bytes::{IpHeader, TCP, addresses, be16, be32, complete, pseudo_sum, put16};
 
 /// Ends of a connection, as one of its hosts sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +38,8 @@ pub(crate) struct Segment {
     pub(crate) sack: SackBlocks,
     /// SACK-permitted, which only a SYN carries.
     pub(crate) permits_sack: bool,
+    /// The host's own time stamp, and the one that it echoes (RFC 7323).
+    pub(crate) stamps: Option<(u32, u32)>,
 }
 
 impl Segment {
@@ -63,6 +65,7 @@ impl Segment {
         let payload = usize::from(length).checked_sub(headers)? as u32;
         let (skipped, each) = train.unwrap_or((0, payload));
         let (sack, permits_sack) = SackBlocks::read(options);
+        let stamps = Options(options).find(|(_, kind, value)| *kind == STAMPS && value.len() == 8);
         let end = |address: IpAddr, at| SocketAddr::new(address, be16(fixed, at));
         Some(Self {
             connection: Connection {
@@ -77,7 +80,17 @@ impl Segment {
             window: be16(fixed, 14),
             sack,
             permits_sack,
+            stamps: stamps.map(|(_, _, value)| (be32(value, 0), be32(value, 4))),
         })
+    }
+
+    /// What a segment of the host says beside its data, as of its last one.
+    pub(super) fn news(&self) -> News {
+        News {
+            ack: self.ack,
+            window: self.window,
+            stamps: self.stamps,
+        }
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {
@@ -128,30 +141,78 @@ impl SackBlocks {
         all
     }
 
-    fn read(mut options: &[u8]) -> (Self, bool) {
+    fn read(options: &[u8]) -> (Self, bool) {
         let (mut all, mut permits) = (Self::default(), false);
-        while let Some((&kind, rest)) = options.split_first() {
-            if kind == END {
-                break;
-            }
-            if kind == NO_OPERATION {
-                options = rest;
-                continue;
-            }
-            let length = rest.first().map_or(0, |length| usize::from(*length));
-            let Some(value) = options.get(2..length) else {
-                break;
-            };
+        for (_, kind, value) in Options(options) {
             permits |= kind == SACK_PERMITTED;
             if kind == SACK {
-                for block in value.chunks_exact(8).take(4) {
+                for block in value.chunks_exact(8).take(4 - all.count) {
                     all.blocks[all.count] = (be32(block, 0), be32(block, 4));
                     all.count += 1;
                 }
             }
-            options = &options[length..];
         }
         (all, permits)
+    }
+}
+
+/// Options of a header: how many bytes follow each one's beginning, its kind, and its value.
+struct Options<'a>(&'a [u8]);
+
+impl<'a> Iterator for Options<'a> {
+    type Item = (usize, u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.0.first() == Some(&NO_OPERATION) {
+            self.0 = &self.0[1..];
+        }
+        let (&kind, &length) = (self.0.first()?, self.0.get(1)?);
+        let value = self.0.get(2..usize::from(length)).filter(|_| kind != END)?;
+        let left = self.0.len();
+        self.0 = &self.0[usize::from(length)..];
+        Some((left, kind, value))
+    }
+}
+
+/// Acknowledgement, window and time stamps of the last segment that a host has sent. What is
+/// sent again bears them: with a stamp of before, its receiver may take it for one that was
+/// long under way, and drop it (RFC 7323, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    ack: u32,
+    window: u16,
+    stamps: Option<(u32, u32)>,
+}
+
+impl News {
+    /// Puts them into a whole packet, with its checksum. A SYN, which acknowledges nothing,
+    /// stays as it was.
+    pub(crate) fn renew(&self, packet: &mut [u8]) {
+        let Some(ip) = IpHeader::read(packet) else {
+            return;
+        };
+        let (start, end) = (usize::from(ip.header), usize::from(ip.length));
+        let Some(tcp) = packet.get_mut(start..end).filter(|tcp| tcp.len() >= 20) else {
+            return;
+        };
+        if tcp[13] & (Segment::ACK | Segment::SYN) != Segment::ACK {
+            return;
+        }
+        tcp[8..12].copy_from_slice(&self.ack.to_be_bytes());
+        put16(tcp, 14, self.window);
+        let header = usize::from(tcp[12] >> 4) * 4;
+        let options = tcp.get(20..header).unwrap_or_default();
+        let mut stamped =
+            Options(options).filter(|(_, kind, value)| *kind == STAMPS && value.len() == 8);
+        let place = stamped.next().map(|(left, ..)| header - left + 2);
+        if let (Some(place), Some((own, echoed))) = (place, self.stamps) {
+            tcp[place..place + 4].copy_from_slice(&own.to_be_bytes());
+            tcp[place + 4..place + 8].copy_from_slice(&echoed.to_be_bytes());
+        }
+        let length = tcp.len() as u16;
+        let sum = pseudo_sum(addresses(packet), TCP, length);
+        put16(packet, start + 16, sum);
+        complete(&mut packet[..end], ip.header, 16);
     }
 }
 
@@ -159,6 +220,7 @@ const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
+const STAMPS: u8 = 8;
 
 /// Returns true if sequence number `a` comes before `b` (RFC 9293, section 3.4).
 pub(super) fn before(a: u32, b: u32) -> bool {
@@ -204,8 +266,45 @@ mod tests {
             for now_ns in [0, 1, 3_999_999, 4_000_000, 777_777_777] {
                 let (now, timeout) = (Instant::from_ns(now_ns), Duration::from_ms(timeout_ms));
                 let late = expiration(now, timeout, tick) - now - timeout;
-                assert!(late > -tick && late <= Duration::from_ms(latest_ms), "{late}");
+                assert!(
+                    late > -tick && late <= Duration::from_ms(latest_ms),
+                    "{late}"
+                );
             }
+        }
+    }
+
+    /// A segment of 3 bytes with time stamps, from 10.0.0.1 to 10.0.0.2.
+    fn stamped(own: u32) -> Vec<u8> {
+        let mut packet = vec![
+            0x45, 0, 0, 55, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
+        packet.extend([
+            0x9c, 0x40, 0, 80, 0, 0, 0, 9, 0, 0, 0, 5, 0x80, 0x18, 1, 0, 0, 0, 0, 0,
+        ]);
+        packet.extend([1, 1, 8, 10]);
+        packet.extend(own.to_be_bytes());
+        packet.extend([0, 0, 0, 7, b'a', b'b', b'c']);
+        put16(
+            &mut packet,
+            36,
+            pseudo_sum(&[10, 0, 0, 1, 10, 0, 0, 2], TCP, 35),
+        );
+        complete(&mut packet, 20, 16);
+        packet
+    }
+
+    #[test]
+    fn what_is_sent_again_bears_the_news_of_the_last_segment() {
+        let last = stamped(4_000);
+        let news = Segment::read(&last, 55, None).unwrap().news();
+        assert_eq!(news.stamps, Some((4_000, 7)));
+        let mut renewed = stamped(3_000);
+        assert_ne!(renewed, last);
+        news.renew(&mut renewed);
+        assert_eq!(renewed, last);
+        for cut in 0..renewed.len() {
+            news.renew(&mut renewed[..cut]);
         }
     }
 

@@ -66,8 +66,12 @@ impl<C> Copy<C> {
 
     /// Returns the sequence number of its last segment.
     fn last_segment(&self) -> u32 {
-        let payload = self.end.wrapping_sub(self.seq).saturating_sub(self.controls);
-        self.seq.wrapping_add(payload.saturating_sub(1) / self.each * self.each)
+        let payload = self
+            .end
+            .wrapping_sub(self.seq)
+            .saturating_sub(self.controls);
+        self.seq
+            .wrapping_add(payload.saturating_sub(1) / self.each * self.each)
     }
 
     fn is_among(&self, ranges: &[(u32, u32)]) -> bool {
@@ -152,7 +156,11 @@ impl<C: core::marker::Copy> Sending<C> {
         out: &mut Vec<Action<C>>,
     ) {
         let (seq, end) = (segment.seq, segment.end());
-        out.extend(self.closed.take().map(|closed| Action::Forget(closed.content)));
+        out.extend(
+            self.closed
+                .take()
+                .map(|closed| Action::Forget(closed.content)),
+        );
         if let Some(repair) = &mut self.repair {
             // It is the kernel that goes on.
             repair.due = None;
@@ -194,23 +202,27 @@ impl<C: core::marker::Copy> Sending<C> {
         if self.opening != Opening::Done {
             return;
         }
+        self.stats.resent += u64::from(segment.payload.div_ceil(segment.each).max(1));
         self.recovery.get_or_insert(self.next);
         if !before(self.una, seq) {
             self.arm_whole(now, tick);
         }
     }
 
-    /// Takes an acknowledgement that has come.
+    /// Takes an acknowledgement that has come, which echoes the stamp of what was sent at an
+    /// instant, if that is known.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant<Virtual>,
         segment: &Segment,
+        echo: Option<Instant<Virtual>>,
         tick: Duration,
         out: &mut Vec<Action<C>>,
     ) {
         let ack = segment.ack;
         if before(self.next, ack) {
-            self.stats.foreign += 1;
+            // While a connection is being opened, one of before may still be known there.
+            self.stats.foreign += u64::from(self.opening == Opening::Done);
             return;
         }
         if segment.has(Segment::SYN) {
@@ -219,10 +231,14 @@ impl<C: core::marker::Copy> Sending<C> {
         let mut sample = None;
         let mut is_due_anew = false;
         if segment.window > 0 {
-            out.extend(self.closed.take().map(|closed| Action::Forget(closed.content)));
+            out.extend(
+                self.closed
+                    .take()
+                    .map(|closed| Action::Forget(closed.content)),
+            );
         }
         if before(self.una, ack) {
-            sample = self.take_off(now, segment, tick, out);
+            sample = self.take_off(now, segment, echo, tick, out);
             is_due_anew = true;
             self.timeouts = 0;
             self.opening = Opening::Done;
@@ -252,6 +268,7 @@ impl<C: core::marker::Copy> Sending<C> {
         &mut self,
         now: Instant<Virtual>,
         segment: &Segment,
+        echo: Option<Instant<Virtual>>,
         tick: Duration,
         out: &mut Vec<Action<C>>,
     ) -> Option<Duration> {
@@ -288,8 +305,9 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.due = Some(now + PATIENCE);
         }
         match (resent, first) {
-            // As time stamps would have it: of the copy that arrived, which is not the last if
-            // this came sooner than any answer before.
+            // As time stamps have it: of the copy that the peer echoes. Where that is not known
+            // it is the last, unless this came sooner than any answer before.
+            (Some(_), _) if echo.is_some() => echo.map(|echo| now - echo),
             (Some((first, last)), _) => match now - last < scaled(self.rtt.least(), 9, 10) {
                 true => Some(now - first),
                 false => Some(now - last),
@@ -320,7 +338,11 @@ impl<C: core::marker::Copy> Sending<C> {
         self.board.retain(|&(other_from, other_to)| {
             let apart = before(other_to, from) || before(to, other_from);
             if !apart {
-                from = if before(other_from, from) { other_from } else { from };
+                from = if before(other_from, from) {
+                    other_from
+                } else {
+                    from
+                };
                 to = if before(to, other_to) { other_to } else { to };
             }
             apart
@@ -426,9 +448,11 @@ impl<C: core::marker::Copy> Sending<C> {
         }
         for _ in 0..repair.window {
             // What the peer has is left out.
-            while let Some(&(_, to)) = self.board.iter().find(|&&(from, to)| {
-                !before(repair.sent, from) && before(repair.sent, to)
-            }) {
+            while let Some(&(_, to)) = self
+                .board
+                .iter()
+                .find(|&&(from, to)| !before(repair.sent, from) && before(repair.sent, to))
+            {
                 repair.sent = to;
             }
             if !before(repair.sent, repair.until) {
@@ -440,12 +464,7 @@ impl<C: core::marker::Copy> Sending<C> {
     }
 
     /// Sends the segment again that has this number; returns where it ends.
-    fn send_again(
-        &mut self,
-        now: Instant<Virtual>,
-        from: u32,
-        out: &mut Vec<Action<C>>,
-    ) -> u32 {
+    fn send_again(&mut self, now: Instant<Virtual>, from: u32, out: &mut Vec<Action<C>>) -> u32 {
         let Some(copy) = self.copies.iter_mut().find(|copy| before(from, copy.end)) else {
             return self.next;
         };
@@ -499,7 +518,8 @@ impl<C: core::marker::Copy> Sending<C> {
             _ => Duration::from_ms(2),
         };
         let smoothed = self.rtt.smoothed();
-        let mut timeout = smoothed.map_or(super::estimator::FIRST_TIMEOUT, |it| scaled(it, 2, 1) + few);
+        let mut timeout =
+            smoothed.map_or(super::estimator::FIRST_TIMEOUT, |it| scaled(it, 2, 1) + few);
         let retransmission = self.rtt.timeout(self.doublings);
         let left = match is_progress {
             true => retransmission,
@@ -525,8 +545,16 @@ impl<C: core::marker::Copy> Sending<C> {
 
     /// Gives up all copies.
     pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
-        out.extend(self.copies.drain(..).map(|copy| Action::Forget(copy.content)));
-        out.extend(self.closed.take().map(|closed| Action::Forget(closed.content)));
+        out.extend(
+            self.copies
+                .drain(..)
+                .map(|copy| Action::Forget(copy.content)),
+        );
+        out.extend(
+            self.closed
+                .take()
+                .map(|closed| Action::Forget(closed.content)),
+        );
         (self.timer, self.repair) = (None, None);
     }
 }

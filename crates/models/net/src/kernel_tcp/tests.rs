@@ -14,6 +14,8 @@ struct Host {
     timers: TcpTimers<u32>,
     sent: u32,
     forgotten: Vec<u32>,
+    /// What the next segment echoes that comes.
+    echo: Option<Instant<Virtual>>,
     now: Instant<Virtual>,
 }
 
@@ -35,6 +37,7 @@ fn segment(seq: u32, payload: u32, flags: u8, ack: u32) -> Segment {
         window: 500,
         sack: SackBlocks::default(),
         permits_sack: true,
+        stamps: None,
     }
 }
 
@@ -44,6 +47,7 @@ impl Host {
             timers: TcpTimers::new(TICK),
             sent: 0,
             forgotten: Vec::new(),
+            echo: None,
             now: Instant::ZERO,
         }
     }
@@ -74,7 +78,10 @@ impl Host {
     fn hear(&mut self, mut segment: Segment) {
         segment.connection = connection().reversed();
         let mut out = Vec::new();
-        self.timers.handle_received(self.now, &segment, &mut out);
+        let sent = self.now - Duration::from_ms(10);
+        let stamps = (sent, self.echo.take());
+        self.timers
+            .handle_received(self.now, &segment, stamps, &mut out);
         self.note(&out);
     }
 
@@ -119,7 +126,10 @@ const DATA: u8 = Segment::ACK | Segment::PSH;
 
 #[track_caller]
 fn about(ms: i64, wanted: i64, late: i64) {
-    assert!((wanted - 4..=wanted + late).contains(&ms), "{ms} ms for {wanted}");
+    assert!(
+        (wanted - 4..=wanted + late).contains(&ms),
+        "{ms} ms for {wanted}"
+    );
 }
 
 #[test]
@@ -148,7 +158,10 @@ fn a_syn_ack_is_sent_again_after_twice_as_long_each_time() {
         assert_eq!(out, [Action::Again(0, 0)]);
     }
     host.hear(segment(5, 0, Segment::ACK, 1000));
-    assert_eq!((host.timers.next_wake(), &*host.forgotten), (None, &[0][..]));
+    assert_eq!(
+        (host.timers.next_wake(), &*host.forgotten),
+        (None, &[0][..])
+    );
 }
 
 /// A probe after two round trips and 200 ms, which is no later than the timeout; then the
@@ -171,6 +184,43 @@ fn a_lost_request_is_probed_for_and_then_times_out() {
     assert_eq!(host.forgotten, [0, 1]);
     let stats = host.timers.stats();
     assert_eq!((stats.probes, stats.timeouts, stats.collapses), (1, 3, 0));
+}
+
+/// The answer to a request that was probed for may be the answer to the first one: that is a
+/// long round trip, and the next probe comes later.
+#[test]
+fn an_answer_counts_from_what_it_echoes() {
+    let next_probe = |is_of_first: bool| {
+        let mut host = Host::connected();
+        let first = host.now;
+        host.send(segment(1000, 12, DATA, 9000));
+        host.next();
+        let probe = host.now;
+        host.pass_ms(20);
+        host.echo = Some(if is_of_first { first } else { probe });
+        host.hear(segment(9000, 12, DATA, 1012));
+        host.send(segment(1012, 12, DATA, 9012));
+        host.next().0
+    };
+    about(next_probe(false), 240, 8);
+    about(next_probe(true), 300, 32);
+}
+
+/// A host echoes the stamp of what it has not acknowledged yet, not of what follows that.
+#[test]
+fn a_host_echoes_what_its_acknowledgement_began_with() {
+    let mut host = Host::connected();
+    let connection = segment(1000, 0, Segment::ACK, 9000);
+    let echo = |host: &Host| host.timers.echo_at(&connection, host.now);
+    host.hear(segment(9000, 1_000, Segment::ACK, 1000));
+    let first = host.now - Duration::from_ms(10);
+    assert_eq!(echo(&host), Some(first));
+    host.pass_ms(3);
+    host.hear(segment(10_000, 1_000, Segment::ACK, 1000));
+    assert_eq!(echo(&host), Some(first));
+    host.send(segment(1000, 0, Segment::ACK, 11_000));
+    host.hear(segment(11_000, 1_000, Segment::ACK, 1000));
+    assert_eq!(echo(&host), Some(host.now - Duration::from_ms(10)));
 }
 
 #[test]
@@ -268,7 +318,10 @@ fn a_closed_window_is_asked_about() {
         assert_eq!(out, [Action::Again(1, 0)]);
     }
     host.hear(segment(9000, 0, Segment::ACK, 1100));
-    assert_eq!((host.timers.next_wake(), &*host.forgotten), (None, &[0, 1][..]));
+    assert_eq!(
+        (host.timers.next_wake(), &*host.forgotten),
+        (None, &[0, 1][..])
+    );
 }
 
 #[test]
@@ -290,12 +343,21 @@ fn what_was_held_back_goes_with_data_or_with_a_second_segment() {
     host.hear(segment(9000, 1_000, Segment::ACK, 1000));
     host.send(segment(1000, 10, DATA, 10_000));
     host.hear(segment(10_000, 1_000, Segment::ACK, 1010));
-    assert_eq!(host.send(segment(1010, 0, Segment::ACK, 11_000)), Fate::Hold);
+    assert_eq!(
+        host.send(segment(1010, 0, Segment::ACK, 11_000)),
+        Fate::Hold
+    );
     host.hear(segment(11_000, 1_000, Segment::ACK, 1010));
-    assert_eq!(host.send(segment(1010, 0, Segment::ACK, 12_000)), Fate::Pass);
+    assert_eq!(
+        host.send(segment(1010, 0, Segment::ACK, 12_000)),
+        Fate::Pass
+    );
     assert_eq!(host.forgotten.last(), Some(&HELD));
     host.hear(segment(12_000, 1_000, Segment::ACK, 1010));
-    assert_eq!(host.send(segment(1010, 0, Segment::ACK, 13_000)), Fate::Hold);
+    assert_eq!(
+        host.send(segment(1010, 0, Segment::ACK, 13_000)),
+        Fate::Hold
+    );
     host.send(segment(1010, 10, DATA, 13_000));
     assert_eq!(host.forgotten.last(), Some(&HELD));
 }
@@ -310,7 +372,10 @@ fn a_gap_is_told_at_once() {
     gap.sack = SackBlocks::one(11_000, 12_000);
     assert_eq!(host.send(gap), Fate::Pass);
     host.hear(segment(10_000, 1_000, Segment::ACK, 1010));
-    assert_eq!(host.send(segment(1010, 0, Segment::ACK, 12_000)), Fate::Pass);
+    assert_eq!(
+        host.send(segment(1010, 0, Segment::ACK, 12_000)),
+        Fate::Pass
+    );
 }
 
 #[test]
@@ -321,7 +386,10 @@ fn another_connection_of_the_same_ends_begins_anew() {
     assert_eq!(host.forgotten, [0, 1]);
     assert_eq!(host.next().1, [Action::Again(2, 0)]);
     host.hear(segment(5, 0, Segment::RST | Segment::ACK, 77_001));
-    assert_eq!((host.timers.next_wake(), &*host.forgotten), (None, &[0, 1, 2][..]));
+    assert_eq!(
+        (host.timers.next_wake(), &*host.forgotten),
+        (None, &[0, 1, 2][..])
+    );
 }
 
 #[test]
@@ -341,10 +409,16 @@ fn a_neighbour_is_asked_for_three_times() {
     while let Some(due) = neighbours.next_wake() {
         neighbours.handle_wake(due, &mut acts);
     }
-    assert_eq!(acts, [Action::Again(1, 0), Action::Again(1, 0), Action::Forget(1)]);
+    assert_eq!(
+        acts,
+        [Action::Again(1, 0), Action::Again(1, 0), Action::Forget(1)]
+    );
     assert_eq!(neighbours.unresolved, 1);
 
     neighbours.handle_question(Instant::ZERO, address, 2, &mut out);
     neighbours.handle_received(Word::Tells(address), Some(address), &mut out);
-    assert_eq!((neighbours.next_wake(), &*out), (None, &[Action::Forget(2)][..]));
+    assert_eq!(
+        (neighbours.next_wake(), &*out),
+        (None, &[Action::Forget(2)][..])
+    );
 }

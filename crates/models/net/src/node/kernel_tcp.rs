@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
-use timeloom_time::Duration;
+use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::bytes::{ArpMessage, IpHeader};
 use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpTimerStats, Word};
 use crate::packet::{Packet, PortId};
-use crate::tables::buffers::Content;
+use crate::tables::buffers::{Content, Description, Offload};
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
@@ -40,7 +40,10 @@ impl World {
         let (packet, now) = (self.packets[id], agenda.now());
         let mut out = Vec::new();
         let mut fate = Fate::Pass;
-        if let Some(segment) = self.segment_of(&packet).filter(|it| self.is_own(number, it)) {
+        if let Some(segment) = self
+            .segment_of(&packet)
+            .filter(|it| self.is_own(number, it))
+        {
             let copy = segment.needs_copy();
             let copy = copy.then(|| self.packets.insert(packet));
             let timers = &mut self.kernel_timers.get_mut(number).tcp;
@@ -68,8 +71,9 @@ impl World {
         let (packet, now) = (self.packets[id], agenda.now());
         let mut out = Vec::new();
         if let Some(segment) = self.segment_of(&packet) {
+            let stamps = (packet.stamp, self.echo_of(&packet, &segment));
             let timers = &mut self.kernel_timers.get_mut(number).tcp;
-            timers.handle_received(now, &segment, &mut out);
+            timers.handle_received(now, &segment, stamps, &mut out);
         } else if let Some((word, from)) = self.word_of(&packet) {
             let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
             neighbours.handle_received(word, from, &mut out);
@@ -104,13 +108,17 @@ impl World {
         for action in out {
             match action {
                 Action::Forget(id) => self.packets.remove(id),
-                Action::Release(id) => self.transmit(port, id, agenda),
+                Action::Release(id) => {
+                    self.packets[id].stamp = agenda.now();
+                    self.transmit(port, id, agenda);
+                }
                 Action::Again(id, segment) => {
                     let mut packet = self.packets[id];
                     if packet.segments() > 1 {
                         let segment = segment.min(packet.segments() - 1);
                         packet = self.piece(&packet, segment, 1);
                     }
+                    self.renew(number, &mut packet);
                     packet.stamp = agenda.now();
                     let id = self.packets.insert(packet);
                     self.transmit(port, id, agenda);
@@ -123,15 +131,48 @@ impl World {
         }
     }
 
+    /// When what a segment answers was sent, if its sender's timers are kept here as well.
+    fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
+        let sender = self.ports.with_address(segment.connection.local.ip())?;
+        let number = self.kernel_timers.at(self.ports[sender].node)?;
+        let timers = &self.kernel_timers.get(number).tcp;
+        timers.echo_at(segment, packet.stamp)
+    }
+
+    /// Makes a segment that is to be sent again, and is a single one, what the kernel would send
+    /// now: in a buffer of its own, since others may hold this one.
+    fn renew(&mut self, number: u32, packet: &mut Packet) {
+        let segment = self.segment_of(packet);
+        let timers = &self.kernel_timers.get(number).tcp;
+        let Some(news) = segment.and_then(|segment| timers.news(&segment)) else {
+            return;
+        };
+        let mut bytes = self.assemble(packet);
+        news.renew(&mut bytes);
+        if let Some(ip) = IpHeader::read(&bytes) {
+            let what = Description {
+                used: u32::from(ip.length),
+                content: Content::Ip,
+                start: 0,
+                header: ip.header,
+                offload: Offload::default(),
+            };
+            let used = &bytes[..usize::from(ip.length)];
+            packet.flow = self.packets.buffers.fill(used, what);
+            packet.set_segments(0, 1, 0);
+        }
+        self.outside.return_scratch(bytes);
+    }
+
     fn kernel_port(&self, number: u32) -> PortId {
         self.ports.first_of(self.kernel_timers.node_of(number))
     }
 
-    /// Returns true for a segment of the host itself: not one that it forwards, nor one that
-    /// it sends in the name of another.
+    /// Returns true for a segment from an address of the host, or from one that only the host
+    /// knows (a container's, say): not for what it forwards, or sends in the name of another.
     fn is_own(&self, number: u32, segment: &Segment) -> bool {
-        let source = segment.connection.local.ip();
-        self.ports.with_address(source) == Some(self.kernel_port(number))
+        let owner = self.ports.with_address(segment.connection.local.ip());
+        owner.is_none_or(|owner| owner == self.kernel_port(number))
     }
 
     fn segment_of(&self, packet: &Packet) -> Option<Segment> {
