@@ -22,6 +22,7 @@ mod segment;
 mod sending;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,7 @@ use receiving::Receiving;
 use segment::Connection;
 pub(crate) use segment::{News, Segment};
 use sending::Sending;
+use ticks::Ticks;
 
 /// What the timers of one host's kernel have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +87,7 @@ pub(crate) enum Action<C> {
 /// Timers of the TCP of one host.
 #[derive(Debug)]
 pub(crate) struct TcpTimers<C> {
-    /// A tick of the kernel, in which its timers count.
-    tick: Duration,
+    ticks: Ticks,
     connections: BTreeMap<Connection, Flow<C>>,
     due: BTreeSet<(Instant<Virtual>, Connection)>,
     /// Of connections that are over.
@@ -129,10 +130,10 @@ impl<C: Copy> Flow<C> {
 }
 
 impl<C: Copy> TcpTimers<C> {
-    /// Makes those of a kernel whose timers count in ticks of this length.
-    pub(crate) fn new(tick: Duration) -> Self {
+    /// Makes those of host number `host`, whose kernel's timers count in ticks of this length.
+    pub(crate) fn new(tick: Duration, host: u32) -> Self {
         Self {
-            tick,
+            ticks: Ticks::new(tick, host),
             connections: BTreeMap::new(),
             due: BTreeSet::new(),
             ended: TcpTimerStats::default(),
@@ -163,7 +164,6 @@ impl<C: Copy> TcpTimers<C> {
         if copy.is_none() && !self.connections.contains_key(&connection) {
             return Fate::Pass; // the last words of one that is over
         }
-        let tick = self.tick;
         let flow = self.connections.entry(connection);
         let flow = flow.or_insert_with(Flow::new);
         flow.news = Some(segment.news());
@@ -171,7 +171,7 @@ impl<C: Copy> TcpTimers<C> {
         let fate = flow.receiving.handle_sent(now, segment, out);
         if let Some(copy) = copy {
             let sending = flow.sending.get_or_insert_with(|| Sending::new(segment));
-            sending.handle_sent(now, segment, copy, tick, out);
+            sending.handle_sent(now, segment, copy, &mut self.ticks, out);
         }
         self.set_due(connection, out);
         fate
@@ -185,10 +185,10 @@ impl<C: Copy> TcpTimers<C> {
         content: C,
         out: &mut Vec<Action<C>>,
     ) {
-        let tick = self.tick;
         let flow = self.connections.get_mut(&segment.connection);
         let flow = flow.expect("it is known by what it has sent");
-        flow.receiving.hold(now, segment, content, tick, out);
+        flow.receiving
+            .hold(now, segment, content, &mut self.ticks, out);
         self.set_due(segment.connection, out);
     }
 
@@ -210,14 +210,13 @@ impl<C: Copy> TcpTimers<C> {
             // Its answer begins the connection here.
             return;
         }
-        let tick = self.tick;
         let Some(flow) = self.connections.get_mut(&connection) else {
             return;
         };
         flow.has_received_fin |= segment.has(Segment::FIN);
         flow.receiving.handle_received(now, segment, stamps.0);
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
-            sending.handle_ack(now, segment, stamps.1, tick, out);
+            sending.handle_ack(now, segment, stamps.1, &mut self.ticks, out);
         }
         self.set_due(connection, out);
     }
@@ -248,13 +247,12 @@ impl<C: Copy> TcpTimers<C> {
     /// Does what is due.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         while let Some(&(due, connection)) = self.due.first().filter(|(due, _)| *due <= now) {
-            let tick = self.tick;
             let Some(flow) = self.connections.get_mut(&connection) else {
                 self.due.remove(&(due, connection));
                 continue;
             };
             if let Some(sending) = &mut flow.sending {
-                sending.handle_wake(now, tick, out);
+                sending.handle_wake(now, &mut self.ticks, out);
             }
             flow.receiving.handle_wake(now, out);
             self.set_due(connection, out);

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Action;
-use super::segment::expiration;
+use super::ticks::Ticks;
 use crate::bytes::{ArpMessage, NdMessage};
 
 /// Questions of one host that have no answer yet.
 #[derive(Debug)]
 pub(crate) struct Neighbours<C> {
-    tick: Duration,
+    ticks: Ticks,
     questions: BTreeMap<IpAddr, Question<C>>,
     /// Neighbours that did not answer at all.
     pub(crate) unresolved: u64,
@@ -69,9 +69,9 @@ const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 
 impl<C: Copy> Neighbours<C> {
-    pub(crate) fn new(tick: Duration) -> Self {
+    pub(crate) fn new(tick: Duration, host: u32) -> Self {
         Self {
-            tick,
+            ticks: Ticks::new(tick, !host),
             questions: BTreeMap::new(),
             unresolved: 0,
         }
@@ -88,7 +88,7 @@ impl<C: Copy> Neighbours<C> {
         if self.questions.contains_key(&address) {
             return out.push(Action::Forget(copy));
         }
-        let due = expiration(now, EVERY, self.tick);
+        let due = self.ticks.expiration(now, EVERY);
         let asked = 1;
         self.questions
             .insert(address, Question { copy, asked, due });
@@ -112,7 +112,7 @@ impl<C: Copy> Neighbours<C> {
 
     /// Asks again where no answer has come.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
-        let (tick, unresolved) = (self.tick, &mut self.unresolved);
+        let (ticks, unresolved) = (&mut self.ticks, &mut self.unresolved);
         self.questions.retain(|_, question| {
             if question.due > now {
                 return true;
@@ -123,7 +123,7 @@ impl<C: Copy> Neighbours<C> {
                 out.push(Action::Forget(question.copy));
             } else {
                 question.asked += 1;
-                question.due = expiration(now, EVERY, tick);
+                question.due = ticks.expiration(now, EVERY);
                 out.push(Action::Again(question.copy, 0));
             }
             !is_last

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::Action;
-use super::segment::{Segment, before, expiration, scaled};
+use super::segment::{Segment, before, scaled};
+use super::ticks::Ticks;
 
 /// Acknowledgements of one direction of a connection.
 #[derive(Debug)]
@@ -160,13 +161,13 @@ impl<C: Copy> Receiving<C> {
         now: Instant<Virtual>,
         segment: &Segment,
         content: C,
-        tick: Duration,
+        ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) {
         let earlier = self.held.take();
         let due = match &earlier {
             Some(earlier) => earlier.due,
-            None => expiration(now, self.delay, tick),
+            None => ticks.expiration(now, self.delay),
         };
         out.extend(earlier.map(|earlier| Action::Forget(earlier.content)));
         self.held = Some(Held {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::Duration;
 
 use crate::bytes::{IpHeader, TCP, addresses, be16, be32, complete, pseudo_sum, put16};
 
@@ -232,24 +232,6 @@ pub(super) fn scaled(length: Duration, numerator: i64, denominator: i64) -> Dura
     Duration::from_ns(length.as_ns() * numerator / denominator)
 }
 
-/// Expiration of a timer of Linux that is set `now` for `timeout`: in whole ticks, and as late
-/// as the wheel of timers rounds it (Linux, kernel/time/timer.c). Beyond 63 ticks the wheel
-/// counts in eighths, beyond 504 in sixty-fourths, and so on.
-pub(super) fn expiration(
-    now: Instant<Virtual>,
-    timeout: Duration,
-    tick: Duration,
-) -> Instant<Virtual> {
-    let tick_ns = tick.as_ns().max(1);
-    let ticks = (timeout.as_ns().max(0) + tick_ns - 1) / tick_ns;
-    let expires = (now - Instant::ZERO).as_ns() / tick_ns + ticks;
-    let mut shift = 0;
-    while ticks >= 63 << shift && shift < 24 {
-        shift += 3;
-    }
-    Instant::from_ns(((expires >> shift) + 1) * (tick_ns << shift))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,37 +241,18 @@ mod tests {
         assert!(before(u32::MAX, 3) && !before(3, u32::MAX) && !before(7, 7));
     }
 
-    #[test]
-    fn timers_expire_in_whole_ticks_and_never_early() {
-        let tick = Duration::from_ms(4);
-        for (timeout_ms, latest_ms) in [(40, 4), (204, 4), (1000, 32), (8000, 256)] {
-            for now_ns in [0, 1, 3_999_999, 4_000_000, 777_777_777] {
-                let (now, timeout) = (Instant::from_ns(now_ns), Duration::from_ms(timeout_ms));
-                let late = expiration(now, timeout, tick) - now - timeout;
-                assert!(
-                    late > -tick && late <= Duration::from_ms(latest_ms),
-                    "{late}"
-                );
-            }
-        }
-    }
-
     /// A segment of 3 bytes with time stamps, from 10.0.0.1 to 10.0.0.2.
     fn stamped(own: u32) -> Vec<u8> {
-        let mut packet = vec![
-            0x45, 0, 0, 55, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-        ];
+        let mut packet = vec![0x45, 0, 0, 55, 0, 0, 0x40, 0, 64, 6, 0, 0];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
         packet.extend([
             0x9c, 0x40, 0, 80, 0, 0, 0, 9, 0, 0, 0, 5, 0x80, 0x18, 1, 0, 0, 0, 0, 0,
         ]);
         packet.extend([1, 1, 8, 10]);
         packet.extend(own.to_be_bytes());
         packet.extend([0, 0, 0, 7, b'a', b'b', b'c']);
-        put16(
-            &mut packet,
-            36,
-            pseudo_sum(&[10, 0, 0, 1, 10, 0, 0, 2], TCP, 35),
-        );
+        let sum = pseudo_sum(&[10, 0, 0, 1, 10, 0, 0, 2], TCP, 35);
+        put16(&mut packet, 36, sum);
         complete(&mut packet, 20, 16);
         packet
     }

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
-use super::segment::{Segment, before, expiration, scaled};
+use super::segment::{Segment, before, scaled};
+use super::ticks::Ticks;
 use super::{Action, TcpTimerStats};
 
 /// Segments of one direction of a connection that its peer has not acknowledged.
@@ -152,7 +153,7 @@ impl<C: core::marker::Copy> Sending<C> {
         now: Instant<Virtual>,
         segment: &Segment,
         copy: C,
-        tick: Duration,
+        ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) {
         let (seq, end) = (segment.seq, segment.end());
@@ -166,7 +167,7 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.due = None;
         }
         if before(seq, self.next) {
-            self.handle_resent(now, segment, tick);
+            self.handle_resent(now, segment, ticks);
         }
         if !before(self.next, end) {
             return out.push(Action::Forget(copy));
@@ -186,13 +187,13 @@ impl<C: core::marker::Copy> Sending<C> {
         self.copies.push_back(copy);
         self.next = end;
         if was_idle || self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
-            self.arm(now, tick);
+            self.arm(now, ticks);
         }
-        self.arm_probe(now, false, tick);
+        self.arm_probe(now, false, ticks);
     }
 
     /// The kernel has found a segment lost, or answers a SYN again.
-    fn handle_resent(&mut self, now: Instant<Virtual>, segment: &Segment, tick: Duration) {
+    fn handle_resent(&mut self, now: Instant<Virtual>, segment: &Segment, ticks: &mut Ticks) {
         let (seq, end) = (segment.seq, segment.end());
         for copy in &mut self.copies {
             if before(copy.seq, end) && before(seq, copy.end) {
@@ -205,7 +206,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.stats.resent += u64::from(segment.payload.div_ceil(segment.each).max(1));
         self.recovery.get_or_insert(self.next);
         if !before(self.una, seq) {
-            self.arm_whole(now, tick);
+            self.arm_whole(now, ticks);
         }
     }
 
@@ -216,7 +217,7 @@ impl<C: core::marker::Copy> Sending<C> {
         now: Instant<Virtual>,
         segment: &Segment,
         echo: Option<Instant<Virtual>>,
-        tick: Duration,
+        ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) {
         let ack = segment.ack;
@@ -238,7 +239,7 @@ impl<C: core::marker::Copy> Sending<C> {
             );
         }
         if before(self.una, ack) {
-            sample = self.take_off(now, segment, echo, tick, out);
+            sample = self.take_off(now, segment, echo, ticks, out);
             is_due_anew = true;
             self.timeouts = 0;
             self.opening = Opening::Done;
@@ -258,8 +259,8 @@ impl<C: core::marker::Copy> Sending<C> {
         if self.probed.is_some_and(|until| !before(self.una, until)) {
             self.probed = None;
         }
-        if is_due_anew && !self.arm_probe(now, true, tick) {
-            self.arm(now, tick);
+        if is_due_anew && !self.arm_probe(now, true, ticks) {
+            self.arm(now, ticks);
         }
     }
 
@@ -269,7 +270,7 @@ impl<C: core::marker::Copy> Sending<C> {
         now: Instant<Virtual>,
         segment: &Segment,
         echo: Option<Instant<Virtual>>,
-        tick: Duration,
+        ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) -> Option<Duration> {
         let ack = segment.ack;
@@ -294,7 +295,7 @@ impl<C: core::marker::Copy> Sending<C> {
             self.closed = Some(Closed {
                 content,
                 doublings: 0,
-                due: expiration(now, timeout, tick),
+                due: ticks.expiration(now, timeout),
             });
         }
         self.una = ack;
@@ -364,12 +365,12 @@ impl<C: core::marker::Copy> Sending<C> {
     pub(super) fn handle_wake(
         &mut self,
         now: Instant<Virtual>,
-        tick: Duration,
+        ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) {
         match self.timer {
-            Some((Timer::Probe, due)) if due <= now => self.probe(now, tick, out),
-            Some((Timer::Retransmission, due)) if due <= now => self.time_out(now, tick, out),
+            Some((Timer::Probe, due)) if due <= now => self.probe(now, ticks, out),
+            Some((Timer::Retransmission, due)) if due <= now => self.time_out(now, ticks, out),
             _ => {}
         }
         if let Some(repair) = &mut self.repair
@@ -383,13 +384,13 @@ impl<C: core::marker::Copy> Sending<C> {
             out.push(Action::Again(closed.content, 0));
             closed.doublings += 1;
             let timeout = self.rtt.timeout(closed.doublings).max(LEAST_TIMEOUT);
-            closed.due = expiration(now, timeout, tick);
+            closed.due = ticks.expiration(now, timeout);
         }
     }
 
-    fn probe(&mut self, now: Instant<Virtual>, tick: Duration, out: &mut Vec<Action<C>>) {
+    fn probe(&mut self, now: Instant<Virtual>, ticks: &mut Ticks, out: &mut Vec<Action<C>>) {
         if self.probed.is_some() {
-            return self.arm(now, tick);
+            return self.arm(now, ticks);
         }
         let Some(from) = self.copies.back().map(Copy::last_segment) else {
             self.timer = None;
@@ -398,10 +399,10 @@ impl<C: core::marker::Copy> Sending<C> {
         self.stats.probes += 1;
         self.send_again(now, from, out);
         self.probed = Some(self.next);
-        self.arm_whole(now, tick);
+        self.arm_whole(now, ticks);
     }
 
-    fn time_out(&mut self, now: Instant<Virtual>, tick: Duration, out: &mut Vec<Action<C>>) {
+    fn time_out(&mut self, now: Instant<Virtual>, ticks: &mut Ticks, out: &mut Vec<Action<C>>) {
         self.timer = None;
         if self.copies.is_empty() {
             return;
@@ -435,7 +436,7 @@ impl<C: core::marker::Copy> Sending<C> {
         if self.opening != Opening::Active || self.timeouts > LINEAR_SYNS {
             self.doublings += 1;
         }
-        self.arm_whole(now, tick);
+        self.arm_whole(now, ticks);
     }
 
     /// Sends what was lost, as far as the window of slow start lets it.
@@ -483,28 +484,28 @@ impl<C: core::marker::Copy> Sending<C> {
 
     /// Sets the timer of retransmission: by the first segment, if the timer of a probe was set,
     /// and else from now on.
-    fn arm(&mut self, now: Instant<Virtual>, tick: Duration) {
+    fn arm(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
         let Some(head) = self.copies.front() else {
             self.timer = None;
             return;
         };
         let mut timeout = self.rtt.timeout(self.doublings);
         if self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
-            timeout = (head.last_sent + timeout - now).max(tick);
+            timeout = (head.last_sent + timeout - now).max(ticks.tick());
         }
-        self.timer = Some((Timer::Retransmission, expiration(now, timeout, tick)));
+        self.timer = Some((Timer::Retransmission, ticks.expiration(now, timeout)));
     }
 
-    fn arm_whole(&mut self, now: Instant<Virtual>, tick: Duration) {
+    fn arm_whole(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
         self.timer = None;
         if !self.has_given_up {
-            self.arm(now, tick);
+            self.arm(now, ticks);
         }
     }
 
     /// Sets the timer of a probe instead of that of retransmission, where Linux would;
     /// returns whether it did.
-    fn arm_probe(&mut self, now: Instant<Virtual>, is_progress: bool, tick: Duration) -> bool {
+    fn arm_probe(&mut self, now: Instant<Virtual>, is_progress: bool, ticks: &mut Ticks) -> bool {
         let repairs = self.recovery.is_some() || !self.board.is_empty();
         let Some(head) = self.copies.front() else {
             return false;
@@ -528,7 +529,7 @@ impl<C: core::marker::Copy> Sending<C> {
         if left > Duration::ZERO {
             timeout = timeout.min(left);
         }
-        self.timer = Some((Timer::Probe, expiration(now, timeout, tick)));
+        self.timer = Some((Timer::Probe, ticks.expiration(now, timeout)));
         true
     }
 

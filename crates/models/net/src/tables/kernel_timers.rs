@@ -44,8 +44,8 @@ impl KernelTimers {
         self.by_node[node as usize] = self.list.len() as u32;
         self.list.push(OfHost {
             node,
-            tcp: TcpTimers::new(tick),
-            neighbours: Neighbours::new(tick),
+            tcp: TcpTimers::new(tick, node),
+            neighbours: Neighbours::new(tick, node),
             appointment: Instant::FAR_FUTURE,
         });
     }
