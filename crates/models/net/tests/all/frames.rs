@@ -486,17 +486,17 @@ fn anything_may_come_from_a_guest() {
 /// after a timeout, each as one frame with all its checksums.
 #[test]
 fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
-    let (mut engine, ends) = routed(bare(GBIT, ms(10), 1_000));
-    engine.model.keep_tcp_timers(ends[0], ms(4));
+    let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));
+    engine.model.keep_tcp_timers(ends[0], Duration::from_ms(4));
     let out = engine.model.port_of(ends[0]).unwrap();
     engine.model.set_link_up(out, false);
     let payload = random_bytes(4 * MSS, 1);
     put_train(&mut engine, ends, 0x18, &payload);
-    engine.run_until(Instant::ZERO + ms(500), u64::MAX);
+    engine.run_until(ms(500), u64::MAX);
     assert_eq!(take_all(&mut engine), []);
     engine.model.set_link_up(out, true);
     for (until_ms, segment) in [(1_100, 3), (2_200, 0)] {
-        engine.run_until(Instant::ZERO + ms(until_ms), u64::MAX);
+        engine.run_until(ms(until_ms), u64::MAX);
         let [again] = &take_all(&mut engine)[..] else {
             panic!("one frame until {until_ms} ms");
         };
