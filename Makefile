@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -73,6 +73,9 @@ test-mpi: packages-mpi ## One network in ranks of MPI is to the bit that of one 
 agents-pauses: packages-build build ## Agents hold each other in turns: stop and resume by hosts and processes; 10,000 pauses at the same nanosecond on four
 	$(BINARY) bench pause --hosts 1,2,4 --processes 1,2,4,8,16 --figures runs/agents-pauses
 	$(BINARY) bench pause --hosts 4 --processes 1 --pauses 10000
+
+skip-loss: packages-test build ## TCP over links that lose frames where time skips, beside mode `virtual` in real time; half an hour
+	scripts/skip-loss $(BINARY) runs/skip-loss --markdown runs/skip-loss/table.md
 
 iperf-pauses: packages-test build ## iperf3 across links that stand with the clock, paused each second and from two sides: within 2 % of undisturbed, nothing sent again
 	scripts/iperf-pauses $(BINARY) runs/iperf-pauses
@@ -173,7 +176,7 @@ packages-demo: packages-build
 	@scripts/packages arpspoof:dsniff
 packages-test: packages-demo
 	@scripts/packages c++:g++
-	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 ping:iputils-ping ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
+	@scripts/packages ovs-vswitchd:openvswitch-switch mbpoll:mbpoll tshark:tshark setpriv:util-linux ip:iproute2 tc:iproute2 ping:iputils-ping ps:procps traceroute:traceroute ptp4l:linuxptp @libfaketime:libfaketime \
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap valgrind:valgrind qemu-x86_64:qemu-user \
 		gdb:gdb
 	@scripts/chronyd

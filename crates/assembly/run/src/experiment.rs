@@ -177,7 +177,7 @@ struct Run<'a> {
     containers: Containers,
     /// Host names and name service files of the hosts.
     identities: Identities,
-    _kernel_timers: KernelTimers,
+    kernel_timers: KernelTimers,
     session: Arc<Session>,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
             wall: Duration::ZERO,
             paused: Duration::ZERO,
         };
-        let (end, hold, reckoning) = std::thread::scope(|scope| {
+        let (ended, reckoning) = std::thread::scope(|scope| {
             self.schedule(scope, &stage);
             let clock = self.session.clock();
             let (began, paused_before) = (clock.wall(), clock.paused_total());
@@ -288,15 +288,15 @@ impl<'a> Run<'a> {
             // The clock stops for good before anything is taken down, so that
             // no program sees the world fall apart.
             let reckoning = clock.reckon();
-            let (end, hold) = self.stop_for_good(planned_end, end, &over, &reporter);
+            let ended = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
             stage.end_stragglers();
-            (end, hold, reckoning)
+            (ended, reckoning)
         });
         progress.virtual_time = reckoning.virtual_time;
         progress.wall = reckoning.wall;
         progress.paused = reckoning.paused;
-        self.put_away(end, hold, &reckoning, progress, manifest)
+        self.put_away(ended, &reckoning, progress, manifest)
     }
 
     /// Programs due at zero stand ready before the clock is let go.

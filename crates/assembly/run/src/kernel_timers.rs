@@ -2,15 +2,17 @@
 //! much as virtual time is dilated elsewhere.
 
 mod connecting;
+mod overtaken;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_fabric::{
     Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers,
-    make_self_clocking,
+    make_self_clocking, make_timerless,
 };
 use timeloom_guest::{ChangeKind, Session};
+use timeloom_results::Caveat;
 use timeloom_results::Caveat;
 use timeloom_scenario::{Compute, Plan};
 
@@ -18,10 +20,12 @@ use crate::error::RunError;
 use crate::verdict::Reporter;
 
 use connecting::FirstTimeouts;
+use overtaken::Overtaken;
 
 /// They are settled as long as this is there.
 pub(crate) struct KernelTimers {
     all: Arc<Mutex<AllTimers>>,
+    overtaken: Overtaken,
 }
 
 impl KernelTimers {
@@ -33,6 +37,10 @@ impl KernelTimers {
         session: &Arc<Session>,
         reporter: &Reporter,
     ) -> Result<Self, RunError> {
+        let stations = spec.stations.iter();
+        let stations = stations.filter_map(|station| fabric.station(&station.name));
+        let overtaken = Overtaken::of(plan, stations)
+            .map_err(|error| RunError::Start(format!("namespaces of the stations: {error}")))?;
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
         let dilation = plan.time.dilation;
@@ -46,13 +54,23 @@ impl KernelTimers {
             settled.map_err(FabricError::from)?;
             all.first.outlast_computing();
             let all = Arc::new(Mutex::new(all));
-            return Ok(Self { all });
+            return Ok(Self { all, overtaken });
+        }
+        let are_simulated = plan.time.skips() && plan.network.is_some();
+        if are_simulated {
+            session.keep_self_clocking();
+            all.first.outlast_computing();
         }
         for station in stations {
+            let mut timers = StationTimers::of(station).map_err(|error| {
+                RunError::Start(format!("namespace of {}: {error}", station.name()))
+            })?;
+            if are_simulated {
+                make_timerless(station).map_err(FabricError::from)?;
+                timers.leave_tcp();
+            }
             let own = OwnTime {
-                timers: StationTimers::of(station).map_err(|error| {
-                    RunError::Start(format!("namespace of {}: {error}", station.name()))
-                })?,
+                timers,
                 dilation: 1.0,
                 runs_programs: plan.system.hosts.contains_key(station.name()),
             };
@@ -63,7 +81,13 @@ impl KernelTimers {
         }
         let all = Arc::new(Mutex::new(all));
         follow(session, &all, reporter);
-        Ok(Self { all })
+        Ok(Self { all, overtaken })
+    }
+
+    /// Returns why the results are not to be trusted, at the end of a run whose clock stands and
+    /// whose programs have not been ended yet.
+    pub(crate) fn doubts(&self) -> Vec<Caveat> {
+        self.overtaken.doubts()
     }
 
     /// Returns what this machine's kernel did not let it settle.

@@ -8,6 +8,7 @@ mod engine;
 mod engines;
 mod message;
 mod process;
+mod tcp_timers;
 mod traffic;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner};
+use timeloom_net::{Node, Owner, TcpTimerStats};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
@@ -33,11 +34,13 @@ use crate::record::Scribe;
 use crate::verdict::Reporter;
 pub use alone::{EngineError, serve_engine};
 use captures::Captures;
+use ending::Closing;
 use engine::{Ended, Engine, Outlets, Pacing, Running};
 use engines::Lines;
 use message::{ClockNow, Sort, Start};
 pub(crate) use process::Company;
 use process::{Known, Process, Sinks};
+pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
 
 /// A simulated network that runs.
@@ -294,7 +297,7 @@ impl Network {
 
     /// Ends it; what is to be said about it goes to the scribe, and what makes
     /// the results doubtful comes back.
-    pub(crate) fn stop(mut self, scribe: &Scribe) -> Vec<Caveat> {
+    pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
                 process.end();
@@ -323,7 +326,15 @@ impl Network {
         let _ = self.signals.join();
         let ended = ended.into_iter();
         let closings = ended.map(|(here, (ended, known))| (here, ended.closing, known));
-        ending::tell(closings.collect(), (self.parts.as_ref(), what), scribe)
+        let closings: Vec<_> = closings.collect();
+        let mut timers = TcpTimerStats::default();
+        for (_, closing, _) in &closings {
+            let of_engine = closing.as_ref().map(Closing::tcp_timers);
+            timers.add(&of_engine.unwrap_or_default());
+        }
+        let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
+        doubts.extend(asked.doubts(&timers));
+        doubts
     }
 }
 

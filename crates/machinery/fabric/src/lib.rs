@@ -61,6 +61,7 @@ mod spec;
 mod splice;
 mod station;
 mod tbf;
+mod tcp_state;
 mod timers;
 
 pub use cable::{Plug, connect};
@@ -73,8 +74,9 @@ pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;
 pub use openflow::{CONTROLLER, Datapath, OpenFlowSpec};
 pub use probe::{Feature, probe};
-pub use self_clocking::make_self_clocking;
+pub use self_clocking::{make_self_clocking, make_timerless};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
 pub use splice::Splice;
 pub use tbf::queue_bytes;
+pub use tcp_state::TcpState;
 pub use timers::{StationDilation, StationTimers};

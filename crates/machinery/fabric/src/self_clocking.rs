@@ -6,7 +6,8 @@
 //! pacing, the sizes of segments, delayed acknowledgements, the receiver's window and timers
 //! all go by that. What is left of TCP here is Reno with acknowledgements at once and a
 //! window of at most 255 segments, up to which a segment never waits for others to join it.
-//! What a retransmission timer has to repair still takes real time.
+//! What a retransmission timer has to repair takes real time, unless the network has those
+//! timers ([`make_timerless`]).
 
 use netlink_packet_route::route::RouteMetric;
 
@@ -15,6 +16,29 @@ use crate::settings::Settings;
 use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
+/// Takes its timers from the TCP of a station, for a simulated network that has them in
+/// virtual time: losses are found by acknowledgements, which are sent at once, and by nothing
+/// that takes a while. Connections that there are already go on as they are.
+///
+/// # Errors
+/// When a setting cannot be written or a route not changed.
+pub fn make_timerless(station: &Namespace) -> Result<(), KernelError> {
+    station.run(|| {
+        let settings = Settings::here()?;
+        for (key, value) in TIMERLESS {
+            settings.write(key, value)?;
+        }
+        // TCP acknowledges at once, and takes nothing for lost before a good while has
+        // passed: that one counts only where it is locked.
+        let metrics = [
+            RouteMetric::Lock(1 << RTAX_RTO_MIN),
+            RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
+            RouteMetric::QuickAck(1),
+        ];
+        set_metrics(station, &metrics)
+    })?
+}
+
 /// Makes the TCP of a station go by acknowledgements alone. Connections that there are
 /// already go on as they are, and a program that asks for another congestion control
 /// (`TCP_CONGESTION`) gets it.
@@ -22,6 +46,7 @@ use crate::{KernelError, Namespace};
 /// # Errors
 /// When a setting cannot be written or a route not changed.
 pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
+    make_timerless(station)?;
     station.run(|| {
         let settings = Settings::here()?;
         for (key, value) in SETTINGS {
@@ -41,14 +66,7 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
                 ipv6.write_if_there(&key, value)?;
             }
         }
-        // TCP acknowledges at once, and takes nothing for lost before a good while has
-        // passed: that one counts only where it is locked.
-        let metrics = [
-            RouteMetric::Lock(1 << RTAX_RTO_MIN),
-            RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
-            RouteMetric::QuickAck(1),
-        ];
-        set_metrics(station, &metrics)
+        Ok(())
     })?
 }
 
@@ -58,9 +76,19 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
 const SHORTEST_TIMEOUT_MS: u32 = 120_000;
 
 /// Under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
-const SETTINGS: [(&str, &str); 10] = [
+const TIMERLESS: [(&str, &str); 4] = [
     // CUBIC and BBR measure time.
     ("tcp_congestion_control", "reno"),
+    // No probe for a lost tail after two measured round trips.
+    ("tcp_early_retrans", "0"),
+    // The first gap is a loss: no quarter of a round trip to see whether it closes.
+    ("tcp_reordering", "1"),
+    // A duplicate is acknowledged however soon it follows another.
+    ("tcp_invalid_ratelimit", "0"),
+];
+
+/// Those that make it reproduce.
+const SETTINGS: [(&str, &str); 7] = [
     // The receiver's window: no estimate of how fast the program reads. At most the 255
     // segments (of 1448 bytes) below which the divisor that follows lets each go at once.
     ("tcp_moderate_rcvbuf", "0"),
@@ -69,10 +97,6 @@ const SETTINGS: [(&str, &str); 10] = [
     // As many segments in a train as there are to send, at whatever measured rate.
     ("tcp_min_tso_segs", "255"),
     ("tcp_autocorking", "0"),
-    // No probe for a lost tail after two measured round trips.
-    ("tcp_early_retrans", "0"),
-    // The first gap is a loss: no quarter of a round trip to see whether it closes.
-    ("tcp_reordering", "1"),
     // The window does not shrink while a program computes.
     ("tcp_slow_start_after_idle", "0"),
     ("tcp_no_metrics_save", "1"),

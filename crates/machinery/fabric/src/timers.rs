@@ -26,6 +26,8 @@ use crate::{KernelError, Namespace};
 #[derive(Debug)]
 pub struct StationTimers {
     station: Namespace,
+    /// Whether those of TCP are the network's ([`crate::make_timerless`]).
+    without_tcp: bool,
     /// How long each was before the first change.
     found: Option<Vec<(Timer, u64)>>,
 }
@@ -49,8 +51,14 @@ impl StationTimers {
     pub fn of(station: &Namespace) -> io::Result<Self> {
         Ok(Self {
             station: station.try_clone()?,
+            without_tcp: false,
             found: None,
         })
+    }
+
+    /// Leaves the timeout of TCP's retransmission as it is: the network has that timer.
+    pub fn leave_tcp(&mut self) {
+        self.without_tcp = true;
     }
 
     /// Changes those of all these stations, whatever becomes of one, and returns when it is
@@ -90,6 +98,9 @@ impl StationDilation<'_> {
             if let Some(settings) = settings(timer) {
                 settings.write_if_there(&timer.key(), &value)?;
             }
+        }
+        if self.timers.without_tcp {
+            return Ok(());
         }
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;

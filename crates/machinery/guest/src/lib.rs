@@ -61,6 +61,7 @@ pub use freeze::FreezeKind;
 pub use leftovers::{Leftovers, clean};
 pub use names::{list_sessions, runtime_directory};
 pub use session::{Process, Session, SessionOptions, Status};
+pub use supervise::real_time::{PACED_ALIKE, PACED_OTHERWISE};
 pub use supervise::report::UnhandledCall;
 pub use supervise::supervisor::Arrive;
 pub use supervise::turns::Order;

@@ -358,6 +358,13 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
+    /// From now on connections keep the congestion control that the kernel gives them: one that
+    /// goes by acknowledgements alone, since time skips over the kernel's timers. Programs that
+    /// ask for another one are named.
+    pub fn keep_self_clocking(&self) {
+        self.supervisor.self_clocking.store(true, Ordering::Relaxed);
+    }
+
     /// Begins or ends skipping, as [`Self::skip_while_waiting`]. Where nobody
     /// said what else is about to happen, only the guests count: what they wait
     /// for from outside the session comes late, or too late. When this returns,

@@ -79,6 +79,9 @@ pub struct Options {
     /// lost: its network begins at the present, and frames that have come before are thrown
     /// away.
     pub late: bool,
+    /// The tick of the kernels behind the portals, where their TCP has its timers here
+    /// ([`World::keep_tcp_timers`]) because time jumps over theirs.
+    pub tcp_timers: Option<Duration>,
     /// What the thread is called; of which the kernel keeps 15 bytes.
     pub name: String,
     /// Told when the thread dies of a fault in the model, with what it said.
@@ -105,6 +108,7 @@ impl Default for Options {
             absent: Vec::new(),
             give_up: None,
             late: false,
+            tcp_timers: None,
             name: "emulation".to_owned(),
             died: None,
         }
@@ -191,6 +195,9 @@ impl Emulation {
         for attachment in &mut portals.0 {
             attachment.joins = options.join && attachment.port.takes_trains();
             world.open_frames(attachment.node);
+            if let Some(tick) = options.tcp_timers {
+                world.keep_tcp_timers(attachment.node, tick);
+            }
         }
         for port in &options.watch {
             world.watch(*port);

@@ -1,6 +1,6 @@
 //! The portals of an emulation, by the hosts of the model that they are.
 
-use timeloom_net::{Frame, Node};
+use timeloom_net::{Frame, Node, TcpTimerStats};
 
 use crate::join::Joiner;
 use crate::{Filter, Port, PortalError, Received, TxStatus};
@@ -29,6 +29,9 @@ pub struct PortReport {
     /// Frames that had come before this engine was there, and were thrown away
     /// ([`Options::late`](crate::Options::late)).
     pub missed: u64,
+    /// What was done in place of the timers of TCP, where they are kept
+    /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
+    pub tcp_timers: Option<TcpTimerStats>,
     /// Whether the outside has gone away.
     pub gone: bool,
 }

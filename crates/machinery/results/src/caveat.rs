@@ -41,6 +41,11 @@ impl Remedy {
          with more free processors.",
     );
 
+    /// For timers of a kernel's TCP over which time has skipped.
+    pub const NO_SKIPPING: Self = Self::new(
+        "Run it in real time (`time.mode = \"virtual\"`), in which the kernel's timers count.",
+    );
+
     /// For frames that were lost between the parts of a run.
     pub const LOST_BETWEEN_PARTS: Self = Self::new(
         "Raise the limits on socket buffers (sysctl net.core.rmem_max and wmem_max), send less \

@@ -43,6 +43,12 @@ pub fn read_ns(clock: ClockId) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// A tick of the kernel, in which its timers count.
+pub fn tick() -> Duration {
+    let tick = rustix::time::clock_getres(ClockId::RealtimeCoarse);
+    Duration::from_ns((tick.tv_sec * 1_000_000_000 + tick.tv_nsec).max(1))
+}
+
 /// Civil minus monotonic time, and how wrong that may be.
 ///
 /// Linux steers both with the same frequency, so their difference is constant

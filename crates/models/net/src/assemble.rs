@@ -13,6 +13,7 @@ use crate::segment::Segments;
 use crate::tables::address::{Book, Family};
 use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
+use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::links::Links;
 use crate::tables::outside::Outside;
 use crate::tables::ports::{Port, Ports};
@@ -81,6 +82,7 @@ impl World {
             icmp_limits: crate::tables::icmp_limit::IcmpLimits::default(),
             residents: Residents::default(),
             fluid: Fluid::default(),
+            kernel_timers: KernelTimers::default(),
             names: plan.nodes.into_iter().map(|node| node.name).collect(),
         })
     }

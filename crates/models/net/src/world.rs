@@ -15,6 +15,7 @@ use crate::tables::arp::ArpCache;
 use crate::tables::crossings::Crossings;
 use crate::tables::flow::{Flow, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
+use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::links::Links;
 use crate::tables::outside::Outside;
 use crate::tables::ports::Ports;
@@ -67,6 +68,7 @@ pub struct World {
     pub(crate) residents: Residents,
     pub(crate) icmp_limits: IcmpLimits,
     pub(crate) fluid: Fluid,
+    pub(crate) kernel_timers: KernelTimers,
 }
 
 /// Configuration.

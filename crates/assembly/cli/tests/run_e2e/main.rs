@@ -26,6 +26,7 @@ mod ieee13;
 mod ieee13_variants;
 mod ipv6;
 mod late_share;
+mod lost_frames;
 mod mistakes;
 mod openflow;
 mod repetition;

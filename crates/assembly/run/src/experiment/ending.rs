@@ -1,9 +1,10 @@
 //! The end of a run: clock and programs stop for good, and the results are made whole.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use timeloom_guest::{Order, Reckoning, end_grants};
+use timeloom_guest::{Order, PACED_ALIKE, PACED_OTHERWISE, Reckoning, UnhandledCall, end_grants};
 use timeloom_results::{
     Caveat, Check, ClockAction, CutRows, Failure, GrantsMade, Manifest, Recorder, Remedy,
     RunDirectory,
@@ -15,20 +16,29 @@ use super::{Progress, Run, Summary};
 use crate::error::RunError;
 use crate::judgement::{close, judge};
 use crate::placed::tell;
+use crate::simulated::AskedOfTcp;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
+/// A run whose clock stands for good.
+pub(super) struct Ended {
+    end: End,
+    /// The share in the pause that keeps the bus from ever resuming.
+    hold: Option<timeloom_bus::Hold>,
+    /// Why the results are not to be trusted.
+    doubts: Vec<Caveat>,
+}
+
 impl Run<'_> {
     /// Returns how the run ended now that all is known that happened before (a program
-    /// failed at its last instant, a plant could not compute the rest of it), and the
-    /// share in the pause that keeps the bus from ever resuming.
+    /// failed at its last instant, a plant could not compute the rest of it).
     pub(super) fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
         mut end: End,
         over: &AtomicBool,
         reporter: &Reporter,
-    ) -> (End, Option<timeloom_bus::Hold>) {
+    ) -> Ended {
         let hold = self.bus.hold("timeloom", "the end of the run").ok();
         // In real mode the bus stops nothing.
         let at = match self.session.pause() {
@@ -48,6 +58,8 @@ impl Run<'_> {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
         self.scribe.clock_edge(ClockAction::End);
+        // Ending the programs ends their connections.
+        let doubts = self.kernel_timers.doubts();
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
@@ -66,17 +78,25 @@ impl Run<'_> {
                 }
             }
         }
-        (end, hold)
+        Ended { end, hold, doubts }
     }
 
     pub(super) fn put_away(
         self,
-        mut end: End,
-        hold: Option<timeloom_bus::Hold>,
+        ended: Ended,
         reckoning: &Reckoning,
         progress: Progress,
         mut manifest: Manifest,
     ) -> Result<Summary, RunError> {
+        let Ended {
+            mut end,
+            hold,
+            doubts,
+        } = ended;
+        for doubt in &doubts {
+            self.scribe.event("local", "timeloom", "untrusted", doubt);
+        }
+        manifest.untrusted.extend(doubts);
         let attacks = self.plan.attacks.iter().filter(|attack| attack.enabled);
         for attack in attacks {
             self.scribe
@@ -87,7 +107,14 @@ impl Run<'_> {
         self.keyboard.release();
         drop(self.devices);
         if let Some(network) = self.network {
-            manifest.untrusted.extend(network.stop(&self.scribe));
+            let calls = self.session.unhandled_calls();
+            let asked = AskedOfTcp {
+                limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
+                cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
+            };
+            manifest
+                .untrusted
+                .extend(network.stop(&asked, &self.scribe));
         }
         let doubt = self.session.clock().distrusted();
         manifest
@@ -119,6 +146,9 @@ impl Run<'_> {
             let text = format!("{} × {}: {}", call.count, call.call, call.outcome);
             self.scribe
                 .event("local", &call.program, "not virtualised", &text);
+        }
+        if self.plan.time.skips() {
+            manifest.untrusted.extend(paced_otherwise(&unhandled));
         }
         if self.plan.time.compute == Compute::None {
             let (text, doubt) = told(&self.session.order());
@@ -182,6 +212,30 @@ impl Run<'_> {
         close(self.directory, manifest, summary)
     }
 }
+
+/// Returns the programs that made such calls.
+fn callers(calls: &[UnhandledCall], are_meant: impl Fn(&UnhandledCall) -> bool) -> Vec<String> {
+    let calls = calls.iter().filter(|call| are_meant(call));
+    let names: BTreeSet<String> = calls.map(|call| call.program.clone()).collect();
+    names.into_iter().collect()
+}
+
+/// Returns why results are not to be trusted where programs asked for a congestion control
+/// that goes by time, and kept one that does not.
+fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
+    let names = callers(calls, |call| call.outcome == PACED_OTHERWISE);
+    (!names.is_empty()).then(|| {
+        let reason = format!(
+            "Connections of {} have Reno where they asked for a congestion control that measures \
+             time, over which this run skips, so the results are not to be trusted.",
+            names.join(", ")
+        );
+        Caveat::new(reason, Remedy::NO_SKIPPING)
+    })
+}
+
+/// As the table of calls has it.
+const TCP_USER_TIMEOUT: &str = "setsockopt(TCP_USER_TIMEOUT)";
 
 fn told_cut(cut: &CutRows) -> Caveat {
     let since = Duration::from_ns(cut.since.as_ns());

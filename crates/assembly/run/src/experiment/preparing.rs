@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
             machines,
             containers,
             identities,
-            _kernel_timers: kernel_timers,
+            kernel_timers,
             session,
         })
     }

@@ -27,6 +27,8 @@ pub(super) struct FirstTimeouts {
     session: Weak<Session>,
     whole: Option<FirstTimeout>,
     hosts: BTreeMap<String, FirstTimeout>,
+    /// They are beyond all that passes, whatever the dilation.
+    are_beyond: bool,
     /// Why it stays as the kernel has it.
     refused: Option<String>,
 }
@@ -38,12 +40,14 @@ impl FirstTimeouts {
             session: Arc::downgrade(session),
             whole: None,
             hosts: BTreeMap::new(),
+            are_beyond: false,
             refused: None,
         }
     }
 
-    /// Where computing takes no time.
+    /// Where computing takes no time, or time jumps.
     pub(super) fn outlast_computing(&mut self) {
+        self.are_beyond = true;
         let set = self.set_whole(BEYOND_COMPUTING);
         self.note(set);
     }
@@ -54,6 +58,9 @@ impl FirstTimeouts {
         session: f64,
         hosts: impl IntoIterator<Item = (&'a str, f64)>,
     ) {
+        if self.are_beyond {
+            return;
+        }
         let mut set = self.set_whole(dilated(session));
         for (name, own) in hosts {
             // Those at the session's pace need none of their own.

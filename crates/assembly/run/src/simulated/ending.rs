@@ -2,7 +2,7 @@
 //! what makes the results doubtful.
 
 use serde::{Deserialize, Serialize};
-use timeloom_net::Owner;
+use timeloom_net::{Owner, TcpTimerStats};
 use timeloom_peering::AdjacencyReport;
 use timeloom_portal::Report;
 use timeloom_results::{Caveat, Remedy};
@@ -10,6 +10,7 @@ use timeloom_scenario::Parts;
 use timeloom_time::Duration;
 
 use super::process::{Absence, Known};
+use super::tcp_timers;
 use crate::record::Scribe;
 
 /// What is to be said of one engine: events by kind and text, and what makes it doubtful.
@@ -17,6 +18,9 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<Caveat>,
+    /// Segments of kernels whose timers the network has; of those, how many they sent again;
+    /// and timeouts.
+    tcp_timers: [u64; 3],
 }
 
 impl Closing {
@@ -35,7 +39,31 @@ impl Closing {
         if report.untrusted() {
             doubts.push(too_slow(&of, report));
         }
-        Self { events, doubts }
+        for port in &report.ports {
+            if let Some(timers) = &port.tcp_timers {
+                events.extend(tcp_timers::event(&port.name, timers));
+                doubts.extend(tcp_timers::doubts(&port.name, timers));
+            }
+        }
+        let mut timers = TcpTimerStats::default();
+        let of_ports = report.ports.iter().filter_map(|port| port.tcp_timers);
+        of_ports.for_each(|of_port| timers.add(&of_port));
+        Self {
+            events,
+            doubts,
+            tcp_timers: [timers.segments, timers.resent, timers.timeouts],
+        }
+    }
+
+    /// Segments, retransmissions and timeouts of kernels whose timers the network has.
+    pub(super) fn tcp_timers(&self) -> TcpTimerStats {
+        let [segments, resent, timeouts] = self.tcp_timers;
+        TcpTimerStats {
+            segments,
+            resent,
+            timeouts,
+            ..TcpTimerStats::default()
+        }
     }
 
     /// Says it; gives back what makes the results doubtful.

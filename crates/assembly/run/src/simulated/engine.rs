@@ -12,7 +12,7 @@ use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing};
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
-use timeloom_sys::wall_now;
+use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use super::ending::Closing;
@@ -116,6 +116,7 @@ impl Engine<'_> {
         if plan.time.skips() {
             // Skipping waits for this thread, which had better not doze.
             options.moderation = Duration::ZERO;
+            options.tcp_timers = Some(tick());
         }
         if let Some(name) = self.name() {
             options.name = format!("engine {name}");

@@ -99,7 +99,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 Answer::Error(libc::ENOSYS)
             }
             Question::TerminalInput(command) => terminal_input(supervisor, &asker, command),
-            Question::RealTime(call) => match call.verdict(&asker, supervisor.clock.compute()) {
+            Question::RealTime(call) => match call.verdict(&asker, supervisor.is_self_clocking()) {
                 Some(verdict) => {
                     let Verdict { name, outcome, .. } = verdict;
                     note(supervisor, &notification, name, outcome);

@@ -6,7 +6,6 @@
 
 use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
 
-use crate::clock::Compute;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -32,6 +31,15 @@ pub(crate) enum RealTime {
     Schedule { attributes: Alleged<[u32; 2]> },
 }
 
+/// What becomes of a request for CUBIC where connections are paced by acknowledgements alone.
+pub const PACED_ALIKE: &str = "not done: where time skips over the kernel's timers all connections \
+                           are paced by acknowledgements alone (reno, about as fast as cubic)";
+
+/// What becomes of a request for another congestion control there, such as BBR, which is
+/// faster or slower than what the program gets.
+pub const PACED_OTHERWISE: &str = "not done: where time skips over the kernel's timers all \
+                                   connections are paced by acknowledgements alone (reno)";
+
 /// What to report, and what to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -42,7 +50,8 @@ pub(crate) struct Verdict {
 
 impl RealTime {
     /// `None`: the arguments ask for nothing that is about time, or for nothing at all.
-    pub(crate) fn verdict(self, asker: &Asker<'_>, compute: Compute) -> Option<Verdict> {
+    /// `is_self_clocking`: connections are paced by acknowledgements alone.
+    pub(crate) fn verdict(self, asker: &Asker<'_>, is_self_clocking: bool) -> Option<Verdict> {
         match self {
             Self::Call { name } => Some(done(name)),
             Self::Device { command, argument } => {
@@ -73,10 +82,12 @@ impl RealTime {
                 let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
                 asker.read_all(value, text).ok()?;
                 let name = text.split(|byte| *byte == 0).next();
-                let is_clocked = compute == Compute::None && name != Some(SELF_CLOCKING);
+                let is_clocked = is_self_clocking && name != Some(SELF_CLOCKING);
                 is_clocked.then_some(Verdict {
-                    outcome: "not done: where computing takes no time all connections are paced \
-                              by acknowledgements alone (reno)",
+                    outcome: match name {
+                        Some(ALIKE) => PACED_ALIKE,
+                        _ => PACED_OTHERWISE,
+                    },
                     answer: Answer::Value(0),
                     ..done(option.name)
                 })
@@ -119,8 +130,9 @@ fn waits(terminal: &Terminal) -> bool {
 const SCHED_DEADLINE: u32 = 6;
 
 /// The congestion control that measures no time, as hosts have it where computing takes
-/// none, and the kernel's limit of such names.
+/// none or time skips; one that is about as fast; and the kernel's limit of such names.
 const SELF_CLOCKING: &[u8] = b"reno";
+const ALIKE: &[u8] = b"cubic";
 const LONGEST_NAME: usize = 16;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use timeloom_time::{Instant, Virtual};
 
-use crate::clock::{Clock, Host};
+use crate::clock::{Clock, Compute, Host};
 use crate::enter::guest::{Children, Guest};
 use crate::enter::image::Image;
 use crate::enter::inject::Injector;
@@ -50,6 +50,8 @@ pub(crate) struct Supervisor {
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
     /// Whether the user knows that input for a terminal was refused.
     pub(crate) refused_input: AtomicBool,
+    /// Whether the kernel's TCP goes by acknowledgements alone, whatever programs ask for.
+    pub(crate) self_clocking: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -109,6 +111,7 @@ impl Supervisor {
             allow_leaks: AtomicBool::new(false),
             ended_by_filter: Mutex::default(),
             refused_input: AtomicBool::new(false),
+            self_clocking: AtomicBool::new(false),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),
@@ -155,6 +158,11 @@ impl Supervisor {
     pub(crate) fn has_end_by_filter(&self) -> bool {
         let ended = self.ended_by_filter.lock();
         !ended.unwrap_or_else(|e| e.into_inner()).is_empty()
+    }
+
+    /// Returns true if connections are paced by acknowledgements alone.
+    pub(crate) fn is_self_clocking(&self) -> bool {
+        self.clock.compute() == Compute::None || self.self_clocking.load(Ordering::Relaxed)
     }
 
     /// Keeps clock and processes from being changed by others meanwhile.

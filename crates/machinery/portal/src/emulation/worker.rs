@@ -415,6 +415,7 @@ impl Worker {
     pub(super) fn report(&self) -> Report {
         let engine = &self.paced.engine;
         let ports = self.attachments.iter().map(|attachment| PortReport {
+            tcp_timers: engine.model.tcp_timer_stats(attachment.node),
             dropped_before: attachment.port.dropped_before(),
             ..attachment.report.clone()
         });

@@ -25,6 +25,7 @@ use crate::packet::{Kind, Packet, PortId};
 use crate::tables::crossings::{Arrival, Crossings, Owner};
 use crate::tables::flow::{Line, Lines};
 use crate::tables::icmp_limit::IcmpLimits;
+use crate::tables::kernel_timers::KernelTimers;
 use crate::tables::residents::Residents;
 use crate::tables::slab::{PacketId, Slab};
 use crate::tables::stats::Counters;
@@ -91,6 +92,7 @@ impl World {
             residents: Residents::default(),
             icmp_limits: IcmpLimits::default(),
             fluid: self.fluid_part(owners, here),
+            kernel_timers: KernelTimers::default(),
         }
     }
 

@@ -63,6 +63,11 @@ impl World {
         packet.src = port;
         packet.stamp = agenda.now();
         let id = self.packets.insert(packet);
+        if let Some(number) = self.kernel_timers.at(node.0)
+            && !self.note_sent(number, id, agenda)
+        {
+            return;
+        }
         self.transmit(port, id, agenda);
     }
 

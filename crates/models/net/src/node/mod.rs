@@ -8,6 +8,7 @@ pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod host;
 pub(crate) mod icmp;
+pub(crate) mod kernel_tcp;
 pub(crate) mod raw;
 pub(crate) mod resident;
 pub(crate) mod router;

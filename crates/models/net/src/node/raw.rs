@@ -233,6 +233,9 @@ impl World {
             NodeRole::Switch(index) => self.bridge(index, into, id, agenda),
             NodeRole::Host => match self.outside.opened(node.0) {
                 Opened::Frames => {
+                    if let Some(number) = self.kernel_timers.at(node.0) {
+                        self.note_received(number, id, agenda);
+                    }
                     self.queue_outside(Outbox::Frames, node.0, id, agenda.now());
                 }
                 Opened::Packets => self.take_in(node.0, into, id, agenda),

@@ -39,6 +39,7 @@ impl<Q: EventQueue> Model<Q> for World {
             Token::SOURCE => self.handle_source(index, agenda),
             Token::ARP => self.handle_arp_timer(PortId(index), agenda),
             Token::RESIDENT => self.wake_resident(index, agenda),
+            Token::KERNEL => self.wake_kernel_timers(index, agenda),
             Token::FLUID => self.handle_fluid_step(agenda),
             Token::DEPARTURE => self.departed(index, Some(event.at), agenda),
             _ => self.pump(index, agenda),

@@ -7,6 +7,7 @@ pub(crate) mod buffers;
 pub(crate) mod crossings;
 pub(crate) mod flow;
 pub(crate) mod icmp_limit;
+pub(crate) mod kernel_timers;
 pub(crate) mod links;
 pub(crate) mod macs;
 pub(crate) mod outside;

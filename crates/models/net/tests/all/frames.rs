@@ -481,3 +481,39 @@ fn anything_may_come_from_a_guest() {
     assert_eq!(engine.model.packets_alive(), 0, "seed {seed}");
     assert!(engine.model.counters().malformed > 1_000, "seed {seed}");
 }
+
+/// A link that is down loses a train of four segments. The last comes again as a probe, the first
+/// after a timeout, each as one frame with all its checksums.
+#[test]
+fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
+    let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));
+    engine.model.keep_tcp_timers(ends[0], Duration::from_ms(4));
+    let out = engine.model.port_of(ends[0]).unwrap();
+    engine.model.set_link_up(out, false);
+    let payload = random_bytes(4 * MSS, 1);
+    put_train(&mut engine, ends, 0x18, &payload);
+    engine.run_until(ms(500), u64::MAX);
+    assert_eq!(take_all(&mut engine), []);
+    engine.model.set_link_up(out, true);
+    for (until_ms, segment) in [(1_100, 3), (2_200, 0)] {
+        engine.run_until(ms(until_ms), u64::MAX);
+        let [again] = &take_all(&mut engine)[..] else {
+            panic!("one frame until {until_ms} ms");
+        };
+        let sequence = u32::from_be_bytes(again.bytes[38..42].try_into().unwrap());
+        let offset = sequence.wrapping_sub(0xffff_f000) as usize;
+        assert_eq!(offset, segment * MSS);
+        assert_eq!(again.bytes[14 + HEADERS..], payload[offset..offset + MSS]);
+        assert_eq!(again.offload, Offload::default());
+        let length = again.bytes.len() as u32 - 34;
+        let pseudo = sum(&again.bytes[26..34]) + 6 + length;
+        let whole = pseudo + sum(&again.bytes[34..]);
+        assert_eq!(
+            (whole >> 16) + (whole & 0xffff),
+            0xffff,
+            "the checksum of TCP"
+        );
+    }
+    let stats = engine.model.tcp_timer_stats(ends[0]).unwrap();
+    assert_eq!((stats.segments, stats.probes, stats.timeouts), (4, 1, 1));
+}

@@ -1,0 +1,306 @@
+//! TCP whose frames are lost where time skips: the network has the timers of the hosts' kernels,
+//! and what it has not makes a run that is not to be trusted.
+
+use crate::support::{Finished, Lab, log_lines};
+
+const NONE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
+
+/// Drops what comes to a host, between two instants of the session each.
+const DROP: &str = r#"
+import subprocess, sys, time
+BEGIN = 1767225600
+def tc(*words):
+    subprocess.run(["tc", *words], check=True)
+for window in sys.argv[1:]:
+    since, until = map(float, window.split("-"))
+    time.sleep(BEGIN + since - time.time())
+    tc("qdisc", "add", "dev", "eth0", "ingress")
+    tc("filter", "add", "dev", "eth0", "ingress", "bpf", "da", "bytecode", "1,6 0 0 2")
+    time.sleep(BEGIN + until - time.time())
+    tc("qdisc", "del", "dev", "eth0", "ingress")
+"#;
+
+const SERVER: &str = r#"
+import socket, sys, threading, time
+def serve(one, number):
+    while (data := one.recv(65536)):
+        if data[-1:] == b"?":
+            one.sendall(b"!")
+    print(f"end {number} {time.time() - 1767225600:.4f}")
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listening = socket.create_server((sys.argv[1], 5000), family=family)
+print("up")
+number = 0
+while True:
+    threading.Thread(target=serve, args=(listening.accept()[0], number)).start()
+    number += 1
+"#;
+
+/// Says how long each of these took, in seconds.
+const CLIENT: &str = r#"
+import socket, time
+BEGIN = 1767225600
+def connect():
+    return socket.create_connection(("10.0.0.2", 5000))
+def ask(one, what=b"?"):
+    one.sendall(what)
+    one.recv(1)
+def timed(name, since, act):
+    time.sleep(BEGIN + since - time.time())
+    began = time.time()
+    act()
+    print(f"{name} {time.time() - began:.4f}")
+time.sleep(1)
+connect().close()  # the neighbour is known
+timed("syn", 11.1, lambda: connect().close())
+timed("syn-ack", 14.1, lambda: connect().close())
+one = connect()
+ask(one)
+timed("tail", 17.1, lambda: ask(one))
+timed("delayed", 18, lambda: (one.sendall(b"a"), ask(one)))
+timed("close", 20.1, one.close)
+one = connect()
+ask(one, bytes(200000) + b"?")
+timed("down", 30.1, lambda: ask(one, bytes(200000) + b"?"))
+"#;
+
+fn two_hosts(loss: &str, [near, far]: [&str; 2], [client, server]: [&str; 2]) -> String {
+    format!(
+        r#"
+schema = "timeloom/1"
+name = "lost-frames"
+seed = 3
+[time]
+duration = "300 s"
+start = "2026-01-01T00:00:00Z"
+[network]
+[system]
+switches = ["s"]
+links = [
+    {{ between = ["a", "s"], delay = "10 ms"{loss} }},
+    {{ between = ["b", "s"] }},
+]
+[system.hosts.a]
+address = "{near}"
+[[system.hosts.a.programs]]
+name = "client"
+essential = false
+{client}
+[system.hosts.b]
+address = "{far}"
+[[system.hosts.b.programs]]
+name = "server"
+essential = false
+{server}
+"#
+    )
+}
+
+const IPV4: [&str; 2] = ["10.0.0.1/24", "10.0.0.2/24"];
+const IPV6: [&str; 2] = ["fd00::1/64", "fd00::2/64"];
+
+fn lab(text: &str, client: &str) -> Lab {
+    let lab = Lab::with_text(text);
+    for (name, text) in [
+        ("drop.py", DROP),
+        ("server.py", SERVER),
+        ("client.py", client),
+    ] {
+        std::fs::write(lab.path().join(name), text).expect("it can be written");
+    }
+    lab
+}
+
+/// Of each line the last word, a number, by the words before it.
+fn said(run: &Finished, program: &str) -> Vec<(String, f64)> {
+    let lines = log_lines(run.directory().path(), program).into_iter();
+    let number = |(_, line): (i64, String)| {
+        let (name, number) = line.rsplit_once(' ')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    };
+    lines.filter_map(number).collect()
+}
+
+fn assert_trusted(run: &Finished) {
+    let manifest = run.manifest();
+    assert_eq!(manifest.untrusted, Vec::<String>::new(), "{}", run.output());
+    assert_eq!(manifest.degraded_modes, Vec::<String>::new());
+}
+
+#[track_caller]
+fn assert_doubted(run: &Finished, words: &str) {
+    let untrusted = run.manifest().untrusted;
+    let is_said = untrusted.iter().any(|why| why.contains(words));
+    assert!(is_said, "{untrusted:?}\n{}", run.output());
+    assert!(
+        untrusted.iter().all(|why| why.contains("virtual")),
+        "a remedy: {untrusted:?}"
+    );
+}
+
+/// A lost SYN, SYN-ACK, request and FIN come again when Linux sends them again, an
+/// acknowledgement is delayed as it delays one, and after ten seconds without a link all goes
+/// on. Twice the same.
+#[test]
+fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
+    let client = r#"run = ["python3", "-u", "client.py"]
+        [[system.hosts.a.programs]]
+        name = "drop"
+        essential = false
+        run = ["python3", "-u", "drop.py", "14-14.5"]"#;
+    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]
+        [[system.hosts.b.programs]]
+        name = "drop-too"
+        essential = false
+        run = ["python3", "-u", "drop.py", "11-11.5", "17-17.2", "20-20.2", "30-40"]"#;
+    let text = two_hosts("", IPV4, [client, server]);
+    let runs = [(); 2].map(|()| {
+        let lab = lab(&text, CLIENT);
+        let run = lab.run(&NONE).succeeded();
+        assert_trusted(&run);
+        let all = ["client", "server"].map(|name| log_lines(run.directory().path(), name));
+        (said(&run, "client"), said(&run, "server"), all)
+    });
+    let [(client, server, one), (.., two)] = &runs;
+    let took = |name: &str| client.iter().find(|(it, _)| it == name).expect(name).1;
+    // The wheel of the kernel's timers is up to 32 ms late with a second.
+    let about = |name: &str, least: f64, most: f64| {
+        assert!(
+            (least..most).contains(&took(name)),
+            "{name} took {}",
+            took(name)
+        );
+    };
+    about("syn", 1.02, 1.06);
+    about("syn-ack", 1.02, 1.06);
+    about("tail", 0.24, 0.29);
+    about("delayed", 0.06, 0.09);
+    let fin = server
+        .iter()
+        .find(|(it, _)| it == "end 3")
+        .expect("end 3")
+        .1;
+    assert!((20.32..20.4).contains(&fin), "the FIN came at {fin}");
+    // It is sent again after 0.2, 0.4, 0.9, 1.7 s and so on.
+    about("down", 10.0, 17.0);
+    assert_eq!(one, two);
+}
+
+/// Of which one in ten frames is lost, each way.
+const REQUESTS: &str = r#"
+import socket, sys, time
+import os
+one = socket.create_connection((sys.argv[1], 5000))
+began = time.time()
+for _ in range(80):
+    one.sendall(b"?")
+    one.recv(1)
+    time.sleep(0.25)
+print(f"took {time.time() - began:.4f}")
+"#;
+
+/// Without a loss 80 requests take 21.6 s. A loss costs 0.24 s or more: of 80 there are about
+/// 16 of those.
+#[test]
+fn requests_over_a_link_that_loses_frames_are_answered_all() {
+    for (addresses, sets) in [
+        (IPV4, &NONE[..]),
+        (IPV6, &NONE[..]),
+        (IPV4, &["time.mode=skip"][..]),
+    ] {
+        let far = addresses[1].split('/').next().expect("an address");
+        let client =
+            format!(r#"run = ["python3", "-u", "client.py", "{far}"]"#) + "\nafter = [\"server\"]";
+        let server =
+            format!(r#"run = ["python3", "-u", "server.py", "{far}"]"#) + "\nready = \"log:up\"";
+        let text = two_hosts(", loss = 0.1", addresses, [&client, &server]);
+        let lab = lab(&text, REQUESTS);
+        let run = lab.run(sets);
+        let took = said(&run, "client");
+        let took = took.first().unwrap_or_else(|| panic!("{}", run.output())).1;
+        assert!((23.0..40.0).contains(&took), "{took} s");
+        let untrusted = run.manifest().untrusted.into_iter();
+        // Where computing takes time, this machine may have too little of it.
+        let doubts: Vec<String> = untrusted.filter(|it| !it.contains("too slow")).collect();
+        assert_eq!(doubts, Vec::<String>::new());
+    }
+}
+
+/// Links of the kernel: what is lost there is sent again in real time.
+#[test]
+fn time_that_jumps_over_the_timers_of_a_kernel_is_not_trusted() {
+    let request = r#"run = ["python3", "-u", "client.py", "10.0.0.2"]"#;
+    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]
+        [[system.hosts.b.programs]]
+        name = "drop"
+        essential = false
+        run = ["python3", "-u", "drop.py", "2-20"]"#;
+    let text = two_hosts("", IPV4, [request, server]);
+    let text = text
+        .replace("[network]", "")
+        .replace(r#", delay = "10 ms""#, "");
+    let client = "
+import socket, time
+time.sleep(1)
+one = socket.create_connection(('10.0.0.2', 5000))
+time.sleep(2)
+one.sendall(b'?')
+one.recv(1)
+";
+    for sets in [&["time.mode=skip"][..], &NONE] {
+        let lab = lab(&text, client);
+        let run = lab.run(sets);
+        assert_doubted(&run, "jumped over the timers of the TCP of a");
+        assert_eq!(run.code, 4, "{}", run.output());
+    }
+    let client = client.replace("time.sleep(2)", "");
+    let lab = lab(&text, &client);
+    let run = lab.run(&NONE).succeeded();
+    assert_trusted(&run);
+}
+
+/// A host that is not there, a congestion control that paces by time, and a program that limits
+/// how long data may stay unacknowledged.
+#[test]
+fn what_the_network_does_not_do_as_a_kernel_would_is_not_trusted() {
+    let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]
+        [[system.hosts.b.programs]]
+        name = "drop"
+        essential = false
+        run = ["python3", "-u", "drop.py", "2-20"]"#;
+    let client = r#"run = ["python3", "-u", "client.py"]"#;
+    let text = two_hosts("", IPV4, [client, server]);
+    let ask = |address: &str, option: &str, value: &str| {
+        format!(
+            "
+import socket, time
+time.sleep(1)
+one = socket.socket()
+one.setsockopt(socket.IPPROTO_TCP, socket.{option}, {value})
+one.setblocking(False)
+one.connect_ex(('{address}', 5000))
+time.sleep(2)
+one.send(b'?') if '{address}' == '10.0.0.2' else None
+time.sleep(200)
+"
+        )
+    };
+    for (client, words) in [
+        (
+            ask("10.0.0.9", "TCP_NODELAY", "1"),
+            "neighbours did not answer",
+        ),
+        (
+            ask("10.0.0.2", "TCP_CONGESTION", "b'bbr'"),
+            "have Reno where they asked",
+        ),
+        (
+            ask("10.0.0.2", "TCP_USER_TIMEOUT", "5000"),
+            "TCP_USER_TIMEOUT",
+        ),
+    ] {
+        assert_doubted(&lab(&text, &client).run(&NONE), words);
+    }
+    let cubic = ask("10.0.0.2", "TCP_CONGESTION", "b'cubic'");
+    assert_trusted(&lab(&text, &cubic).run(&NONE));
+}

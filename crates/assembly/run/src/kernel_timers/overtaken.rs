@@ -1,0 +1,122 @@
+//! Timers of the TCP of a run's kernels over which virtual time has jumped.
+//!
+//! Where links are the kernel's own, it is the kernel that sends again what was lost, in real
+//! time, and virtual time goes to the next thing that happens meanwhile: the result is that of
+//! no network. Where the network is simulated it has those timers; should a kernel send by its
+//! own all the same, something has taken minutes of real time.
+
+use timeloom_fabric::{KernelError, Namespace, TcpState};
+use timeloom_results::{Caveat, Remedy};
+use timeloom_scenario::Plan;
+
+/// The stations of a run whose time skips.
+#[derive(Default)]
+pub(super) struct Overtaken {
+    stations: Vec<Namespace>,
+    is_simulated: bool,
+}
+
+impl Overtaken {
+    /// Those of a plan; none if its time does not skip.
+    pub(super) fn of<'a>(
+        plan: &Plan,
+        stations: impl Iterator<Item = &'a Namespace>,
+    ) -> std::io::Result<Self> {
+        if !plan.time.skips() {
+            return Ok(Self::default());
+        }
+        Ok(Self {
+            stations: stations
+                .map(Namespace::try_clone)
+                .collect::<Result<_, _>>()?,
+            is_simulated: plan.network.is_some(),
+        })
+    }
+
+    /// Returns why the results are not to be trusted. The clock stands, and
+    /// the programs have not been ended yet.
+    pub(super) fn doubts(&self) -> Vec<Caveat> {
+        let doubts = self.stations.iter().filter_map(|station| {
+            let doubt = match TcpState::of(station) {
+                Ok(state) => self.doubt(station.name(), state)?,
+                Err(error) => unread(station.name(), &error),
+            };
+            Some(doubt)
+        });
+        doubts.collect()
+    }
+
+    fn doubt(&self, name: &str, state: TcpState) -> Option<Caveat> {
+        if self.is_simulated {
+            return (state.timeouts > 0).then(|| {
+                let reason = format!(
+                    "The kernel of {name} has sent again by its own timers, in real time \
+                     ({} timeouts after two minutes), so the results are not to be trusted.",
+                    state.timeouts
+                );
+                Caveat::new(reason, Remedy::NO_SKIPPING)
+            });
+        }
+        let pending = state.pending;
+        let mut what = Vec::new();
+        if state.timeouts + state.repaired > 0 {
+            let count = state.timeouts + state.repaired;
+            what.push(format!("{count} retransmissions by timers"));
+        }
+        if pending > 0 {
+            what.push(format!(
+                "{pending} connections with unacknowledged data at the end"
+            ));
+        }
+        (!what.is_empty()).then(|| {
+            let reason = format!(
+                "Virtual time has jumped over the timers of the TCP of {name}, which run in real \
+                 time ({}), so the results are not to be trusted.",
+                what.join(", ")
+            );
+            Caveat::new(reason, SIMULATED)
+        })
+    }
+}
+
+fn unread(name: &str, error: &KernelError) -> Caveat {
+    let reason = format!(
+        "Whether virtual time has jumped over timers of the TCP of {name} is unknown: {error}."
+    );
+    Caveat::new(reason, Remedy::NO_SKIPPING)
+}
+
+const SIMULATED: Remedy = Remedy::new(
+    "Run it in real time (`time.mode = \"virtual\"`), or with a simulated network (`[network]`), \
+     which has those timers in virtual time.",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_timers_did_is_a_doubt_and_nothing_else() {
+        let quiet = TcpState::default();
+        for is_simulated in [false, true] {
+            let stations = Vec::new();
+            let overtaken = Overtaken {
+                stations,
+                is_simulated,
+            };
+            assert_eq!(overtaken.doubt("a", quiet), None);
+            let timeouts = TcpState {
+                timeouts: 2,
+                ..quiet
+            };
+            let doubt = overtaken.doubt("a", timeouts).unwrap();
+            assert!(doubt.contains("time.mode = \"virtual\""), "{doubt}");
+            let pending = TcpState {
+                pending: 1,
+                ..quiet
+            };
+            // In a simulated network it is the network's to send it again.
+            assert_eq!(overtaken.doubt("a", pending).is_some(), !is_simulated);
+        }
+    }
+}

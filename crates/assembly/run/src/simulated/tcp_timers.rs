@@ -1,0 +1,180 @@
+//! What is to be said of the timers of TCP that a simulated network keeps for a host's kernel,
+//! where time skips.
+
+use timeloom_net::TcpTimerStats;
+use timeloom_results::{Caveat, Remedy};
+
+/// What the timers of host `name` have done, as an event; `None` where that is nothing.
+pub(super) fn event(name: &str, timers: &TcpTimerStats) -> Option<(String, String)> {
+    if timers.timeouts + timers.probes == 0 {
+        return None;
+    }
+    let text = format!(
+        "{name}: {} timeouts and {} probes of a lost tail among {} segments",
+        timers.timeouts, timers.probes, timers.segments
+    );
+    Some(("tcp timers".to_owned(), text))
+}
+
+/// Returns why the results are not to be trusted.
+pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
+    let mut reasons = Vec::new();
+    let mut because = |count: u64, what: &str| {
+        if count > 0 {
+            reasons.push(format!("{count} {what}"));
+        }
+    };
+    because(
+        timers.given_up,
+        "connections were tried as often as Linux tries, and their programs were not told",
+    );
+    because(
+        timers.unresolved,
+        "neighbours did not answer, and programs were not told within three seconds",
+    );
+    because(
+        timers.foreign,
+        "acknowledgements came of what it never sent (are segments forged?)",
+    );
+    if timers.collapses * COLLAPSES_OF > timers.segments {
+        because(
+            timers.collapses,
+            "timeouts would have closed congestion windows that stayed open",
+        );
+    }
+    let by_timers = timers.timeouts + timers.probes;
+    if by_timers > FEW && by_timers * LOST_OF > timers.segments {
+        because(
+            by_timers,
+            "segments were sent again by timers, more than one of three, and such losses \
+             were not compared with a kernel's",
+        );
+    }
+    reasons
+        .iter()
+        .map(|reason| caveat(name, reason))
+        .collect()
+}
+
+/// Programs that asked the kernel's TCP for what it does by its clock.
+#[derive(Debug, Default)]
+pub(crate) struct AskedOfTcp {
+    /// Those that limit how long data may stay unacknowledged (TCP_USER_TIMEOUT).
+    pub(crate) limits: Vec<String>,
+    /// Those that wanted CUBIC, and have Reno.
+    pub(crate) cubic: Vec<String>,
+}
+
+impl AskedOfTcp {
+    /// Returns why the results are not to be trusted, after what all hosts have sent.
+    pub(super) fn doubts(&self, timers: &TcpTimerStats) -> Vec<Caveat> {
+        let mut doubts = Vec::new();
+        if timers.timeouts > 0 && !self.limits.is_empty() {
+            let reason = format!(
+                "Connections of {} end when data is not acknowledged for some real time \
+                 (TCP_USER_TIMEOUT), over which this run skips; {} timeouts may have reached that \
+                 limit, so the results are not to be trusted.",
+                self.limits.join(", "),
+                timers.timeouts
+            );
+            doubts.push(Caveat::new(reason, Remedy::NO_SKIPPING));
+        }
+        if timers.resent * LOSSES_OF > timers.segments && !self.cubic.is_empty() {
+            let reason = format!(
+                "Connections of {} have Reno where they asked for CUBIC, which is slower at such \
+                 losses ({} of {} segments were sent again), so the results are not to be trusted.",
+                self.cubic.join(", "),
+                timers.resent,
+                timers.segments
+            );
+            doubts.push(Caveat::new(reason, ALL_RENO));
+        }
+        doubts
+    }
+}
+
+/// Linux's CUBIC takes 15 % longer than its Reno where it sends one segment of 20 again, and
+/// equally long where it sends one of 100 again (docs/skip-loss.md).
+const LOSSES_OF: u64 = 50;
+
+/// Beyond what was compared (docs/skip-loss.md): at a loss of 10 % in both directions a fifth of
+/// all requests are sent again by a timer.
+const LOST_OF: u64 = 3;
+const FEW: u64 = 20;
+
+/// A collapse among so many segments does not show in the means.
+const COLLAPSES_OF: u64 = 50;
+
+fn caveat(name: &str, reason: &str) -> Caveat {
+    let reason = format!(
+        "Time skips over the timers of the TCP of {name}, which the simulated network has in \
+         their place, and this it does not do as the kernel would: {reason}. The results are not \
+         to be trusted."
+    );
+    Caveat::new(reason, Remedy::NO_SKIPPING)
+}
+
+const ALL_RENO: Remedy = Remedy::new(
+    "Let the programs use Reno (TCP_CONGESTION), or run it in real time (`time.mode = \"virtual\"`).",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_collapses_are_no_doubt() {
+        let timers = |collapses, segments| TcpTimerStats {
+            collapses,
+            segments,
+            timeouts: collapses,
+            ..TcpTimerStats::default()
+        };
+        assert!(doubts("a", &timers(0, 0)).is_empty());
+        assert!(doubts("a", &timers(2, 100)).is_empty());
+        assert_eq!(doubts("a", &timers(3, 100)).len(), 1);
+        let lost = |probes| TcpTimerStats {
+            probes,
+            ..timers(0, 100)
+        };
+        assert!(doubts("a", &lost(30)).is_empty());
+        assert_eq!(doubts("a", &lost(40)).len(), 1);
+        assert!(event("a", &timers(2, 100)).is_some() && event("a", &timers(0, 9)).is_none());
+    }
+
+    #[test]
+    fn what_programs_asked_for_is_a_doubt_only_where_it_would_have_mattered() {
+        let none = AskedOfTcp::default();
+        let some = AskedOfTcp {
+            limits: vec!["grpc".to_owned()],
+            cubic: vec!["iperf3".to_owned()],
+        };
+        let timers = |resent, timeouts| TcpTimerStats {
+            segments: 100,
+            resent,
+            timeouts,
+            ..TcpTimerStats::default()
+        };
+        assert!(none.doubts(&timers(50, 50)).is_empty());
+        assert!(some.doubts(&timers(2, 0)).is_empty());
+        let names = |timers| {
+            let doubts = some.doubts(&timers).into_iter();
+            doubts.map(|doubt| doubt.to_string()).collect::<String>()
+        };
+        assert!(names(timers(0, 1)).contains("grpc") && !names(timers(0, 1)).contains("iperf3"));
+        assert!(names(timers(3, 0)).contains("iperf3") && !names(timers(3, 0)).contains("grpc"));
+    }
+
+    #[test]
+    fn what_a_program_would_have_been_told_is_a_doubt() {
+        let timers = TcpTimerStats {
+            given_up: 1,
+            unresolved: 1,
+            foreign: 1,
+            ..TcpTimerStats::default()
+        };
+        let doubts = doubts("a", &timers);
+        assert_eq!(doubts.len(), 3);
+        assert!(doubts.iter().all(|doubt| doubt.contains("time.mode")));
+    }
+}

@@ -1,0 +1,104 @@
+//! What the kernel's TCP of a station has had to do by its timers, and what it still has to.
+
+use std::fs::read_to_string;
+use std::time::Duration;
+
+use crate::{KernelError, Namespace};
+
+/// Retransmissions of one station's kernel, since its namespace was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpState {
+    /// Timeouts of retransmission, of connections being opened as well (`TCPTimeouts`).
+    pub timeouts: u64,
+    /// Losses that a probe of the tail has repaired (`TCPLossProbeRecovery`).
+    pub repaired: u64,
+    /// Connections whose timer of retransmission is set: something is not acknowledged.
+    pub pending: u64,
+}
+
+impl TcpState {
+    /// Reads that of `station`. Data that is acknowledged within a tenth of a second does not
+    /// count: acknowledgements may be delayed.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered, or its files not read.
+    pub fn of(station: &Namespace) -> Result<Self, KernelError> {
+        station.run(|| {
+            let mut state = Self::read()?;
+            if state.pending > 0 {
+                std::thread::sleep(DELAYED);
+                state = Self::read()?;
+            }
+            Ok(state)
+        })?
+    }
+
+    /// Reads that of the calling thread's namespace.
+    fn read() -> Result<Self, KernelError> {
+        let counters = read("netstat")?;
+        let count = |name| counter(&counters, "TcpExt:", name).unwrap_or(0);
+        let sockets = [read("tcp")?, read("tcp6").unwrap_or_default()];
+        Ok(Self {
+            timeouts: count("TCPTimeouts"),
+            repaired: count("TCPLossProbeRecovery"),
+            pending: sockets.iter().map(|table| waiting(table)).sum(),
+        })
+    }
+}
+
+/// Longer than Linux delays an acknowledgement at first (TCP_ATO_MIN, 40 ms).
+const DELAYED: Duration = Duration::from_millis(100);
+
+fn read(name: &str) -> Result<String, KernelError> {
+    let path = format!("/proc/thread-self/net/{name}");
+    read_to_string(&path).map_err(|error| KernelError::new(format!("read {path}"), error))
+}
+
+/// One of the counters of `/proc/net/netstat`, which has a line of names before each of values.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|it| it == name)?;
+    values.split_whitespace().nth(place)?.parse().ok()
+}
+
+/// Counts the sockets of `/proc/net/tcp` that wait to send again.
+fn waiting(table: &str) -> u64 {
+    let waits = |line: &&str| {
+        // sl, local, remote, state, queues, kind of timer and when it is due
+        let timer = line.split_whitespace().nth(5);
+        timer.is_some_and(|timer| timer.starts_with(RETRANSMISSION))
+    };
+    table.lines().skip(1).filter(waits).count() as u64
+}
+
+const RETRANSMISSION: &str = "01:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let text = "TcpExt: A TCPTimeouts B\nTcpExt: 1 22 3\nIpExt: C\nIpExt: 4\n";
+        assert_eq!(counter(text, "TcpExt:", "TCPTimeouts"), Some(22));
+        assert_eq!(counter(text, "IpExt:", "C"), Some(4));
+        assert_eq!(counter(text, "TcpExt:", "D"), None);
+    }
+
+    #[test]
+    fn only_sockets_that_wait_to_send_again_count() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n   \
+            0: 0100000A:1388 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1\n   \
+            1: 0100000A:1388 0200000A:D431 01 0000000C:00000000 01:00000014 00000002 0 0 2\n   \
+            2: 0100000A:1388 0200000A:D432 01 00000000:00000000 02:0000AB14 00000000 0 0 3\n";
+        assert_eq!(waiting(table), 1);
+        assert_eq!(waiting(""), 0);
+    }
+
+    #[test]
+    fn this_machine_has_such_files() {
+        let state = TcpState::read().unwrap();
+        assert!(state.pending < 1 << 20, "{state:?}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Acknowledgements that a host's kernel sends at once, held back as Linux delays them
+//! (net/ipv4/tcp_input.c, `__tcp_ack_snd_check` and `tcp_event_data_recv`).
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::Action;
+use super::segment::{Segment, before, scaled};
+use super::ticks::Ticks;
+
+/// Acknowledgements of one direction of a connection.
+#[derive(Debug)]
+pub(super) struct Receiving<C> {
+    /// The last acknowledgement that went out.
+    acknowledged: Option<u32>,
+    had_gap: bool,
+    held: Option<Held<C>>,
+    /// The largest segment so far.
+    largest: u32,
+    /// Payload of the last segment was short, or pushed.
+    is_pushed: bool,
+    received_at: Option<Instant<Virtual>>,
+    /// Acknowledgements that are still sent at once at the beginning.
+    quick: u32,
+    /// Whether the host answers with data of its own.
+    answers: bool,
+    delay: Duration,
+    /// Since when segments echo which time stamp: the instant at which the segment was sent
+    /// that brought it (RFC 7323, section 4.3).
+    echoes: VecDeque<(Instant<Virtual>, Instant<Virtual>)>,
+}
+
+#[derive(Debug)]
+struct Held<C> {
+    content: C,
+    due: Instant<Virtual>,
+    window: u16,
+    ack: u32,
+}
+
+/// What becomes of a segment that a kernel sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Pass,
+    Hold,
+}
+
+/// TCP_MAX_QUICKACKS.
+const QUICK: u32 = 16;
+/// Stamps that are kept: more than change within the time that a segment is under way.
+const ECHOES: usize = 256;
+/// TCP_ATO_MIN, and TCP_DELACK_MAX.
+const LEAST_DELAY: Duration = Duration::from_ms(40);
+const GREATEST_DELAY: Duration = Duration::from_ms(200);
+
+impl<C: Copy> Receiving<C> {
+    pub(super) fn new() -> Self {
+        Self {
+            acknowledged: None,
+            had_gap: false,
+            held: None,
+            largest: 0,
+            is_pushed: false,
+            received_at: None,
+            quick: QUICK,
+            answers: false,
+            delay: LEAST_DELAY,
+            echoes: VecDeque::new(),
+        }
+    }
+
+    /// Returns what a segment echoes that the host has sent at an instant.
+    pub(super) fn echo_at(&self, at: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        let since = self.echoes.partition_point(|(since, _)| *since <= at);
+        Some(self.echoes.get(since.checked_sub(1)?)?.1)
+    }
+
+    /// Takes note of the stamp of a segment that begins where the last acknowledgement ended, or
+    /// before. One that ends before that is dropped unseen.
+    fn note_stamp(&mut self, now: Instant<Virtual>, segment: &Segment, sent: Instant<Virtual>) {
+        let wanted = self.acknowledged.unwrap_or(segment.seq);
+        let is_seen = !before(wanted, segment.seq) && !before(segment.end(), wanted);
+        if !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
+            return;
+        }
+        if self.echoes.len() == ECHOES {
+            self.echoes.pop_front();
+        }
+        self.echoes.push_back((now, sent));
+    }
+
+    /// Takes a segment that has come for the host, and that was sent at an instant.
+    pub(super) fn handle_received(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        sent: Instant<Virtual>,
+    ) {
+        self.note_stamp(now, segment, sent);
+        if segment.has(Segment::FIN) {
+            self.answers = true;
+        }
+        if segment.payload == 0 {
+            return;
+        }
+        self.largest = self.largest.max(segment.each);
+        self.is_pushed = segment.has(Segment::PSH) || segment.payload % self.largest != 0;
+        if let Some(last) = self.received_at {
+            let gap = now - last;
+            let half = |length| scaled(length, 1, 2);
+            if gap <= half(LEAST_DELAY) {
+                self.delay = half(self.delay) + half(LEAST_DELAY);
+            } else if gap < self.delay {
+                self.delay = half(self.delay) + gap;
+            }
+            self.delay = self.delay.min(GREATEST_DELAY);
+        }
+        self.received_at = Some(now);
+    }
+
+    /// Takes a segment that the host's kernel sends.
+    pub(super) fn handle_sent(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        out: &mut Vec<Action<C>>,
+    ) -> Fate {
+        if !segment.is_pure_ack() {
+            let received = self.received_at;
+            self.answers |= segment.payload > 0 && received.is_some_and(|at| now - at < self.delay);
+            self.pass(segment, out);
+            return Fate::Pass;
+        }
+        let has_gap = !segment.sack.is_empty();
+        let is_filled = core::mem::replace(&mut self.had_gap, has_gap);
+        let last = self.acknowledged.unwrap_or(segment.ack);
+        let advance = match before(last, segment.ack) {
+            true => segment.ack.wrapping_sub(last),
+            false => 0,
+        };
+        let held = self.held.as_ref();
+        // The application has read, and the window opens.
+        let opens = held.is_some_and(|it| it.ack == segment.ack && segment.window > it.window);
+        let at_once = has_gap
+            || is_filled
+            || opens
+            || advance == 0
+            || advance > self.largest.max(1)
+            || !self.answers && (self.quick > 0 || self.is_pushed);
+        if at_once {
+            self.pass(segment, out);
+            return Fate::Pass;
+        }
+        Fate::Hold
+    }
+
+    /// Keeps back the acknowledgement of which [`Receiving::handle_sent`] said so.
+    pub(super) fn hold(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        content: C,
+        ticks: &mut Ticks,
+        out: &mut Vec<Action<C>>,
+    ) {
+        let earlier = self.held.take();
+        let due = match &earlier {
+            Some(earlier) => earlier.due,
+            None => ticks.expiration(now, self.delay),
+        };
+        out.extend(earlier.map(|earlier| Action::Forget(earlier.content)));
+        self.held = Some(Held {
+            content,
+            due,
+            window: segment.window,
+            ack: segment.ack,
+        });
+    }
+
+    /// An acknowledgement goes out, by itself or with data.
+    fn pass(&mut self, segment: &Segment, out: &mut Vec<Action<C>>) {
+        if !segment.has(Segment::ACK) {
+            return;
+        }
+        let acknowledges = self.acknowledged.is_none_or(|it| before(it, segment.ack));
+        if acknowledges && self.received_at.is_some() {
+            self.quick = self.quick.saturating_sub(1);
+        }
+        if acknowledges {
+            self.acknowledged = Some(segment.ack);
+        }
+        let superseded = self.held.take_if(|it| !before(segment.ack, it.ack));
+        out.extend(superseded.map(|it| Action::Forget(it.content)));
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Instant<Virtual>> {
+        self.held.as_ref().map(|held| held.due)
+    }
+
+    /// Sends what was held back for long enough.
+    pub(super) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
+        let Some(held) = self.held.take_if(|held| held.due <= now) else {
+            return;
+        };
+        self.acknowledged = Some(held.ack);
+        self.delay = match self.answers {
+            // It had nothing to answer after all.
+            true => LEAST_DELAY,
+            false => scaled(self.delay, 2, 1).min(GREATEST_DELAY),
+        };
+        self.answers = false;
+        out.push(Action::Release(held.content));
+    }
+
+    /// Gives up what is held back.
+    pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
+        out.extend(self.held.take().map(|held| Action::Forget(held.content)));
+    }
+}

@@ -1,0 +1,572 @@
+//! What a host has sent and not seen acknowledged, and when it is sent again.
+//!
+//! The kernel finds losses by acknowledgements as always (RACK, SACK) and sends those segments
+//! again by itself. Kept here are the timers: of a lost tail (RFC 8985, section 7), of
+//! retransmission (RFC 6298), and of a connection that is being opened. The order of events is
+//! that of Linux: net/ipv4/tcp_output.c, `tcp_schedule_loss_probe`; tcp_input.c, `tcp_ack`;
+//! tcp_timer.c, `tcp_retransmit_timer`.
+
+use std::collections::VecDeque;
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use super::estimator::{LEAST_TIMEOUT, LinuxRtt};
+use super::segment::{Segment, before, scaled};
+use super::ticks::Ticks;
+use super::{Action, TcpTimerStats};
+
+/// Segments of one direction of a connection that its peer has not acknowledged.
+#[derive(Debug)]
+pub(super) struct Sending<C> {
+    /// First sequence number that is not acknowledged, and the one after the last sent.
+    una: u32,
+    next: u32,
+    copies: VecDeque<Copy<C>>,
+    /// Ranges that the peer has beyond a gap, in order.
+    board: Vec<(u32, u32)>,
+    rtt: LinuxRtt,
+    /// Doublings of the timeout, and timeouts since the last progress.
+    doublings: u32,
+    timeouts: u32,
+    timer: Option<(Timer, Instant<Virtual>)>,
+    /// Until this is acknowledged, losses are being repaired: by the kernel or from here.
+    recovery: Option<u32>,
+    /// A probe of the tail is under way, which was sent when this was next.
+    probed: Option<u32>,
+    /// Repair from here of what was lost with the segment that timed out.
+    repair: Option<Repair>,
+    /// The peer takes nothing: what it had acknowledged last, to be sent again until it does.
+    closed: Option<Closed<C>>,
+    opening: Opening,
+    permits_sack: bool,
+    has_given_up: bool,
+    pub(super) stats: TcpTimerStats,
+}
+
+/// A segment, or a train of them.
+#[derive(Debug)]
+struct Copy<C> {
+    seq: u32,
+    end: u32,
+    each: u32,
+    /// Sequence numbers that SYN and FIN take.
+    controls: u32,
+    content: C,
+    first_sent: Instant<Virtual>,
+    last_sent: Instant<Virtual>,
+    is_resent: bool,
+}
+
+impl<C> Copy<C> {
+    /// Counts its segments from a sequence number on.
+    fn segments_from(&self, una: u32) -> u32 {
+        let from = if before(self.seq, una) { una } else { self.seq };
+        let payload = self.end.wrapping_sub(from).saturating_sub(self.controls);
+        payload.div_ceil(self.each).max(1)
+    }
+
+    /// Returns the sequence number of its last segment.
+    fn last_segment(&self) -> u32 {
+        let payload = self
+            .end
+            .wrapping_sub(self.seq)
+            .saturating_sub(self.controls);
+        self.seq
+            .wrapping_add(payload.saturating_sub(1) / self.each * self.each)
+    }
+
+    fn is_among(&self, ranges: &[(u32, u32)]) -> bool {
+        let has = |&(from, to): &(u32, u32)| !before(self.seq, from) && before(self.seq, to);
+        ranges.iter().any(has)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Probe,
+    Retransmission,
+}
+
+/// Slow start after a timeout, in segments.
+#[derive(Debug)]
+struct Repair {
+    /// All before this that the peer does not have was lost.
+    until: u32,
+    /// Sent again up to here.
+    sent: u32,
+    window: u32,
+    /// When it goes on, unless the kernel does.
+    due: Option<Instant<Virtual>>,
+}
+
+/// A window of no bytes.
+#[derive(Debug)]
+struct Closed<C> {
+    content: C,
+    doublings: u32,
+    due: Instant<Virtual>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// A SYN, of which the first four are sent again after a second each
+    /// (tcp_syn_linear_timeouts).
+    Active,
+    Passive,
+    Done,
+}
+
+impl<C: core::marker::Copy> Sending<C> {
+    pub(super) fn new(first: &Segment) -> Self {
+        Self {
+            una: first.seq,
+            next: first.seq,
+            copies: VecDeque::new(),
+            board: Vec::new(),
+            rtt: LinuxRtt::default(),
+            doublings: 0,
+            timeouts: 0,
+            timer: None,
+            recovery: None,
+            probed: None,
+            repair: None,
+            closed: None,
+            opening: match first.flags & (Segment::SYN | Segment::ACK) {
+                Segment::SYN => Opening::Active,
+                Segment::ACK | 0 => Opening::Done,
+                _ => Opening::Passive,
+            },
+            permits_sack: true,
+            has_given_up: false,
+            stats: TcpTimerStats::default(),
+        }
+    }
+
+    /// Returns true if a SYN with this number begins another connection than this one.
+    pub(super) fn is_superseded_by(&self, segment: &Segment) -> bool {
+        segment.has(Segment::SYN) && segment.end() != self.una && segment.seq != self.una
+    }
+
+    /// Takes a segment that the kernel sends, with a copy of it.
+    pub(super) fn handle_sent(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        copy: C,
+        ticks: &mut Ticks,
+        out: &mut Vec<Action<C>>,
+    ) {
+        let (seq, end) = (segment.seq, segment.end());
+        out.extend(
+            self.closed
+                .take()
+                .map(|closed| Action::Forget(closed.content)),
+        );
+        if let Some(repair) = &mut self.repair {
+            // It is the kernel that goes on.
+            repair.due = None;
+        }
+        if before(seq, self.next) {
+            self.handle_resent(now, segment, ticks);
+        }
+        if !before(self.next, end) {
+            return out.push(Action::Forget(copy));
+        }
+        let copy = Copy {
+            seq,
+            end,
+            each: segment.each,
+            controls: segment.length() - segment.payload,
+            content: copy,
+            first_sent: now,
+            last_sent: now,
+            is_resent: false,
+        };
+        self.stats.segments += u64::from(copy.segments_from(seq));
+        let was_idle = self.copies.is_empty();
+        self.copies.push_back(copy);
+        self.next = end;
+        if was_idle || self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
+            self.arm(now, ticks);
+        }
+        self.arm_probe(now, false, ticks);
+    }
+
+    /// The kernel has found a segment lost, or answers a SYN again.
+    fn handle_resent(&mut self, now: Instant<Virtual>, segment: &Segment, ticks: &mut Ticks) {
+        let (seq, end) = (segment.seq, segment.end());
+        for copy in &mut self.copies {
+            if before(copy.seq, end) && before(seq, copy.end) {
+                (copy.last_sent, copy.is_resent) = (now, true);
+            }
+        }
+        if self.opening != Opening::Done {
+            return;
+        }
+        self.stats.resent += u64::from(segment.payload.div_ceil(segment.each).max(1));
+        self.recovery.get_or_insert(self.next);
+        if !before(self.una, seq) {
+            self.arm_whole(now, ticks);
+        }
+    }
+
+    /// Takes an acknowledgement that has come, which echoes the stamp of what was sent at an
+    /// instant, if that is known.
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        echo: Option<Instant<Virtual>>,
+        ticks: &mut Ticks,
+        out: &mut Vec<Action<C>>,
+    ) {
+        let ack = segment.ack;
+        if before(self.next, ack) {
+            // While a connection is being opened, one of before may still be known there.
+            self.stats.foreign += u64::from(self.opening == Opening::Done);
+            return;
+        }
+        if segment.has(Segment::SYN) {
+            self.permits_sack = segment.permits_sack;
+        }
+        let mut sample = None;
+        let mut is_due_anew = false;
+        if segment.window > 0 {
+            out.extend(
+                self.closed
+                    .take()
+                    .map(|closed| Action::Forget(closed.content)),
+            );
+        }
+        if before(self.una, ack) {
+            sample = self.take_off(now, segment, echo, ticks, out);
+            is_due_anew = true;
+            self.timeouts = 0;
+            self.opening = Opening::Done;
+        }
+        if let Some(sacked) = self.note_blocks(now, segment) {
+            let head = self.copies.front().map(|head| head.last_sent);
+            is_due_anew |= head.is_some_and(|head| sacked > now - head);
+            sample = sample.or(Some(sacked));
+        }
+        if let Some(sample) = sample {
+            self.rtt.sample(sample, ack, self.next);
+            self.doublings = 0;
+        }
+        if self.recovery.is_some_and(|until| !before(self.una, until)) {
+            self.recovery = None;
+        }
+        if self.probed.is_some_and(|until| !before(self.una, until)) {
+            self.probed = None;
+        }
+        if is_due_anew && !self.arm_probe(now, true, ticks) {
+            self.arm(now, ticks);
+        }
+    }
+
+    /// Removes what is acknowledged; returns the round-trip time that this shows.
+    fn take_off(
+        &mut self,
+        now: Instant<Virtual>,
+        segment: &Segment,
+        echo: Option<Instant<Virtual>>,
+        ticks: &mut Ticks,
+        out: &mut Vec<Action<C>>,
+    ) -> Option<Duration> {
+        let ack = segment.ack;
+        let (mut first, mut resent, mut count) = (None, None, 0);
+        while let Some(copy) = self.copies.front().filter(|copy| before(copy.seq, ack)) {
+            if copy.is_resent {
+                resent = Some((copy.first_sent, copy.last_sent));
+            } else if !copy.is_among(&self.board) {
+                first = first.or(Some(copy.first_sent));
+            }
+            count += 1;
+            if before(ack, copy.end) {
+                break;
+            }
+            let content = copy.content;
+            self.copies.pop_front();
+            if segment.window > 0 || !self.copies.is_empty() {
+                out.push(Action::Forget(content));
+                continue;
+            }
+            let timeout = self.rtt.timeout(0).max(LEAST_TIMEOUT);
+            self.closed = Some(Closed {
+                content,
+                doublings: 0,
+                due: ticks.expiration(now, timeout),
+            });
+        }
+        self.una = ack;
+        self.board.retain(|&(_, to)| before(ack, to));
+        self.repair.take_if(|repair| !before(ack, repair.until));
+        if let Some(repair) = &mut self.repair {
+            repair.window += count;
+            repair.due = Some(now + PATIENCE);
+        }
+        match (resent, first) {
+            // As time stamps have it: of the copy that the peer echoes. Where that is not known
+            // it is the last, unless this came sooner than any answer before.
+            (Some(_), _) if echo.is_some() => echo.map(|echo| now - echo),
+            (Some((first, last)), _) => match now - last < scaled(self.rtt.least(), 9, 10) {
+                true => Some(now - first),
+                false => Some(now - last),
+            },
+            (None, first) => first.map(|first| now - first),
+        }
+    }
+
+    /// Notes what the peer has beyond a gap; returns the round-trip time that this shows.
+    fn note_blocks(&mut self, now: Instant<Virtual>, segment: &Segment) -> Option<Duration> {
+        let mut first: Option<Instant<Virtual>> = None;
+        for (from, to) in segment.sack.iter() {
+            if !before(from, to) || !before(self.una, to) || before(self.next, to) {
+                continue; // a duplicate's, or nonsense
+            }
+            for copy in &self.copies {
+                let is_new = copy.is_among(&[(from, to)]) && !copy.is_among(&self.board);
+                if is_new && !copy.is_resent {
+                    first = Some(first.map_or(copy.first_sent, |it| it.min(copy.first_sent)));
+                }
+            }
+            self.add_to_board(from, to);
+        }
+        first.map(|first| now - first)
+    }
+
+    fn add_to_board(&mut self, mut from: u32, mut to: u32) {
+        self.board.retain(|&(other_from, other_to)| {
+            let apart = before(other_to, from) || before(to, other_from);
+            if !apart {
+                from = if before(other_from, from) {
+                    other_from
+                } else {
+                    from
+                };
+                to = if before(to, other_to) { other_to } else { to };
+            }
+            apart
+        });
+        let place = self.board.iter().position(|&(other, _)| before(to, other));
+        self.board
+            .insert(place.unwrap_or(self.board.len()), (from, to));
+    }
+
+    /// Returns the instant of the next timer.
+    pub(super) fn next_wake(&self) -> Option<Instant<Virtual>> {
+        let repair = self.repair.as_ref().and_then(|repair| repair.due);
+        let timer = self.timer.map(|(_, due)| due);
+        let closed = self.closed.as_ref().map(|closed| closed.due);
+        timer.into_iter().chain(repair).chain(closed).min()
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_wake(
+        &mut self,
+        now: Instant<Virtual>,
+        ticks: &mut Ticks,
+        out: &mut Vec<Action<C>>,
+    ) {
+        match self.timer {
+            Some((Timer::Probe, due)) if due <= now => self.probe(now, ticks, out),
+            Some((Timer::Retransmission, due)) if due <= now => self.time_out(now, ticks, out),
+            _ => {}
+        }
+        if let Some(repair) = &mut self.repair
+            && repair.due.is_some_and(|due| due <= now)
+        {
+            repair.due = None;
+            self.go_on_repairing(now, out);
+        }
+        if let Some(closed) = self.closed.as_mut().filter(|closed| closed.due <= now) {
+            // The peer has it, and answers with its window.
+            out.push(Action::Again(closed.content, 0));
+            closed.doublings += 1;
+            let timeout = self.rtt.timeout(closed.doublings).max(LEAST_TIMEOUT);
+            closed.due = ticks.expiration(now, timeout);
+        }
+    }
+
+    fn probe(&mut self, now: Instant<Virtual>, ticks: &mut Ticks, out: &mut Vec<Action<C>>) {
+        if self.probed.is_some() {
+            return self.arm(now, ticks);
+        }
+        let Some(from) = self.copies.back().map(Copy::last_segment) else {
+            self.timer = None;
+            return;
+        };
+        self.stats.probes += 1;
+        self.send_again(now, from, out);
+        self.probed = Some(self.next);
+        self.arm_whole(now, ticks);
+    }
+
+    fn time_out(&mut self, now: Instant<Virtual>, ticks: &mut Ticks, out: &mut Vec<Action<C>>) {
+        self.timer = None;
+        if self.copies.is_empty() {
+            return;
+        }
+        let most = match self.opening {
+            Opening::Active => SYN_RETRIES,
+            Opening::Passive => SYN_ACK_RETRIES,
+            Opening::Done => RETRIES,
+        };
+        if self.timeouts >= most {
+            self.has_given_up = true;
+            self.stats.given_up += 1;
+            return;
+        }
+        self.timeouts += 1;
+        self.stats.timeouts += 1;
+        if self.opening == Opening::Done {
+            let outstanding = self.outstanding();
+            self.stats.collapses += u64::from(self.timeouts == 1 && outstanding > FEW);
+            self.recovery = Some(self.next);
+            self.repair = Some(Repair {
+                until: self.next,
+                sent: self.una,
+                window: 1,
+                due: None,
+            });
+            self.go_on_repairing(now, out);
+        } else {
+            self.send_again(now, self.una, out);
+        }
+        if self.opening != Opening::Active || self.timeouts > LINEAR_SYNS {
+            self.doublings += 1;
+        }
+        self.arm_whole(now, ticks);
+    }
+
+    /// Sends what was lost, as far as the window of slow start lets it.
+    fn go_on_repairing(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
+        let Some(mut repair) = self.repair.take() else {
+            return;
+        };
+        if before(repair.sent, self.una) {
+            repair.sent = self.una;
+        }
+        for _ in 0..repair.window {
+            // What the peer has is left out.
+            while let Some(&(_, to)) = self
+                .board
+                .iter()
+                .find(|&&(from, to)| !before(repair.sent, from) && before(repair.sent, to))
+            {
+                repair.sent = to;
+            }
+            if !before(repair.sent, repair.until) {
+                break;
+            }
+            repair.sent = self.send_again(now, repair.sent, out);
+        }
+        self.repair = Some(repair);
+    }
+
+    /// Sends the segment again that has this number; returns where it ends.
+    fn send_again(&mut self, now: Instant<Virtual>, from: u32, out: &mut Vec<Action<C>>) -> u32 {
+        let Some(copy) = self.copies.iter_mut().find(|copy| before(from, copy.end)) else {
+            return self.next;
+        };
+        (copy.last_sent, copy.is_resent) = (now, true);
+        let last = copy.last_segment();
+        let number = match before(copy.seq, from) {
+            // A FIN that is left alone goes with the last of the payload.
+            true if before(last, from) => last.wrapping_sub(copy.seq) / copy.each,
+            true => from.wrapping_sub(copy.seq) / copy.each,
+            false => 0,
+        };
+        out.push(Action::Again(copy.content, number));
+        let end = copy.seq.wrapping_add((number + 1) * copy.each);
+        if before(last, end) { copy.end } else { end }
+    }
+
+    /// Sets the timer of retransmission: by the first segment, if the timer of a probe was set,
+    /// and else from now on.
+    fn arm(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
+        let Some(head) = self.copies.front() else {
+            self.timer = None;
+            return;
+        };
+        let mut timeout = self.rtt.timeout(self.doublings);
+        if self.timer.is_some_and(|(timer, _)| timer == Timer::Probe) {
+            timeout = (head.last_sent + timeout - now).max(ticks.tick());
+        }
+        self.timer = Some((Timer::Retransmission, ticks.expiration(now, timeout)));
+    }
+
+    fn arm_whole(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
+        self.timer = None;
+        if !self.has_given_up {
+            self.arm(now, ticks);
+        }
+    }
+
+    /// Sets the timer of a probe instead of that of retransmission, where Linux would;
+    /// returns whether it did.
+    fn arm_probe(&mut self, now: Instant<Virtual>, is_progress: bool, ticks: &mut Ticks) -> bool {
+        let repairs = self.recovery.is_some() || !self.board.is_empty();
+        let Some(head) = self.copies.front() else {
+            return false;
+        };
+        if self.opening != Opening::Done || !self.permits_sack || repairs {
+            return false;
+        }
+        let few = match self.outstanding() {
+            // Its acknowledgement may be delayed.
+            1 => LEAST_TIMEOUT,
+            _ => Duration::from_ms(2),
+        };
+        let smoothed = self.rtt.smoothed();
+        let mut timeout =
+            smoothed.map_or(super::estimator::FIRST_TIMEOUT, |it| scaled(it, 2, 1) + few);
+        let retransmission = self.rtt.timeout(self.doublings);
+        let left = match is_progress {
+            true => retransmission,
+            false => head.last_sent + retransmission - now,
+        };
+        if left > Duration::ZERO {
+            timeout = timeout.min(left);
+        }
+        self.timer = Some((Timer::Probe, ticks.expiration(now, timeout)));
+        true
+    }
+
+    /// Counts segments that are not acknowledged.
+    fn outstanding(&self) -> u32 {
+        let copies = self.copies.iter();
+        copies.map(|copy| copy.segments_from(self.una)).sum()
+    }
+
+    /// Returns true if all that was sent is acknowledged.
+    pub(super) fn is_done(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    /// Gives up all copies.
+    pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
+        out.extend(
+            self.copies
+                .drain(..)
+                .map(|copy| Action::Forget(copy.content)),
+        );
+        out.extend(
+            self.closed
+                .take()
+                .map(|closed| Action::Forget(closed.content)),
+        );
+        (self.timer, self.repair) = (None, None);
+    }
+}
+
+/// How long the kernel may take, after an acknowledgement of what was sent again from here, to
+/// send by itself.
+const PATIENCE: Duration = Duration::from_ms(1);
+/// Segments on their way, up to which a collapse of the window changes little.
+const FEW: u32 = 3;
+/// tcp_syn_linear_timeouts, tcp_syn_retries, tcp_synack_retries and tcp_retries2.
+const LINEAR_SYNS: u32 = 4;
+const SYN_RETRIES: u32 = 6;
+const SYN_ACK_RETRIES: u32 = 5;
+const RETRIES: u32 = 15;

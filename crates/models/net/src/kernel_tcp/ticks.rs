@@ -1,0 +1,91 @@
+//! Ticks of a kernel, in which its timers count.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+/// The wheel of a kernel's timers (Linux, kernel/time/timer.c).
+#[derive(Clone, Debug)]
+pub(super) struct Ticks {
+    tick: Duration,
+    /// What the phases are drawn from.
+    state: u64,
+}
+
+impl Ticks {
+    /// Makes those of host number `host`.
+    pub(super) fn new(tick: Duration, host: u32) -> Self {
+        Self {
+            tick: tick.max(Duration::from_ns(1)),
+            state: u64::from(host),
+        }
+    }
+
+    /// Returns the length of one.
+    pub(super) fn tick(&self) -> Duration {
+        self.tick
+    }
+
+    /// Returns when a timer expires that is set `now` for `timeout`: in whole ticks, and as late
+    /// as the wheel rounds it. Beyond 63 ticks the wheel counts in eighths, beyond 504 in
+    /// sixty-fourths, and so on.
+    ///
+    /// On a real machine events come at any phase of its ticks. Here the phase is drawn for each
+    /// timer: where computing takes no time all events might come at the same one.
+    pub(super) fn expiration(
+        &mut self,
+        now: Instant<Virtual>,
+        timeout: Duration,
+    ) -> Instant<Virtual> {
+        // SplitMix64: the same draws in each run.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let tick_ns = self.tick.as_ns();
+        let ticks = (timeout.as_ns().max(0) + tick_ns - 1) / tick_ns;
+        let mut shift = 0;
+        while ticks >= 63 << shift && shift < 24 {
+            shift += 3;
+        }
+        let step_ns = tick_ns << shift;
+        let phase_ns = ((mixed >> 1) % step_ns.unsigned_abs()).cast_signed();
+        // As if the wheel's last step had been so long ago.
+        let expires = phase_ns / tick_ns + ticks;
+        let steps = (expires >> shift) + 1;
+        now + Duration::from_ns(steps * step_ns - phase_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_expire_in_whole_ticks_and_never_early() {
+        let mut ticks = Ticks::new(Duration::from_ms(4), 1);
+        for (timeout_ms, latest_ms) in [(40, 4), (204, 4), (1000, 32), (8000, 256)] {
+            let now = Instant::from_ns(777_777_777);
+            let timeout = Duration::from_ms(timeout_ms);
+            let mut late: Vec<Duration> = (0..200)
+                .map(|_| ticks.expiration(now, timeout) - now - timeout)
+                .collect();
+            late.sort();
+            let (least, most) = (late[0], late[199]);
+            assert!(least > -Duration::from_ms(4), "{least}");
+            assert!(most <= Duration::from_ms(latest_ms), "{most}");
+            assert!(
+                most - least > Duration::from_ms(latest_ms / 2),
+                "{least} to {most}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_draws_are_the_same_in_each_run() {
+        let draw = |host| {
+            let mut ticks = Ticks::new(Duration::from_ms(4), host);
+            [(); 9].map(|()| ticks.expiration(Instant::ZERO, Duration::from_ms(40)))
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+}

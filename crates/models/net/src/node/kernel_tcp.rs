@@ -1,0 +1,204 @@
+//! Timers of the TCP of hosts that are opened to frames, where virtual time jumps over those of
+//! their kernels ([`crate::kernel_tcp`]).
+
+use std::net::IpAddr;
+
+use timeloom_engine::queue::EventQueue;
+use timeloom_engine::{Agenda, NodeId};
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::bytes::{ArpMessage, IpHeader};
+use crate::ids::{Node, Token};
+use crate::kernel_tcp::{Action, Fate, Segment, TcpTimerStats, Word};
+use crate::packet::{Packet, PortId};
+use crate::tables::buffers::{Content, Description, Offload};
+use crate::tables::slab::PacketId;
+use crate::world::World;
+
+impl World {
+    /// Keeps the timers of the TCP of a host's kernel in virtual time, for a host that is
+    /// opened to frames. The kernel has to leave that to the network: its own timers are set
+    /// far away, and it acknowledges at once. Its timers count in ticks of `tick`.
+    pub fn keep_tcp_timers(&mut self, node: Node, tick: Duration) {
+        self.kernel_timers.keep(node.0, self.roles.len(), tick);
+    }
+
+    /// What the timers of a host's kernel have done, if they are kept.
+    pub fn tcp_timer_stats(&self, node: Node) -> Option<TcpTimerStats> {
+        let number = self.kernel_timers.at(node.0)?;
+        Some(self.kernel_timers.get(number).stats())
+    }
+
+    /// Takes note of a packet that a host's kernel sends; returns false if it is held back.
+    #[cold]
+    pub(super) fn note_sent<Q: EventQueue>(
+        &mut self,
+        number: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) -> bool {
+        let (packet, now) = (self.packets[id], agenda.now());
+        let mut out = Vec::new();
+        let mut fate = Fate::Pass;
+        if let Some(segment) = self
+            .segment_of(&packet)
+            .filter(|it| self.is_own(number, it))
+        {
+            let copy = segment.needs_copy();
+            let copy = copy.then(|| self.packets.insert(packet));
+            let timers = &mut self.kernel_timers.get_mut(number).tcp;
+            fate = timers.handle_sent(now, &segment, copy, &mut out);
+            if fate == Fate::Hold {
+                timers.hold(now, &segment, id, &mut out);
+            }
+        } else if let Some((Word::Asks(address), _)) = self.word_of(&packet) {
+            let copy = self.packets.insert(packet);
+            let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
+            neighbours.handle_question(now, address, copy, &mut out);
+        }
+        self.act_for_kernel(number, out, agenda);
+        fate == Fate::Pass
+    }
+
+    /// Takes note of a packet that has come for a host's kernel.
+    #[cold]
+    pub(super) fn note_received<Q: EventQueue>(
+        &mut self,
+        number: u32,
+        id: PacketId,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let (packet, now) = (self.packets[id], agenda.now());
+        let mut out = Vec::new();
+        if let Some(segment) = self.segment_of(&packet) {
+            let stamps = (packet.stamp, self.echo_of(&packet, &segment));
+            let timers = &mut self.kernel_timers.get_mut(number).tcp;
+            timers.handle_received(now, &segment, stamps, &mut out);
+        } else if let Some((word, from)) = self.word_of(&packet) {
+            let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
+            neighbours.handle_received(word, from, &mut out);
+        }
+        self.act_for_kernel(number, out, agenda);
+    }
+
+    /// An appointment with the timers of a host's kernel is due.
+    pub(crate) fn wake_kernel_timers<Q: EventQueue>(
+        &mut self,
+        number: u32,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let now = agenda.now();
+        if !self.kernel_timers.keep_appointment(number, now) {
+            return;
+        }
+        let mut out = Vec::new();
+        let timers = self.kernel_timers.get_mut(number);
+        timers.tcp.handle_wake(now, &mut out);
+        timers.neighbours.handle_wake(now, &mut out);
+        self.act_for_kernel(number, out, agenda);
+    }
+
+    fn act_for_kernel<Q: EventQueue>(
+        &mut self,
+        number: u32,
+        out: Vec<Action<PacketId>>,
+        agenda: &mut Agenda<Q>,
+    ) {
+        let port = self.kernel_port(number);
+        for action in out {
+            match action {
+                Action::Forget(id) => self.packets.remove(id),
+                Action::Release(id) => {
+                    self.packets[id].stamp = agenda.now();
+                    self.transmit(port, id, agenda);
+                }
+                Action::Again(id, segment) => {
+                    let mut packet = self.packets[id];
+                    if packet.segments() > 1 {
+                        let segment = segment.min(packet.segments() - 1);
+                        packet = self.piece(&packet, segment, 1);
+                    }
+                    self.renew(number, &mut packet);
+                    packet.stamp = agenda.now();
+                    let id = self.packets.insert(packet);
+                    self.transmit(port, id, agenda);
+                }
+            }
+        }
+        if let Some(due) = self.kernel_timers.appoint(number, agenda.now()) {
+            let node = NodeId(self.kernel_timers.node_of(number));
+            agenda.schedule(due, node, Token::KERNEL | number);
+        }
+    }
+
+    /// When what a segment answers was sent, if its sender's timers are kept here as well.
+    fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
+        let sender = self.ports.with_address(segment.connection.local.ip())?;
+        let number = self.kernel_timers.at(self.ports[sender].node)?;
+        let timers = &self.kernel_timers.get(number).tcp;
+        timers.echo_at(segment, packet.stamp)
+    }
+
+    /// Makes a segment that is to be sent again, and is a single one, what the kernel would send
+    /// now: in a buffer of its own, since others may hold this one.
+    fn renew(&mut self, number: u32, packet: &mut Packet) {
+        let segment = self.segment_of(packet);
+        let timers = &self.kernel_timers.get(number).tcp;
+        let Some(news) = segment.and_then(|segment| timers.news(&segment)) else {
+            return;
+        };
+        let mut bytes = self.assemble(packet);
+        news.renew(&mut bytes);
+        if let Some(ip) = IpHeader::read(&bytes) {
+            let what = Description {
+                used: u32::from(ip.length),
+                content: Content::Ip,
+                start: 0,
+                header: ip.header,
+                offload: Offload::default(),
+            };
+            let used = &bytes[..usize::from(ip.length)];
+            packet.flow = self.packets.buffers.fill(used, what);
+            packet.set_segments(0, 1, 0);
+        }
+        self.outside.return_scratch(bytes);
+    }
+
+    fn kernel_port(&self, number: u32) -> PortId {
+        self.ports.first_of(self.kernel_timers.node_of(number))
+    }
+
+    /// Returns true for a segment from an address of the host, or from one that only the host
+    /// knows (a container's, say): not for what it forwards, or sends in the name of another.
+    fn is_own(&self, number: u32, segment: &Segment) -> bool {
+        let owner = self.ports.with_address(segment.connection.local.ip());
+        owner.is_none_or(|owner| owner == self.kernel_port(number))
+    }
+
+    fn segment_of(&self, packet: &Packet) -> Option<Segment> {
+        let buffer = self.packets.buffers.get(packet.flow);
+        if buffer.content != Content::Ip || packet.vlan != 0 {
+            return None;
+        }
+        let train = buffer.train();
+        let train = train.map(|train| (packet.seq, u32::from(train.payload_bytes)));
+        Segment::read(buffer.inner(), packet.size, train)
+    }
+
+    /// What a packet between neighbours says, and its sender.
+    fn word_of(&self, packet: &Packet) -> Option<(Word, Option<IpAddr>)> {
+        let buffer = self.packets.buffers.get(packet.flow);
+        let inner = buffer.inner();
+        match buffer.content {
+            Content::Arp => {
+                let message = ArpMessage::read(inner)?;
+                Some((Word::of_arp(inner)?, Some(message.sender.into())))
+            }
+            Content::Nd => {
+                let from = IpHeader::read(inner).map(|ip| ip.src);
+                Some((Word::of_nd(inner)?, from))
+            }
+            _ => None,
+        }
+    }
+}

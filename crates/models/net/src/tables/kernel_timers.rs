@@ -1,0 +1,98 @@
+//! Timers that the network keeps for the kernels of hosts, by host.
+
+use timeloom_time::{Duration, Instant, Virtual};
+
+use crate::kernel_tcp::{Neighbours, TcpTimerStats, TcpTimers};
+use crate::packet::NIL;
+use crate::tables::slab::PacketId;
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTimers {
+    list: Vec<OfHost>,
+    /// Index into the list by node, [`NIL`] without one; empty while there is none.
+    by_node: Vec<u32>,
+}
+
+/// Those of one host.
+#[derive(Debug)]
+pub(crate) struct OfHost {
+    node: u32,
+    pub(crate) tcp: TcpTimers<PacketId>,
+    pub(crate) neighbours: Neighbours<PacketId>,
+    /// The earliest appointment made; later ones are made when it is kept.
+    appointment: Instant<Virtual>,
+}
+
+impl OfHost {
+    /// Sums what they have done.
+    pub(crate) fn stats(&self) -> TcpTimerStats {
+        TcpTimerStats {
+            unresolved: self.neighbours.unresolved,
+            ..self.tcp.stats()
+        }
+    }
+}
+
+impl KernelTimers {
+    /// Keeps those of one of so many nodes from now on.
+    pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration) {
+        self.by_node.resize(nodes, NIL);
+        if self.by_node[node as usize] != NIL {
+            return;
+        }
+        self.by_node[node as usize] = self.list.len() as u32;
+        self.list.push(OfHost {
+            node,
+            tcp: TcpTimers::new(tick, node),
+            neighbours: Neighbours::new(tick, node),
+            appointment: Instant::FAR_FUTURE,
+        });
+    }
+
+    /// Returns the number of those of a node, if they are kept.
+    #[inline]
+    pub(crate) fn at(&self, node: u32) -> Option<u32> {
+        let number = *self.by_node.get(node as usize)?;
+        (number != NIL).then_some(number)
+    }
+
+    pub(crate) fn node_of(&self, number: u32) -> u32 {
+        self.list[number as usize].node
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &OfHost {
+        &self.list[number as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u32) -> &mut OfHost {
+        &mut self.list[number as usize]
+    }
+
+    /// Returns the instant at which a host's timers are due, if no appointment has been made
+    /// for that yet; the caller makes it.
+    pub(crate) fn appoint(
+        &mut self,
+        number: u32,
+        now: Instant<Virtual>,
+    ) -> Option<Instant<Virtual>> {
+        let of_host = &mut self.list[number as usize];
+        let due = of_host.tcp.next_wake().into_iter();
+        let due = due.chain(of_host.neighbours.next_wake()).min()?.max(now);
+        let is_earlier = due < of_host.appointment;
+        if is_earlier {
+            of_host.appointment = due;
+        }
+        is_earlier.then_some(due)
+    }
+
+    /// Returns true if the appointment at `now` still holds; there is none after this.
+    pub(crate) fn keep_appointment(&mut self, number: u32, now: Instant<Virtual>) -> bool {
+        let of_host = &mut self.list[number as usize];
+        let holds = of_host.appointment == now;
+        if holds {
+            of_host.appointment = Instant::FAR_FUTURE;
+        }
+        holds
+    }
+}
