@@ -280,12 +280,11 @@ impl<'a> Conductor<'a> {
                 shown = Some(slowest);
                 (options.progress)(&progress(self.plan, slowest));
             }
-            if stopped.is_none() && slowest.virtual_ns == 0 && notice.is_due() {
-                let late = self
-                    .agents
-                    .iter()
-                    .filter(|agent| agent.lengths.virtual_ns == 0);
-                let late = named(late);
+            // An agent tells how far it is once time has begun for it.
+            let late = |agent: &&Agent| agent.lengths.wall_ns == 0;
+            if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
+            {
+                let late = named(self.agents.iter().filter(late));
                 (options.warn)(format!(
                     "time has not begun: waiting for {late} to come together"
                 ));
