@@ -93,6 +93,12 @@ listed! {
         Waitid,
         /// `utimensat`.
         Utimensat,
+        /// `stat`, `lstat` and `fstat`.
+        Stat,
+        /// `newfstatat`.
+        Newfstatat,
+        /// `statx`.
+        Statx,
         /// `setsockopt` of an option that is about time.
         Setsockopt,
         /// `rt_sigprocmask`.
@@ -123,7 +129,9 @@ listed! {
         Select,
         /// `epoll_wait`.
         EpollWait,
-        /// `utime` and `utimes`.
+        /// `utime`.
+        Utime,
+        /// `utimes`.
         Utimes,
         /// `futimesat`.
         Futimesat,
@@ -167,10 +175,7 @@ impl Handler {
             | Self::Prctl
             | Self::Setsockopt
             | Self::Ioctl
-            | Self::Sysinfo
-            | Self::Utimensat
-            | Self::Utimes
-            | Self::Futimesat => 432,
+            | Self::Sysinfo => 432,
             _ => 848,
         }
     }

@@ -65,6 +65,22 @@ pub enum ImageCall<P> {
         /// What the machine's CLOCK_MONOTONIC showed then.
         wall_ns: i64,
     },
+    /// The date to show for one that an inode has.
+    FileDate {
+        /// Device and number of the inode.
+        file: [u64; 2],
+        /// The date, in nanoseconds since 1970.
+        date_ns: i64,
+    },
+    /// A program has set this date of an inode: it stays as it is.
+    KeepDate {
+        /// Device and number of the inode.
+        file: [u64; 2],
+        /// The date, in nanoseconds since 1970.
+        date_ns: i64,
+        /// Whether it is the date of the last access, and not of the last modification.
+        is_access: bool,
+    },
 }
 
 impl<P> ImageCall<P> {
@@ -106,6 +122,25 @@ impl<P> ImageCall<P> {
             Self::PhcTime { device_ns, wall_ns } => {
                 [PHC_TIME, device_ns as usize, wall_ns as usize, 0, 0, 0]
             }
+            Self::FileDate {
+                file: [device, number],
+                date_ns,
+            } => {
+                let file = [device as usize, number as usize];
+                [FILE_DATE, file[0], file[1], date_ns as usize, 0, 0]
+            }
+            Self::KeepDate {
+                file: [device, number],
+                date_ns,
+                is_access,
+            } => [
+                KEEP_DATE,
+                device as usize,
+                number as usize,
+                date_ns as usize,
+                usize::from(is_access),
+                0,
+            ],
         }
     }
 
@@ -137,6 +172,15 @@ impl<P> ImageCall<P> {
             (PHC_TIME, _) => Self::PhcTime {
                 device_ns: first as i64,
                 wall_ns: second as i64,
+            },
+            (FILE_DATE, _) => Self::FileDate {
+                file: [first, second],
+                date_ns: third as i64,
+            },
+            (KEEP_DATE, _) => Self::KeepDate {
+                file: [first, second],
+                date_ns: third as i64,
+                is_access: fourth != 0,
             },
             (0, 1..=TIMERS) => Self::CpuTimeOfTimer {
                 timer: (second - 1) as i32,
@@ -171,6 +215,8 @@ const SET_TIMER: usize = 0x7fff_fff1;
 const IS_TIMER: usize = 0x7fff_fff2;
 const PHC_STAMPS: usize = 0x7fff_fff3;
 const PHC_TIME: usize = 0x7fff_fff4;
+const FILE_DATE: usize = 0x7fff_fff5;
+const KEEP_DATE: usize = 0x7fff_fff6;
 /// The kernel's identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
@@ -214,6 +260,15 @@ mod tests {
                 device_ns: -1,
                 wall_ns: 1 << 62,
             },
+            ImageCall::FileDate {
+                file: [u64::MAX, 7],
+                date_ns: -1,
+            },
+            ImageCall::KeepDate {
+                file: [1, u64::MAX],
+                date_ns: 1 << 61,
+                is_access: true,
+            },
         ];
         for question in questions {
             let words = question.encode().map(|word| word as u64);
@@ -227,7 +282,7 @@ mod tests {
             [0; 6],                          // CLOCK_REALTIME
             [1, 5, 0, 0, 0, 0],              // CLOCK_MONOTONIC
             [0xffff_fffb, 5, 0, 0, 0, 0],    // a hardware clock
-            [0x7fff_fff5, 0, 0, 0, 0, 0],    // the next number that would be one
+            [0x7fff_fff7, 0, 0, 0, 0, 0],    // the next number that would be one
             [0x1_0000_0002, 5, 0, 0, 0, 0],  // CLOCK_PROCESS_CPUTIME_ID and more
             [0, 5, u64::MAX, 0, 0, 0],       // a timer below zero
             [PROCESS.into(), 5, 1, 0, 0, 0], // a clock and a timer
@@ -272,6 +327,16 @@ mod tests {
                 stamps: address(stamps),
             },
             ImageCall::PhcTime { device_ns, wall_ns } => ImageCall::PhcTime { device_ns, wall_ns },
+            ImageCall::FileDate { file, date_ns } => ImageCall::FileDate { file, date_ns },
+            ImageCall::KeepDate {
+                file,
+                date_ns,
+                is_access,
+            } => ImageCall::KeepDate {
+                file,
+                date_ns,
+                is_access,
+            },
         }
     }
 }

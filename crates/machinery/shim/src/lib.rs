@@ -56,6 +56,7 @@ mod arch;
 mod clock;
 mod cpu;
 mod cpu_timer;
+mod dates;
 mod extra;
 mod files;
 mod futex;

@@ -6,8 +6,8 @@ use crate::abi::{SI_USER, SYS_SECCOMP, SignalInfo};
 use crate::arch::Context;
 use crate::sys::syscall;
 use crate::{
-    aio, arch, clock, cpu, cpu_timer, files, futex, intercepted, ipc, poll, queues, select, signal,
-    sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, clock, cpu, cpu_timer, dates, files, futex, intercepted, ipc, poll, queues, select,
+    signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -102,6 +102,9 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Wait4 => cpu::wait4(args),
         Handler::Waitid => cpu::waitid(args),
         Handler::Utimensat => files::utimensat(args),
+        Handler::Stat => dates::in_stat(call, args, 1),
+        Handler::Newfstatat => dates::in_stat(call, args, 2),
+        Handler::Statx => dates::statx(args),
         Handler::Setsockopt => socket::setsockopt(args),
         Handler::RtSigprocmask => signal::rt_sigprocmask(context),
         Handler::RtSigaction => signal::rt_sigaction(args),
@@ -117,6 +120,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Poll => arch::poll(args),
         Handler::Select => arch::select(args),
         Handler::EpollWait => arch::epoll_wait(args, context.mask),
+        Handler::Utime => arch::utime(args),
         Handler::Utimes => arch::utimes(args),
         Handler::Futimesat => arch::futimesat(args),
     }

@@ -9,8 +9,8 @@ use std::time::Duration as StdDuration;
 use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, ProcFiles, Session, SessionOptions,
-    Stepped, SteppedSession, Tsc, end_grants, serve,
+    ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, ProcFiles, Session,
+    SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};
@@ -69,6 +69,11 @@ pub(crate) struct Exec {
     /// machine's, in the machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
+    /// What programs see of the dates that the kernel gives to files: the machine's, or
+    /// their clock's of files that were written in the session, at the cost of a trap per
+    /// `stat`
+    #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
+    file_times: FilesChoice,
     #[command(flatten)]
     who: Who,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
@@ -78,7 +83,7 @@ pub(crate) struct Exec {
     /// its clock (`timeloom shell` opens a shell there); with --name, of that session
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
-        "report_leaks", "allow_leaks",
+        "file_times", "report_leaks", "allow_leaks",
     ])]
     host: Option<String>,
     /// At the end list every real-time path that the program used: call,
@@ -118,6 +123,13 @@ enum ProcChoice {
     Machine,
 }
 
+/// [`FileTimes`] as an argument.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum FilesChoice {
+    Machine,
+    Virtual,
+}
+
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.host.is_some() {
@@ -146,6 +158,10 @@ impl Exec {
                 proc: match self.proc {
                     ProcChoice::Virtual => ProcFiles::Virtual,
                     ProcChoice::Machine => ProcFiles::Machine,
+                },
+                files: match self.file_times {
+                    FilesChoice::Machine => FileTimes::Machine,
+                    FilesChoice::Virtual => FileTimes::Virtual,
                 },
                 compute: match self.compute {
                     ComputeChoice::Real => Compute::Real,
@@ -208,6 +224,9 @@ impl Exec {
         }
         if self.report_leaks {
             report_leaks(&session, tsc);
+        }
+        if let Some(doubt) = session.clock().doubt_of_file_dates() {
+            eprintln!("timeloom: {doubt}");
         }
         session.finish_answers();
         // The thread that skips must not be the one that the session ends in.

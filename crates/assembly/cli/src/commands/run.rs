@@ -15,6 +15,8 @@ use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::Plan;
 use timeloom_time::Duration;
 
+use super::exec::FilesChoice;
+
 /// Run a scenario: network, plants, programs, report
 ///
 /// Checks it, builds its network, plants and devices, lets its
@@ -42,6 +44,10 @@ pub(crate) struct Run {
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What programs see of the dates that the kernel gives to files: as `time.files` of
+    /// the scenario [default: what the scenario says]
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    file_times: Option<FilesChoice>,
     /// Name of the session, for `timeloom query` and others [default: run-PID]
     #[arg(long)]
     name: Option<String>,
@@ -56,7 +62,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let plan = timeloom_scenario::load(&self.scenario, &self.sets)
+        let mut sets = self.sets;
+        sets.extend(self.file_times.map(|whose| match whose {
+            FilesChoice::Machine => "time.files=\"machine\"".to_owned(),
+            FilesChoice::Virtual => "time.files=\"virtual\"".to_owned(),
+        }));
+        let plan = timeloom_scenario::load(&self.scenario, &sets)
             .map_err(|errors| Failure::usage(errors.render(std::io::stderr().is_terminal())))?;
         let directory = self.output.unwrap_or_else(|| default_directory(&plan.name));
         let session = self

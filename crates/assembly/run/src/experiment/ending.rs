@@ -89,6 +89,8 @@ impl Run<'_> {
         }
         let doubt = self.session.clock().distrusted();
         manifest.untrusted.extend(doubt.map(str::to_owned));
+        let doubt = self.session.clock().doubt_of_file_dates();
+        manifest.untrusted.extend(doubt.map(str::to_owned));
         if let Some(tunnels) = self.tunnels {
             manifest
                 .untrusted

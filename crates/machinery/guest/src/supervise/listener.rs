@@ -154,6 +154,17 @@ fn answer_image(
         ImageCall::PhcTime { device_ns, wall_ns } => {
             Answer::Value(phc::shown_ns(clock, asker.host(), device_ns, wall_ns))
         }
+        ImageCall::FileDate { file, date_ns } => {
+            Answer::Value(clock.file_date(asker.host(), file, date_ns))
+        }
+        ImageCall::KeepDate {
+            file,
+            date_ns,
+            is_access,
+        } => {
+            clock.keep_date(file, date_ns, is_access);
+            Answer::Value(0)
+        }
     }
 }
 

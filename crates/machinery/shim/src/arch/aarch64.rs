@@ -10,7 +10,7 @@ mod old_calls;
 pub(crate) mod own_nr;
 
 pub(crate) use fault::{is_emulated, prctl};
-pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
+pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utime, utimes};
 
 use crate::abi::SignalInfo;
 use crate::sys::errno::EINTR;
