@@ -56,8 +56,8 @@ pub use places::Places;
 pub use plan::{
     AgentPlace, Attack, CLOCK_SIGNALS, Capture, CapturedLink, Check, ClockSpec, Compute, Condition,
     ContainerMount, ContainerSpec, Cycles, Device, Discipline, EngineFailure, EngineMode, Engines,
-    Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode, Named,
-    Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Proc,
+    FileTimes, Generate, GovernorPolicy, Host, Link, MachineProfile, MachineSpec, Medium, Mode,
+    Named, Network, OpenFlow, PTP_SIGNALS, Panel, PanelSignal, Part, Placement, Plan, Plant, Proc,
     Program, Protocol, Ptp, PtpAttack, PtpClock, PtpPolicy, PtpProfile, PtpRogue, PtpRole,
     PtpSecurity, PtpTransport, Record, Reference, Register, RegisterTable, RegisterType, Results,
     SCHEMA, Service, ServiceKind, ServingHost, Shape, Simulation, Stepping, System,

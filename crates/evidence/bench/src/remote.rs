@@ -175,10 +175,15 @@ fn accept(listener: &UnixListener, process: &mut Process) -> Result<UnixStream, 
 
 /// A session for measuring in.
 pub(crate) fn session(options: &Options) -> Result<Session, BenchError> {
+    session_with(options, ClockOptions::default())
+}
+
+/// A session with a clock of this kind.
+pub(crate) fn session_with(options: &Options, clock: ClockOptions) -> Result<Session, BenchError> {
     let remark = options.remark;
     Ok(Session::new(SessionOptions {
         name: unique("bench"),
-        clock: ClockOptions::default(),
+        clock,
         warn: Box::new(move |text| remark(&text)),
     })?)
 }

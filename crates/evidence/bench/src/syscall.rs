@@ -1,10 +1,12 @@
-//! `syscall`: what a session's filter adds to calls that carry no time, and
-//! what a call costs that it traps.
+//! `syscall`: what a session's filter adds to calls that carry no time, what a call costs that
+//! it traps, and how many times as long `stat` takes where dates of files are virtual.
+
+use timeloom_guest::{ClockOptions, FileTimes};
 
 use crate::cores::measuring_core;
 use crate::error::BenchError;
 use crate::figure::Figure;
-use crate::remote::{Environment, Remote, session};
+use crate::remote::{Environment, Remote, session, session_with};
 use crate::rounds::Rounds;
 use crate::scratch::Scratch;
 use crate::stats::median;
@@ -56,11 +58,39 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
                 .with("native_ns", median(rounds.base_ns())),
         );
     }
+    let dating = session_with(
+        options,
+        ClockOptions {
+            files: FileTimes::Virtual,
+            ..ClockOptions::default()
+        },
+    )?;
+    let mut dated = Remote::start(options, &scratch, &Environment::Inside(&dating))?;
+    dated.ask(&format!("pin {core}"))?;
+    for (call, suffix) in DATED {
+        let command = format!("call {call} 1050");
+        let rounds = options.pick(31, 201);
+        let rounds = Rounds::run(rounds, &command, &mut [&mut native, &mut dated], scale)?;
+        let ratio = Figure::new(
+            BENCH,
+            format!("file_times_stat{suffix}_over_native"),
+            "ratio",
+            &rounds.ratios(0),
+        );
+        figure(
+            ratio
+                .with("native_ns", median(rounds.base_ns()))
+                .with("inside_ns", median(rounds.other_ns(0))),
+        );
+    }
     Ok(())
 }
 
 const BENCH: Name = Name::Syscall;
 /// Calls that pass, and what they add to the metric's name.
 const UNTOUCHED: [(&str, &str); 3] = [("getppid", ""), ("pread", "_pread"), ("close", "_close")];
+/// Calls that trap where dates of files are virtual: of an older file, and of one that was
+/// written in the session.
+const DATED: [(&str, &str); 2] = [("stat", ""), ("stat_new", "_new")];
 /// Calls that trap.
 const TRAPPED: [(&str, &str); 2] = [("clock_gettime", ""), ("rt_sigprocmask", "_sigprocmask")];

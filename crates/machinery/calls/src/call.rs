@@ -18,6 +18,8 @@ pub struct Call {
     pub handler: Option<Handler>,
     /// When it traps where the time-stamp counter is emulated, instead of `when`.
     pub emulating_tsc: Option<When>,
+    /// When it traps in sessions that show virtual dates of files, instead of `when`.
+    pub file_times: Option<When>,
     /// In processes that have asked for one of these it always traps.
     pub on_demand: &'static [Extra],
     /// What happens, for people: the last column of `docs/coverage.md`.
@@ -82,7 +84,8 @@ impl Call {
             Some(Treatment::Ask(_)) => self.when.traps_otherwise(),
             Some(Treatment::Refuse) | None => false,
         };
-        asked_or_trapped || self.emulating_tsc.is_some() || !self.on_demand.is_empty()
+        let in_some = self.emulating_tsc.is_some() || self.file_times.is_some();
+        asked_or_trapped || in_some || !self.on_demand.is_empty()
     }
 
     /// Whether it traps in processes that have asked for this.

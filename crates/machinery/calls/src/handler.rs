@@ -93,6 +93,12 @@ listed! {
         Waitid,
         /// `utimensat`.
         Utimensat,
+        /// `stat`, `lstat` and `fstat`.
+        Stat,
+        /// `newfstatat`.
+        Newfstatat,
+        /// `statx`.
+        Statx,
         /// `setsockopt` of an option that is about time.
         Setsockopt,
         /// `rt_sigprocmask`.
@@ -140,7 +146,9 @@ listed! {
         Select,
         /// `epoll_wait`.
         EpollWait,
-        /// `utime` and `utimes`.
+        /// `utime`.
+        Utime,
+        /// `utimes`.
         Utimes,
         /// `futimesat`.
         Futimesat,
@@ -195,10 +203,7 @@ impl Handler {
             | Self::Seccomp
             | Self::Setsockopt
             | Self::Ioctl
-            | Self::Sysinfo
-            | Self::Utimensat
-            | Self::Utimes
-            | Self::Futimesat => 432,
+            | Self::Sysinfo => 432,
             _ => 848,
         }
     }

@@ -72,6 +72,22 @@ pub enum ImageCall<P> {
         /// The call's number.
         call: i32,
     },
+    /// The date to show for one that an inode has.
+    FileDate {
+        /// Device and number of the inode.
+        file: [u64; 2],
+        /// The date, in nanoseconds since 1970.
+        date_ns: i64,
+    },
+    /// A program has set this date of an inode: it stays as it is.
+    KeepDate {
+        /// Device and number of the inode.
+        file: [u64; 2],
+        /// The date, in nanoseconds since 1970.
+        date_ns: i64,
+        /// Whether it is the date of the last access, and not of the last modification.
+        is_access: bool,
+    },
 }
 
 impl<P> ImageCall<P> {
@@ -115,6 +131,25 @@ impl<P> ImageCall<P> {
             }
             Self::Confines => [CONFINES, 0, 0, 0, 0, 0],
             Self::Ended { call } => [ENDED, call as usize, 0, 0, 0, 0],
+            Self::FileDate {
+                file: [device, number],
+                date_ns,
+            } => {
+                let file = [device as usize, number as usize];
+                [FILE_DATE, file[0], file[1], date_ns as usize, 0, 0]
+            }
+            Self::KeepDate {
+                file: [device, number],
+                date_ns,
+                is_access,
+            } => [
+                KEEP_DATE,
+                device as usize,
+                number as usize,
+                date_ns as usize,
+                usize::from(is_access),
+                0,
+            ],
         }
     }
 
@@ -149,6 +184,15 @@ impl<P> ImageCall<P> {
             },
             (CONFINES, _) => Self::Confines,
             (ENDED, _) => Self::Ended { call: first as i32 },
+            (FILE_DATE, _) => Self::FileDate {
+                file: [first, second],
+                date_ns: third as i64,
+            },
+            (KEEP_DATE, _) => Self::KeepDate {
+                file: [first, second],
+                date_ns: third as i64,
+                is_access: fourth != 0,
+            },
             (0, 1..=TIMERS) => Self::CpuTimeOfTimer {
                 timer: (second - 1) as i32,
                 real_ns: first as i64,
@@ -184,6 +228,8 @@ const PHC_STAMPS: usize = 0x7fff_fff3;
 const PHC_TIME: usize = 0x7fff_fff4;
 const ENDED: usize = 0x7fff_fff5;
 const CONFINES: usize = 0x7fff_fff6;
+const FILE_DATE: usize = 0x7fff_fff7;
+const KEEP_DATE: usize = 0x7fff_fff8;
 /// The kernel's identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
@@ -229,6 +275,15 @@ mod tests {
             },
             ImageCall::Ended { call: 230 },
             ImageCall::Confines,
+            ImageCall::FileDate {
+                file: [u64::MAX, 7],
+                date_ns: -1,
+            },
+            ImageCall::KeepDate {
+                file: [1, u64::MAX],
+                date_ns: 1 << 61,
+                is_access: true,
+            },
         ];
         for question in questions {
             let words = question.encode().map(|word| word as u64);
@@ -289,6 +344,16 @@ mod tests {
             ImageCall::PhcTime { device_ns, wall_ns } => ImageCall::PhcTime { device_ns, wall_ns },
             ImageCall::Ended { call } => ImageCall::Ended { call },
             ImageCall::Confines => ImageCall::Confines,
+            ImageCall::FileDate { file, date_ns } => ImageCall::FileDate { file, date_ns },
+            ImageCall::KeepDate {
+                file,
+                date_ns,
+                is_access,
+            } => ImageCall::KeepDate {
+                file,
+                date_ns,
+                is_access,
+            },
         }
     }
 }

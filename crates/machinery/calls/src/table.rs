@@ -83,6 +83,10 @@ pub const CALLS: &[Call] = &[
     trap("waitid", at(247, 95), Given(4), Image::Waitid, DIVIDED),
     // Times of files set to "now".
     trap("utimensat", at(280, 88), Always, Image::Utimensat, VIRTUAL_NOW),
+    // Dates of files, in sessions that show virtual ones.
+    pass("fstat", at(5, 80), Image::Stat).file_times(Always),
+    pass("newfstatat", at(262, 79), Image::Newfstatat).file_times(Always),
+    pass("statx", at(332, 291), Image::Statx).file_times(Always),
     ask("setsockopt", at(54, 208), SocketTime, Super::SocketOption, MORE_TRAPS)
         .or(Image::Setsockopt),
     // When something was last done to shared memory, semaphores, message queues.
@@ -158,9 +162,11 @@ pub const CALLS: &[Call] = &[
     trap("poll", x86_64(7), Positive(2), Image::Poll, VIRTUAL),
     trap("select", x86_64(23), Given(4), Image::Select, VIRTUAL),
     trap("epoll_wait", x86_64(232), NotZero(3), Image::EpollWait, VIRTUAL),
-    trap("utime", x86_64(132), Null(1), Image::Utimes, VIRTUAL_NOW),
-    trap("utimes", x86_64(235), Null(1), Image::Utimes, VIRTUAL_NOW),
-    trap("futimesat", x86_64(261), Null(2), Image::Futimesat, VIRTUAL_NOW),
+    trap("utime", x86_64(132), Null(1), Image::Utime, VIRTUAL_NOW).file_times(Always),
+    trap("utimes", x86_64(235), Null(1), Image::Utimes, VIRTUAL_NOW).file_times(Always),
+    trap("futimesat", x86_64(261), Null(2), Image::Futimesat, VIRTUAL_NOW).file_times(Always),
+    pass("stat", x86_64(4), Image::Stat).file_times(Always),
+    pass("lstat", x86_64(6), Image::Stat).file_times(Always),
     ask("alarm", x86_64(37), Always, Super::Alarm, BY_SUPERVISOR),
     // On x86-64 the kernel itself looks whether a signal fits onto the stack.
     ask("sigaltstack", aarch64(132), Given(0), Super::SignalStack, SMALL_STACK),
@@ -304,6 +310,7 @@ const fn plain(
         when,
         handler: None,
         emulating_tsc: None,
+        file_times: None,
         on_demand: &[],
         outcome,
     }
@@ -321,6 +328,13 @@ impl Call {
     const fn emulating(self, when: When) -> Self {
         Self {
             emulating_tsc: Some(when),
+            ..self
+        }
+    }
+
+    const fn file_times(self, when: When) -> Self {
+        Self {
+            file_times: Some(when),
             ..self
         }
     }

@@ -13,6 +13,7 @@
 
 mod agreed;
 mod calibration;
+mod file_dates;
 mod history;
 mod host;
 mod host_control;
@@ -38,6 +39,7 @@ use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 pub(crate) use calibration::Counter;
 use calibration::{Calibration, TscLine};
+use file_dates::FileDates;
 use history::History;
 pub use history::Reckoning;
 pub use host::{Belief, Host, HostOptions, HostReading};
@@ -45,7 +47,7 @@ use host_control::HostListener;
 pub use host_control::{HostChange, HostTime};
 pub(crate) use host_instant::{HostDeadline, HostInstant};
 use host_state::HostState;
-pub use options::{ClockOptions, Compute, ProcFiles, Tsc};
+pub use options::{ClockOptions, Compute, FileTimes, ProcFiles, Tsc};
 use publish::compose;
 use start::{Offsets, running_rate};
 pub use true_time::TrueTime;
@@ -127,6 +129,8 @@ struct State {
     announced: Option<Instant<Virtual>>,
     waits: u64,
     hosts: Vec<HostState>,
+    /// Where programs see virtual dates of files.
+    file_dates: Option<FileDates>,
 }
 
 impl State {

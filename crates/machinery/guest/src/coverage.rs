@@ -34,6 +34,13 @@ pub fn coverage() -> String {
             "| `{name}` | with `--tsc emulate` | in the process: the program's SIGSEGV is kept apart from the image's |\n"
         ));
     }
+    let dated = calls().filter(|call| call.file_times.is_some());
+    let names = dated.map(|call| format!("`{}`", call.name));
+    text.push_str(&format!(
+        "| {} | with `--file-times virtual` | dates that the kernel has set since the session began are put onto the host's \
+         CLOCK_REALTIME; those that programs set are kept |\n",
+        names.collect::<Vec<_>>().join(", ")
+    ));
     for (extra, when, outcome) in ON_DEMAND {
         let calls = calls().filter(|call| call.is_for(*extra));
         let names: Vec<String> = calls.map(|call| format!("`{}`", call.name)).collect();

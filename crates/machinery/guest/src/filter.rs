@@ -8,7 +8,7 @@
 //! What happens to which call is data, in the table of `timeloom-calls`.
 
 use libc::sock_filter;
-use timeloom_calls::{NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
+use timeloom_calls::{Call, NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
 use timeloom_page::{ADDRESS_HIGH_HALF, IMAGE_ADDRESS, IMAGE_LIMIT};
 
 use self::condition::condition;
@@ -29,9 +29,33 @@ pub(crate) enum Guest {
     Launched,
     /// Started in the session, where the time-stamp counter is emulated.
     EmulatingTsc,
+    /// Started in a session that shows virtual dates of files.
+    DatingFiles,
+    /// Both.
+    EmulatingAndDating,
     /// Brought in, perhaps to be let go again: what it then asks the kernel for
     /// comes from inside the image, where nobody else asks for it.
     Registered,
+}
+
+impl Guest {
+    /// Of a program that is started in a session.
+    pub(crate) fn launched(emulates_tsc: bool, dates_files: bool) -> Self {
+        match (emulates_tsc, dates_files) {
+            (false, false) => Self::Launched,
+            (true, false) => Self::EmulatingTsc,
+            (false, true) => Self::DatingFiles,
+            (true, true) => Self::EmulatingAndDating,
+        }
+    }
+
+    /// Returns when a call traps in such a guest only, if it does.
+    fn instead(self, call: &Call) -> Option<When> {
+        let emulates = matches!(self, Self::EmulatingTsc | Self::EmulatingAndDating);
+        let dates = matches!(self, Self::DatingFiles | Self::EmulatingAndDating);
+        let emulating = call.emulating_tsc.filter(|_| emulates);
+        emulating.or(call.file_times.filter(|_| dates))
+    }
 }
 
 /// What a filter does with a call.
@@ -43,13 +67,10 @@ struct Entry {
 
 /// The calls that a guest's filter treats, in the order in which it looks for them.
 fn entries(guest: Guest) -> Vec<Entry> {
-    let emulates_tsc = guest == Guest::EmulatingTsc;
     let usual = calls()
-        .filter(|call| !emulates_tsc || call.emulating_tsc.is_none())
+        .filter(|call| guest.instead(call).is_none())
         .filter_map(|call| Some((call, call.treatment?, call.when)));
-    let instead = calls()
-        .filter(|_| emulates_tsc)
-        .filter_map(|call| Some((call, Treatment::Trap, call.emulating_tsc?)));
+    let instead = calls().filter_map(|call| Some((call, Treatment::Trap, guest.instead(call)?)));
     let all = usual.chain(instead);
     all.filter_map(|(call, treatment, when)| {
         let number = call.number()?;

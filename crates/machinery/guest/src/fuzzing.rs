@@ -13,7 +13,8 @@ use crate::arch;
 use crate::control::protocol::Lines;
 use crate::enter::{auxv, vdso};
 use crate::filter::oracle::{
-    by_the_table, by_the_table_registered, outcome, outcome_emulating, outcomes_registered,
+    by_the_table, by_the_table_registered, outcome, outcome_dating, outcome_emulating,
+    outcomes_registered,
 };
 use crate::filter::{self, REFUSE};
 
@@ -137,6 +138,12 @@ pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: 
         outcome_emulating(native, number, address, args),
         by_the_table(filter::Guest::EmulatingTsc, number, address, args),
         "{}, emulating",
+        told()
+    );
+    assert_eq!(
+        outcome_dating(number, address, args),
+        by_the_table(filter::Guest::DatingFiles, number, address, args),
+        "{}, dating files",
         told()
     );
     assert_eq!(

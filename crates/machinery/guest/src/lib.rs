@@ -42,8 +42,8 @@ mod time_files;
 mod timers;
 
 pub use clock::{
-    Belief, ChangeKind, Clock, ClockOptions, Compute, Host, HostChange, HostOptions, HostReading,
-    HostTime, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
+    Belief, ChangeKind, Clock, ClockOptions, Compute, FileTimes, Host, HostChange, HostOptions,
+    HostReading, HostTime, Mark, ProcFiles, Reckoning, TrueTime, Tsc,
 };
 pub use control::{
     ControlError, Controlled, Entry, Grants, Held, HoldError, HostRequest, HostRights, HostTarget,

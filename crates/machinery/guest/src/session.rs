@@ -222,6 +222,7 @@ impl Session {
         };
         let how = Conditions {
             emulates_tsc: self.clock.emulates_tsc(),
+            dates_files: self.clock.dates_files(),
             view,
             fails: &|pid| newcomers().retain(|&other| other != pid),
             warn: &self.supervisor.warn,

@@ -131,6 +131,10 @@ pub struct ClockPage<S: Scale> {
     /// What the page shows when a timer's signal is due next that was not sent yet;
     /// `i64::MAX`: none. Perhaps an instant at which none is due any more, never one later.
     pub next_signal_ns: AtomicI64,
+    /// The machine's CLOCK_REALTIME when the session began, as its kernel dates files, in
+    /// sessions that show virtual dates of files; 0 elsewhere. Dates from then on may be the
+    /// kernel's.
+    pub dates_from_ns: AtomicI64,
     /// What the page showed until now, line by line.
     pub past: Past<S>,
     /// Whose time it shows; no byte of the page.

@@ -1,10 +1,11 @@
 //! Times of files that a program sets to "now": the virtual one.
 //!
-//! What the kernel writes by itself, when a file is changed, is the machine's
-//! time; no system call shows it.
+//! What the kernel writes by itself, when a file is changed, is the machine's time; see
+//! [`crate::dates`].
 
 use crate::abi::Timespec;
 use crate::clock::now_ns;
+use crate::dates;
 use crate::sys::{errno, nr, readable, syscall};
 
 /// `utimensat(directory, path, [access, modification], flags)`.
@@ -31,6 +32,10 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
         unsafe { syscall(nr::UTIMENSAT, [directory, path, times, flags, 0, 0]) }
     };
     let result = set(wanted.as_ptr() as usize);
+    if result == 0 {
+        let which = wanted.map(|time| time.ns != UTIME_OMIT);
+        dates::keep(directory, path, flags, which);
+    }
     if only_now && matches!(result, errno::EPERM | errno::EACCES) {
         // Who may write to a file but does not own it may set "now" and nothing
         // else: then it is the kernel's.
@@ -40,3 +45,4 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
 }
 
 const UTIME_NOW: i64 = 0x3fff_ffff;
+const UTIME_OMIT: i64 = 0x3fff_fffe;

@@ -66,6 +66,7 @@ mod clock;
 mod confined;
 mod cpu;
 mod cpu_timer;
+mod dates;
 mod extra;
 mod files;
 mod futex;

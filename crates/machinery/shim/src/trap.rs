@@ -8,8 +8,8 @@ use crate::arch::Context;
 use crate::sys::{errno, syscall};
 use crate::verdict::{self, Verdict};
 use crate::{
-    aio, arch, clock, confined, cpu, cpu_timer, files, futex, intercepted, ipc, memory, poll,
-    queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
+    aio, arch, clock, confined, cpu, cpu_timer, dates, files, futex, intercepted, ipc, memory,
+    poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
 /// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
@@ -133,6 +133,9 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Wait4 => cpu::wait4(args),
         Handler::Waitid => cpu::waitid(args),
         Handler::Utimensat => files::utimensat(args),
+        Handler::Stat => dates::in_stat(call, args, 1),
+        Handler::Newfstatat => dates::in_stat(call, args, 2),
+        Handler::Statx => dates::statx(args),
         Handler::Setsockopt => socket::setsockopt(args),
         Handler::RtSigprocmask => signal::rt_sigprocmask(context),
         Handler::RtSigaction => signal::rt_sigaction(args),
@@ -156,6 +159,7 @@ fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
         Handler::Poll => arch::poll(args),
         Handler::Select => arch::select(args),
         Handler::EpollWait => arch::epoll_wait(args, context.mask),
+        Handler::Utime => arch::utime(args),
         Handler::Utimes => arch::utimes(args),
         Handler::Futimesat => arch::futimesat(args),
     }

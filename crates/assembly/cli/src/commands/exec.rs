@@ -12,7 +12,8 @@ use clap::Args;
 use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::Failure;
 use timeloom_guest::{
-    ClockOptions, CommandSpec, Compute, Grants, Guest, Lookout, Output, ProcFiles, Session,
+    ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
+    Session,
     SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_sys::command::{Signal, ignore};
@@ -73,6 +74,11 @@ pub(crate) struct Exec {
     /// machine's, in the machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
+    /// What programs see of the dates that the kernel gives to files: the machine's, or
+    /// their clock's of files that were written in the session, at the cost of a trap per
+    /// `stat`
+    #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
+    file_times: FilesChoice,
     #[command(flatten)]
     who: Who,
     /// Set a variable of the program, or, without a value, pass ours on: a program of
@@ -87,7 +93,7 @@ pub(crate) struct Exec {
     /// its clock (`timeloom shell` opens a shell there); with --name, of that session
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
-        "report_leaks", "allow_leaks", "env",
+        "file_times", "report_leaks", "allow_leaks", "env",
     ])]
     host: Option<String>,
     /// At the end list every real-time path that the program used: call,
@@ -127,6 +133,13 @@ enum ProcChoice {
     Machine,
 }
 
+/// [`FileTimes`] as an argument.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum FilesChoice {
+    Machine,
+    Virtual,
+}
+
 impl Exec {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.host.is_some() {
@@ -155,6 +168,10 @@ impl Exec {
                 proc: match self.proc {
                     ProcChoice::Virtual => ProcFiles::Virtual,
                     ProcChoice::Machine => ProcFiles::Machine,
+                },
+                files: match self.file_times {
+                    FilesChoice::Machine => FileTimes::Machine,
+                    FilesChoice::Virtual => FileTimes::Virtual,
                 },
                 compute: match self.compute {
                     ComputeChoice::Real => Compute::Real,
@@ -238,6 +255,9 @@ impl Exec {
         }
         if self.report_leaks {
             report_leaks(&session, tsc);
+        }
+        if let Some(doubt) = session.clock().doubt_of_file_dates() {
+            eprintln!("timeloom: {doubt}");
         }
         session.finish_answers();
         // The thread that skips must not be the one that the session ends in.

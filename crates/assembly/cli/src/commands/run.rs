@@ -15,6 +15,7 @@ use timeloom_run::{End, Options, Progress, Summary};
 use timeloom_scenario::{Machine, Places, Plan, load_with_places};
 use timeloom_time::Duration;
 
+use super::exec::FilesChoice;
 use super::interruption::interruption;
 
 /// Run a scenario: network, plants, programs, report
@@ -45,6 +46,10 @@ pub(crate) struct Run {
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What programs see of the dates that the kernel gives to files: as `time.files` of
+    /// the scenario [default: what the scenario says]
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    file_times: Option<FilesChoice>,
     /// Name of the session, for `timeloom query` and others [default: run-PID]
     #[arg(long)]
     name: Option<String>,
@@ -60,7 +65,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let loaded = load_with_places(&self.scenario, &self.sets, Machine::Checked);
+        let mut sets = self.sets;
+        sets.extend(self.file_times.map(|whose| match whose {
+            FilesChoice::Machine => "time.files=\"machine\"".to_owned(),
+            FilesChoice::Virtual => "time.files=\"virtual\"".to_owned(),
+        }));
+        let loaded = load_with_places(&self.scenario, &sets, Machine::Checked);
         let (plan, places) = loaded.map_err(|errors| {
             Failure::usage_in_colours(errors.render(std::io::stderr().is_terminal()))
         })?;

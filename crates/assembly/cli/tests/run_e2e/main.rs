@@ -20,6 +20,7 @@ mod engine_leaves;
 mod engine_processes;
 mod engines;
 mod faults;
+mod file_times;
 mod getting_in;
 mod host_names;
 mod ieee13;

@@ -120,6 +120,10 @@ impl Run<'_> {
         manifest
             .untrusted
             .extend(doubt.map(|reason| Caveat::new(reason, OTHER_COUNTER)));
+        let doubt = self.session.clock().doubt_of_file_dates();
+        manifest
+            .untrusted
+            .extend(doubt.map(|reason| Caveat::new(reason, MACHINE_DATES)));
         if let Some(tunnels) = self.tunnels {
             manifest
                 .untrusted
@@ -278,6 +282,9 @@ fn told(order: &Order) -> (String, Option<Caveat>) {
     (text, doubt)
 }
 
+const MACHINE_DATES: Remedy = Remedy::new(
+    "Make the run shorter, or leave `files = \"virtual\"` out where dates of files do not matter.",
+);
 const OTHER_COUNTER: Remedy = Remedy::new(
     "Run again: a session that begins now reads the kernel's choice of clock. If the counter goes \
      wrong again, keep it from being used (boot with clocksource=kvm-clock or hpet), or use another \

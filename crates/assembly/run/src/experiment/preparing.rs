@@ -206,6 +206,10 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
                 Proc::Virtual => ProcFiles::Virtual,
                 Proc::Machine => ProcFiles::Machine,
             },
+            files: match plan.time.files {
+                timeloom_scenario::FileTimes::Machine => timeloom_guest::FileTimes::Machine,
+                timeloom_scenario::FileTimes::Virtual => timeloom_guest::FileTimes::Virtual,
+            },
             compute: match plan.time.compute {
                 Compute::Real => timeloom_guest::Compute::Real,
                 Compute::None => timeloom_guest::Compute::None,

@@ -36,6 +36,9 @@ pub struct Time {
     /// What programs see in /proc/uptime and /proc/stat.
     #[schemars(default)]
     pub proc: Proc,
+    /// What programs see of the dates that the kernel gives to files.
+    #[schemars(default)]
+    pub files: FileTimes,
     /// How much time computing takes; `none` only where time skips.
     #[schemars(default)]
     pub compute: Compute,
@@ -160,6 +163,18 @@ pub enum Proc {
     Machine,
 }
 
+/// What a program sees of the dates that the kernel gives to files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FileTimes {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// Those of its host's clock, of files that were read, written or made in the run. Each
+    /// `stat` traps.
+    Virtual,
+}
+
 /// How much time computing takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -188,6 +203,7 @@ impl Read for Time {
             dilation: fields.or("dilation", 1.0),
             tsc: fields.or_default("tsc"),
             proc: fields.or_default("proc"),
+            files: fields.or_default("files"),
             compute: fields.or_default("compute"),
             stepped: fields.optional("stepped"),
         }

@@ -3,7 +3,7 @@
 use timeloom_time::Duration;
 
 use super::{Rules, at};
-use crate::plan::{Compute, Mode, Tsc};
+use crate::plan::{Compute, FileTimes, Mode, Tsc};
 
 /// Beyond these a run would not end, or its clock outruns any program.
 const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
@@ -26,6 +26,11 @@ pub(super) fn check(rules: &mut Rules<'_>) {
         let help = "leave `tsc` out, or use `mode = \"virtual\"`";
         let message = "in real time the counter is the machine's";
         rules.broken(&["time", "tsc"], message, help);
+    }
+    if time.mode == Mode::Real && time.files != FileTimes::Machine {
+        let message = "with `mode = \"real\"` dates of files are the machine's";
+        let help = "leave `files` out, or use `mode = \"virtual\"`";
+        rules.broken(&["time", "files"], message, help);
     }
     if time.compute == Compute::None && !time.skips() && rules.was_read(&["time", "mode"]) {
         let message = "time that stands while programs compute moves only by skipping";

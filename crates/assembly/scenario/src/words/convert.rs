@@ -10,9 +10,10 @@ use super::{
 };
 use crate::assertion::Assertion;
 use crate::plan::{
-    Compute, Condition, Discipline, EngineFailure, EngineMode, GovernorPolicy, MachineProfile,
-    Mode, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity, PtpTransport,
-    RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind, TrafficModel, Tsc,
+    Compute, Condition, Discipline, EngineFailure, EngineMode, FileTimes, GovernorPolicy,
+    MachineProfile, Mode, Proc, Protocol, PtpAttack, PtpPolicy, PtpProfile, PtpRole, PtpSecurity,
+    PtpTransport, RegisterTable, RegisterType, ServiceKind, Shape, TimelineScale, TrafficKind,
+    TrafficModel, Tsc,
 };
 use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
@@ -149,6 +150,7 @@ read_from_words! {
     Mode { "virtual" => Self::Virtual, "skip" => Self::Skip, "stepped" => Self::Stepped, "real" => Self::Real }
     Compute { "real" => Self::Real, "none" => Self::None }
     Proc { "virtual" => Self::Virtual, "machine" => Self::Machine }
+    FileTimes { "machine" => Self::Machine, "virtual" => Self::Virtual }
     GovernorPolicy { "ondemand" => Self::Ondemand, "schedutil" => Self::Schedutil }
     Tsc { "native" => Self::Native, "emulate" => Self::Emulate }
     MachineProfile { "exact" => Self::Exact, "fast" => Self::Fast }

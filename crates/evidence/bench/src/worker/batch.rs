@@ -29,6 +29,25 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
         "close" => per_call(count, || unsafe {
             libc::syscall(libc::SYS_close, -1);
         }),
+        "stat" => {
+            let path = c"/";
+            let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+            // SAFETY: a text, and room for the result.
+            per_call(count, || unsafe {
+                libc::stat(path.as_ptr(), status.as_mut_ptr());
+            })
+        }
+        "stat_new" => {
+            let path = std::env::temp_dir().join(format!("timeloom-stat-{}", std::process::id()));
+            let file = std::fs::File::create(&path).ok()?;
+            std::fs::remove_file(&path).ok()?;
+            let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+            let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+            // SAFETY: room for the result.
+            per_call(count, || unsafe {
+                libc::fstat(descriptor, status.as_mut_ptr());
+            })
+        }
         "pread" => {
             let file = std::fs::File::open("/dev/zero").ok()?;
             let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);

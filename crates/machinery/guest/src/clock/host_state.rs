@@ -15,6 +15,7 @@ use timeloom_page::{PageMap, Shown};
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Virtual, Wall};
 
+use super::file_dates::{DateLines, Onset};
 use super::host::{Host, HostOptions};
 use super::host_instant::{Base, HostDeadline};
 use super::raw_history::RawHistory;
@@ -39,6 +40,8 @@ pub(super) struct HostState {
     pub(super) raw_history: RawHistory,
     /// Steps and leap seconds that were told already.
     pub(super) discontinuities: u64,
+    /// From the machine's dates to its own, where dates of files are virtual.
+    pub(super) date_lines: DateLines,
     /// The slowest that its clock went since those who wait by it were last told.
     slowest: Rate,
     /// Whether it has become noticeably faster than that.
@@ -57,6 +60,8 @@ pub(super) struct Moment {
     pub(super) wall: Instant<Wall>,
     /// Virtual per wall from then on.
     pub(super) virtual_per_wall: Rate,
+    /// The same by the machine's CLOCK_REALTIME, where dates of files are virtual.
+    pub(super) onset: Option<Onset>,
 }
 
 impl HostState {
@@ -86,6 +91,7 @@ impl HostState {
             offsets,
             raw_history: RawHistory::default(),
             discontinuities: 0,
+            date_lines: DateLines::default(),
             slowest: Rate::ONE,
             has_sped_up: false,
         }
@@ -185,7 +191,7 @@ impl HostState {
         let steered = self.model.next_wake().is_some();
         page.steered.fetch_or(u32::from(steered), Ordering::Relaxed);
         self.record(moment, &map);
-        page.open(&map);
+        self.host.page().page().open(&map);
     }
 
     /// Who waits has computed for how long from the rate of then: too long, if the
@@ -198,11 +204,31 @@ impl HostState {
 
     /// Notes the line for those who ask what the clock showed at a past instant
     /// of the machine.
-    pub(super) fn record(&self, moment: &Moment, map: &PageMap<Shown>) {
-        let lived_per_wall = moment.virtual_per_wall.times(self.course.rate());
-        let rate = lived_per_wall.times(self.line.monotonic.rate);
+    pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<Shown>) {
         let past = &self.host.page().page().past;
-        past.record(moment.wall, map.map.out0, rate);
+        past.record(moment.wall, map.map.out0, self.shown_per_wall(moment));
+        self.note_dates(moment);
+    }
+
+    /// Notes the line in force for dates of files.
+    pub(super) fn note_dates(&mut self, moment: &Moment) {
+        let (Some(onset), Some(map)) = (moment.onset, self.published) else {
+            return;
+        };
+        let ahead = Duration::from_ns(map.realtime_offset_ns);
+        let shown = map.at(moment.virtual_map.in0) + ahead;
+        let is_open = map.ceiling == Instant::FAR_FUTURE;
+        let most_ns = match is_open {
+            true => i64::MAX,
+            false => (map.ceiling + ahead).as_ns(),
+        };
+        let rate = self.shown_per_wall(moment);
+        self.date_lines.push(onset, shown.as_ns(), most_ns, rate);
+    }
+
+    fn shown_per_wall(&self, moment: &Moment) -> Rate {
+        let lived_per_wall = moment.virtual_per_wall.times(self.course.rate());
+        lived_per_wall.times(self.line.monotonic.rate)
     }
 
     /// When this instant of the host comes, as its clock goes now.
@@ -250,13 +276,20 @@ impl State {
     /// The session's clock as it is published, for a page that is to change at
     /// `ticks`.
     pub(super) fn moment(&self, ticks: Instant<Counter>) -> Moment {
+        let wall = self.calibration.map().at(ticks);
         Moment {
             virtual_map: ClockMap::new(ticks, self.published.at(ticks), self.published.map.rate),
             ceiling: self.published.ceiling,
             running: self.waiting(),
-            wall: self.calibration.map().at(ticks),
+            wall,
             virtual_per_wall: self.map.rate,
+            onset: self.onset(wall),
         }
+    }
+
+    /// The onset of a line for dates of files, where those are virtual.
+    pub(super) fn onset(&self, wall: Instant<Wall>) -> Option<Onset> {
+        Some(self.file_dates.as_ref()?.onset(wall))
     }
 }
 

@@ -49,6 +49,8 @@ impl Clock {
         let page = host.page.page();
         page.host.store(host.index as u32, Ordering::Relaxed);
         page.session.store(self.number, Ordering::Relaxed);
+        let dates_from_ns = state.file_dates.as_ref().map_or(0, |dates| dates.from_ns);
+        page.dates_from_ns.store(dates_from_ns, Ordering::Relaxed);
         page.initialise(self.counter.kind(), &first);
         if let Some(tsc) = &self.tsc {
             page.emulate_tsc(tsc.tsc0, tsc.per_ns);

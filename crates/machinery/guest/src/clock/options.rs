@@ -15,8 +15,21 @@ pub struct ClockOptions {
     pub tsc: Tsc,
     /// What programs see of the files that tell time.
     pub proc: ProcFiles,
+    /// What programs see of the dates of files that the kernel sets.
+    pub files: FileTimes,
     /// Whether computing takes time.
     pub compute: Compute,
+}
+
+/// What programs see of the dates that the kernel gives to files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileTimes {
+    /// The machine's dates.
+    #[default]
+    Machine,
+    /// Those of the host's clock, of files that were read, written or made in the session. Each
+    /// `stat` traps.
+    Virtual,
 }
 
 /// How much time computing takes.
@@ -62,6 +75,7 @@ impl Default for ClockOptions {
             paused: false,
             tsc: Tsc::Native,
             proc: ProcFiles::Virtual,
+            files: FileTimes::Machine,
             compute: Compute::Real,
         }
     }

@@ -57,12 +57,14 @@ impl Clock {
             || self.counter.ticks(),
             |ticks| {
                 let map = next(state, ticks);
+                let wall = calibration.at(map.map.in0);
                 let moment = Moment {
                     virtual_map: map.map,
                     ceiling: map.ceiling,
                     running: state.waiting(),
-                    wall: calibration.at(map.map.in0),
+                    wall,
                     virtual_per_wall: state.map.rate,
+                    onset: state.onset(wall),
                 };
                 for host in &mut state.hosts {
                     host.open(&moment);

@@ -9,8 +9,9 @@ use timeloom_sys::clock::{ClockId, civil_state, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, LeapSeconds, Rate, Utc, Virtual};
 
 use super::calibration::{Calibration, Counter, TscLine};
+use super::file_dates::FileDates;
 use super::history::History;
-use super::options::{ClockOptions, Compute, Tsc};
+use super::options::{ClockOptions, Compute, FileTimes, Tsc};
 use super::{Clock, State, compose};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
@@ -99,6 +100,7 @@ impl Clock {
             announced: None,
             waits: 0,
             hosts: Vec::new(),
+            file_dates: (options.files == FileTimes::Virtual).then(|| FileDates::new(wall0)),
             calibration,
         };
         let first = compose(&calibrated, &state, started.as_ticks(), Instant::ZERO);

@@ -49,6 +49,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("storm", &[CHANGED]),
     ("errors", &[NATIVE]),
     ("files", &["another date", MUSL]),
+    ("file_dates", &["another date"]),
     ("phc", &[NATIVE, "with a device (`make test-phc`)"]),
     ("set_time", &["as the kernel"]),
     ("unhandled", &["refused"]),

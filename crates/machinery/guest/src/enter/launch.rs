@@ -25,6 +25,8 @@ use super::vfork::vfork;
 pub(crate) struct Conditions<'a> {
     /// Whether the time-stamp counter is to trap.
     pub(crate) emulates_tsc: bool,
+    /// Whether dates of files are virtual.
+    pub(crate) dates_files: bool,
     /// The files that tell time, if they are not the machine's.
     pub(crate) view: Option<View>,
     /// Called with the number of a child that did not become the program, while it is
@@ -42,7 +44,7 @@ pub(crate) fn launch(
     how: &Conditions<'_>,
     serve: impl FnOnce(i32, OwnedFd) + Send + 'static,
 ) -> Result<Guest, GuestError> {
-    let prepared = prepare(spec, how.emulates_tsc)?;
+    let prepared = prepare(spec, how.emulates_tsc, how.dates_files)?;
     let (ours, theirs) = socket_pair()?;
     let supervisors = ours.as_raw_fd();
     let number = Arc::new(AtomicI32::new(0));

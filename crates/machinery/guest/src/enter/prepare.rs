@@ -27,7 +27,11 @@ pub(super) struct Prepared {
     _strings: Vec<CString>,
 }
 
-pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared, GuestError> {
+pub(super) fn prepare(
+    spec: &CommandSpec,
+    emulates_tsc: bool,
+    dates_files: bool,
+) -> Result<Prepared, GuestError> {
     let first = spec
         .argv
         .first()
@@ -85,10 +89,7 @@ pub(super) fn prepare(spec: &CommandSpec, emulates_tsc: bool) -> Result<Prepared
             .as_ref()
             .map(|path| c_string(path.as_os_str().as_bytes().to_vec()))
             .transpose()?,
-        filter: filter::program(match emulates_tsc {
-            true => filter::Guest::EmulatingTsc,
-            false => filter::Guest::Launched,
-        }),
+        filter: filter::program(filter::Guest::launched(emulates_tsc, dates_files)),
         emulates_tsc,
         _strings: strings,
     })

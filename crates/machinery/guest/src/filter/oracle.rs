@@ -39,6 +39,12 @@ pub(crate) fn outcome_emulating(
     run(&PROGRAM, architecture, number, address, args)
 }
 
+/// What it would do with such a call where dates of files are virtual.
+pub(crate) fn outcome_dating(number: i64, address: u64, args: [u64; 6]) -> u32 {
+    static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::DatingFiles));
+    run(&PROGRAM, AUDIT_ARCH, number, address, args)
+}
+
 /// What it would do with a call of a registered program, before it is let go and after.
 pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
@@ -68,7 +74,9 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
 
 /// What one row of the table says of a call.
 fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
-    let instead = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
+    let emulating = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
+    let dating = call.file_times.filter(|_| guest == Guest::DatingFiles);
+    let instead = emulating.or(dating);
     let (treatment, when) = match (instead, call.treatment) {
         (Some(when), _) => (Treatment::Trap, when),
         (None, Some(treatment)) => (treatment, call.when),

@@ -237,6 +237,8 @@ fn the_tables_numbers_are_the_kernels() {
                 ("utime", libc::SYS_utime),
                 ("utimes", libc::SYS_utimes),
                 ("futimesat", libc::SYS_futimesat),
+                ("stat", libc::SYS_stat),
+                ("lstat", libc::SYS_lstat),
                 ("alarm", libc::SYS_alarm),
                 ("arch_prctl", libc::SYS_arch_prctl),
             ];
@@ -256,6 +258,7 @@ fn the_tables_numbers_are_the_kernels() {
         };
     }
     compare!(
+        SYS_fstat SYS_newfstatat SYS_statx
         SYS_clock_gettime SYS_gettimeofday SYS_nanosleep SYS_clock_nanosleep SYS_ppoll
         SYS_pselect6 SYS_epoll_pwait SYS_epoll_pwait2 SYS_futex SYS_futex_waitv
         SYS_rt_sigtimedwait SYS_semtimedop SYS_semop SYS_mq_timedsend
@@ -324,6 +327,11 @@ fn the_program_does_what_the_table_says() {
             "seed {seed}: call {number} at {address:x} with {args:x?}, emulating"
         );
         assert_eq!(
+            outcome_dating(number, address, args),
+            by_the_table(Guest::DatingFiles, number, address, args),
+            "seed {seed}: call {number} at {address:x} with {args:x?}, dating files"
+        );
+        assert_eq!(
             outcomes_registered(number, address, args),
             by_the_table_registered(number, address, args),
             "seed {seed}: call {number} at {address:x} with {args:x?}, registered"
@@ -338,6 +346,8 @@ fn the_programs_are_such_that_the_kernel_takes_them() {
     for program in [
         program(Guest::Launched),
         program(Guest::EmulatingTsc),
+        program(Guest::DatingFiles),
+        program(Guest::EmulatingAndDating),
         program(Guest::Registered),
         release_program(),
     ] {
@@ -372,4 +382,22 @@ fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
     assert_eq!(at(libc::SYS_prctl, other), ALLOW);
     assert_eq!(native(libc::SYS_prctl, [25, 0, 0, 0, 0, 0]), ALLOW);
     assert_eq!(native(libc::SYS_prctl, [22, 2, 1, 0, 0, 0]), TRAP);
+}
+
+/// Whoever does not ask for virtual dates of files pays nothing for them.
+#[test]
+fn only_where_dates_of_files_are_virtual_do_their_calls_trap() {
+    for call in calls().filter(|call| call.file_times.is_some() && call.treatment.is_none()) {
+        let number = number_of(call);
+        let args = [1, 2, 3, 4, 5, 6];
+        assert_eq!(native(number, args), ALLOW, "{}", call.name);
+        let dating = outcome_dating(number, 0x5555_0000_1000, args);
+        assert_eq!(dating, TRAP, "{}", call.name);
+        assert_eq!(
+            outcome_dating(number, IMAGE_ADDRESS, args),
+            ALLOW,
+            "{}",
+            call.name
+        );
+    }
 }

@@ -192,6 +192,17 @@ fn answer_image(
             supervisor.report_end_by_filter(asker.process(), call);
             Answer::Value(0)
         }
+        ImageCall::FileDate { file, date_ns } => {
+            Answer::Value(clock.file_date(asker.host(), file, date_ns))
+        }
+        ImageCall::KeepDate {
+            file,
+            date_ns,
+            is_access,
+        } => {
+            clock.keep_date(file, date_ns, is_access);
+            Answer::Value(0)
+        }
     }
 }
 

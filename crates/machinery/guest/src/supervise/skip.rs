@@ -109,22 +109,48 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
     }
-    let Ok(second) = look() else {
-        return Attempt::NotNow;
-    };
-    if first != second || !is_quiet(own) {
-        return Attempt::NotNow;
+    let in_tick = supervisor.clock.dates_files()
+        && first.at_work.is_empty()
+        && (in_turns || is_long(supervisor, next_instant(supervisor, &first)));
+    if in_tick {
+        supervisor.clock.await_tick();
     }
+    let attempt = match look() {
+        // Ours may have run meanwhile.
+        Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
+            skip(supervisor, turns, &second)
+        }
+        _ => Attempt::NotNow,
+    };
+    if in_tick {
+        supervisor.clock.forget_tick();
+    }
+    attempt
+}
+
+/// The next thing that happens.
+fn next_instant(supervisor: &Supervisor, all: &Snapshot) -> Option<Instant<Virtual>> {
+    let ours = supervisor.clock.next_awaited();
+    let deadlines = all.waiting.iter().filter_map(|waiter| waiter.deadline);
+    let theirs = supervisor.clock.first_of(deadlines);
+    ours.into_iter().chain(theirs).min()
+}
+
+/// Whether dates of files would show that time skipped.
+fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
+    next.is_some_and(|next| next - supervisor.clock.now() >= LEAST_DATED)
+}
+
+/// Skips, now that nothing is about to happen.
+fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
+    let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
-        return turns.next(supervisor, &second);
+        return turns.next(supervisor, second);
     }
     if in_turns {
-        return turns.step(supervisor, &second);
+        return turns.step(supervisor, second);
     }
-    let ours = supervisor.clock.next_awaited();
-    let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
-    let theirs = supervisor.clock.first_of(deadlines);
-    let Some(next) = ours.into_iter().chain(theirs).min() else {
+    let Some(next) = next_instant(supervisor, second) else {
         return Attempt::NotNow;
     };
     let gain = next - supervisor.clock.now();
@@ -174,6 +200,9 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
 
 /// Below this, waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
+
+/// As much as the kernel's ticks are apart on most machines, or less.
+const LEAST_DATED: Duration = Duration::from_ms(4);
 
 /// In wall time: longer than it takes until all are kicked, even where this thread is kept
 /// from its processor for a moment.

@@ -16,6 +16,7 @@ mod early_events;
 mod epolls;
 mod errors;
 mod faults;
+mod file_times;
 mod grants;
 mod hardware_clocks;
 mod host_clocks;

@@ -11,7 +11,7 @@ pub(crate) mod own_nr;
 mod traced;
 
 pub(crate) use fault::{is_emulated, prctl};
-pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
+pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utime, utimes};
 
 use crate::abi::SignalInfo;
 use crate::signal::Action;

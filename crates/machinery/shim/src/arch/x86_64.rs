@@ -12,7 +12,7 @@ mod traced;
 pub(crate) mod tsc;
 
 pub(crate) use fault::is_emulated;
-pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utimes};
+pub(crate) use old_calls::{epoll_wait, futimesat, poll, select, time, utime, utimes};
 pub(crate) use tsc::prctl;
 
 use crate::abi::SignalInfo;

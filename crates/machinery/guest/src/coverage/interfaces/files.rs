@@ -21,9 +21,9 @@ pub(super) const ROWS: &[Interface] = &[
         "`stat`, `statx`: times that the kernel sets",
         "when a file was read, written, changed, made",
         [
-            "a time in an inode does not tell whether the kernel set it or a program, by the virtual clock; and a trap would make `stat` five times as slow ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
+            "a trap makes `stat` five times as slow, so they are virtual only with `--file-times virtual` ([why](decisions/26-ages-of-files-and-processes-stay-the-machines.md))",
             "with `--start`, programs that compare a file's age with the clock (`find -mmin`, caches, `make` beside files set to \"now\")",
-            "set times by hand (`touch`), which are virtual; do without `--start`",
+            "`--file-times virtual`; or set times by hand (`touch`), which are virtual",
         ],
     )
     .by(&[

@@ -11,6 +11,7 @@ pub(crate) use none as futimesat;
 pub(crate) use none as poll;
 pub(crate) use none as select;
 pub(crate) use none as time;
+pub(crate) use none as utime;
 pub(crate) use none as utimes;
 
 pub(crate) fn epoll_wait(args: [usize; 6], _: u64) -> isize {

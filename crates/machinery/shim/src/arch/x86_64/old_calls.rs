@@ -8,7 +8,7 @@ use crate::clock;
 use crate::files::utimensat;
 use crate::poll::{self, Invalid, SignalMask, store_left};
 use crate::select;
-use crate::sys::syscall;
+use crate::sys::{errno, readable, syscall};
 use crate::wait::{Deadline, until};
 
 /// `time(out)`.
@@ -66,18 +66,56 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
     Ok(Deadline::after_ns(ns))
 }
 
-/// `utime(path, times)` and `utimes(path, times)` without times.
+/// `utime(path, times)`; times are whole seconds.
+pub(crate) fn utime(args: [usize; 6]) -> isize {
+    let [path, times, ..] = args;
+    set(HERE, path, times, 16, |times| {
+        // SAFETY: it may be read.
+        let [access, modification] = unsafe { (times as *const [i64; 2]).read_unaligned() };
+        [access, modification].map(|s| Timespec { s, ns: 0 })
+    })
+}
+
+/// `utimes(path, times)`.
 pub(crate) fn utimes(args: [usize; 6]) -> isize {
-    set_to_now(HERE, args[0])
+    set(HERE, args[0], args[1], 32, in_us)
 }
 
-/// `futimesat(directory, path, times)` without times.
+/// `futimesat(directory, path, times)`.
 pub(crate) fn futimesat(args: [usize; 6]) -> isize {
-    set_to_now(args[0], args[1])
+    set(args[0], args[1], args[2], 32, in_us)
 }
 
-fn set_to_now(directory: usize, path: usize) -> isize {
-    utimensat([directory, path, 0, 0, 0, 0])
+/// Two `struct timeval` as `utimensat` takes them. What is no time of day stays none.
+fn in_us(times: usize) -> [Timespec; 2] {
+    // SAFETY: they may be read.
+    let given = unsafe { (times as *const [Timespec; 2]).read_unaligned() };
+    given.map(|time| match time.ns {
+        us @ 0..1_000_000 => Timespec {
+            s: time.s,
+            ns: us * 1_000,
+        },
+        _ => Timespec { s: time.s, ns: -1 },
+    })
+}
+
+/// Sets the times of a file to those that lie in so many bytes at `times`; to now if that is
+/// null.
+fn set(
+    directory: usize,
+    path: usize,
+    times: usize,
+    bytes: usize,
+    read: fn(usize) -> [Timespec; 2],
+) -> isize {
+    if times == 0 {
+        return utimensat([directory, path, 0, 0, 0, 0]);
+    }
+    if !readable(times, bytes) {
+        return errno::EFAULT;
+    }
+    let wanted = read(times);
+    utimensat([directory, path, wanted.as_ptr() as usize, 0, 0, 0])
 }
 
 const TIME: usize = number("time");

@@ -1,0 +1,177 @@
+//! Dates of files in sessions that show virtual ones.
+//!
+//! An inode holds dates of two kinds: those that the kernel set, by the machine's clock, and
+//! those that programs set, which are on the virtual clock already or any date at all. The
+//! supervisor knows what the host's clock showed whenever the kernel may have dated a file, and
+//! which dates programs of the session have set. So each date since the session began is asked
+//! for; older ones are never changed.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use timeloom_calls::ImageCall;
+
+use crate::abi::{NS_PER_S, Timespec};
+use crate::clock::page;
+use crate::sys::{ask, nr, syscall};
+
+/// `stat`, `lstat`, `fstat` and `newfstatat`, whose argument number `at` is where the result goes.
+pub(crate) fn in_stat(call: usize, args: [usize; 6], at: usize) -> isize {
+    // SAFETY: the program's own call; the kernel checks the pointers.
+    let result = unsafe { syscall(call, args) };
+    if let (0, Some(&status)) = (result, args.get(at)) {
+        // SAFETY: the kernel has just written a `struct stat` there.
+        unsafe {
+            let mut dates = Dates::of((status as *const [u64; 2]).read_unaligned());
+            for offset in [ACCESS, MODIFICATION, CHANGE] {
+                dates.show((status + offset) as *mut Timespec);
+            }
+        }
+    }
+    result
+}
+
+/// `statx(directory, path, flags, mask, result)`.
+pub(crate) fn statx(args: [usize; 6]) -> isize {
+    // SAFETY: the program's own call; the kernel checks the pointers.
+    let result = unsafe { syscall(nr::STATX, args) };
+    if result == 0 {
+        let status = args[4];
+        // SAFETY: the kernel has just written a `struct statx` there.
+        unsafe {
+            let number = ((status + 32) as *const u64).read_unaligned();
+            let [major, minor] = ((status + 136) as *const [u32; 2]).read_unaligned();
+            let mut dates = Dates::of([device(major.into(), minor.into()), number]);
+            for offset in [64, 80, 96, 112] {
+                dates.show_x((status + offset) as *mut ExtendedTime);
+            }
+        }
+    }
+    result
+}
+
+/// Tells the supervisor which dates of a file a program has set just now, by a `utimensat` of
+/// this directory, path and flags. `which`: access, modification.
+pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]) {
+    let from_ns = from_ns();
+    if from_ns == 0 {
+        return;
+    }
+    let mut status = [0_u64; STAT_BYTES / 8];
+    let (path, flags) = match path {
+        0 => (c"".as_ptr() as usize, flags | AT_EMPTY_PATH),
+        path => (path, flags),
+    };
+    let at = status.as_mut_ptr() as usize;
+    // SAFETY: the kernel checks the path, and writes a `struct stat`.
+    if unsafe { syscall(nr::NEWFSTATAT, [directory, path, at, flags, 0, 0]) } != 0 {
+        return;
+    }
+    let [device, number, ..] = status;
+    for (is_access, offset, is_set) in [(true, ACCESS, which[0]), (false, MODIFICATION, which[1])] {
+        // SAFETY: within what the kernel has written.
+        let date = unsafe { ((at + offset) as *const Timespec).read() };
+        if let (true, Some(date_ns)) = (is_set, date.to_ns())
+            && date_ns >= from_ns
+        {
+            ask(ImageCall::KeepDate {
+                file: [device, number],
+                date_ns,
+                is_access,
+            });
+        }
+    }
+}
+
+/// The dates of one file.
+struct Dates {
+    file: [u64; 2],
+    from_ns: i64,
+    /// The last that was asked for, and the answer: dates of a file are often the same.
+    last: [i64; 2],
+}
+
+impl Dates {
+    fn of(file: [u64; 2]) -> Self {
+        Self {
+            file,
+            from_ns: from_ns(),
+            last: [0; 2],
+        }
+    }
+
+    /// # Safety
+    /// `date` may be read and written.
+    unsafe fn show(&mut self, date: *mut Timespec) {
+        // SAFETY: the caller vouches for it.
+        let given = unsafe { date.read_unaligned() };
+        if let Some(shown) = given.to_ns().and_then(|given_ns| self.shown(given_ns)) {
+            // SAFETY: as above.
+            unsafe { date.write_unaligned(Timespec::from_ns(shown)) };
+        }
+    }
+
+    /// # Safety
+    /// `date` may be read and written.
+    unsafe fn show_x(&mut self, date: *mut ExtendedTime) {
+        // SAFETY: the caller vouches for it.
+        let given = unsafe { date.read_unaligned() };
+        let ns = Timespec {
+            s: given.s,
+            ns: given.ns.into(),
+        };
+        if let Some(shown) = ns.to_ns().and_then(|given_ns| self.shown(given_ns)) {
+            let shown = ExtendedTime {
+                s: shown / NS_PER_S,
+                ns: (shown % NS_PER_S) as u32,
+                ..given
+            };
+            // SAFETY: as above.
+            unsafe { date.write_unaligned(shown) };
+        }
+    }
+
+    /// What to show instead of a date; `None` for the date itself.
+    fn shown(&mut self, given_ns: i64) -> Option<i64> {
+        if self.from_ns == 0 || given_ns < self.from_ns {
+            return None;
+        }
+        let [last_ns, shown_ns] = self.last;
+        if given_ns == last_ns {
+            return Some(shown_ns);
+        }
+        let answer = ask(ImageCall::FileDate {
+            file: self.file,
+            date_ns: given_ns,
+        });
+        // Negative is an error, or before 1970.
+        let shown_ns = if answer < 0 { given_ns } else { answer as i64 };
+        self.last = [given_ns, shown_ns];
+        Some(shown_ns)
+    }
+}
+
+/// From when on dates may be the kernel's of this session; 0 where they are not looked at.
+fn from_ns() -> i64 {
+    page().dates_from_ns.load(Relaxed)
+}
+
+/// A device's number in `struct stat` by those in `struct statx` (`new_encode_dev`).
+fn device(major: u64, minor: u64) -> u64 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// `struct statx_timestamp`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ExtendedTime {
+    s: i64,
+    ns: u32,
+    gap: i32,
+}
+
+// Of `struct stat`, alike on both architectures.
+const STAT_BYTES: usize = 144;
+const ACCESS: usize = 72;
+const MODIFICATION: usize = 88;
+const CHANGE: usize = 104;
+const AT_EMPTY_PATH: usize = 0x1000;
