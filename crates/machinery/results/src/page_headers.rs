@@ -79,13 +79,13 @@ impl Header {
                 3 => header.compressed = reader.integer()?,
                 1 | 4 => drop(reader.integer()?),
                 5 => {
-                    let fields = reader.numbers(1..=4)?;
+                    let fields = reader.numbers(4)?;
                     header.data = Some((fields[0], fields[1]));
                 }
-                6 => drop(reader.numbers(1..=0)?),
-                7 => header.dictionary = Some(reader.numbers(1..=2)?[0]),
+                6 => drop(reader.numbers(0)?),
+                7 => header.dictionary = Some(reader.numbers(2)?[0]),
                 8 => {
-                    let fields = reader.numbers(1..=6)?;
+                    let fields = reader.numbers(6)?;
                     header.data = Some((fields[0], fields[3]));
                 }
                 _ => reader.skip(kind, 1)?,
@@ -194,11 +194,11 @@ impl Compact<'_> {
         }
     }
 
-    /// The integers of a struct whose first fields are these; a field that is missing is 0.
-    fn numbers(&mut self, fields: std::ops::RangeInclusive<i64>) -> Option<[i64; 6]> {
+    /// The integers of a struct whose first `count` fields are such; one that is missing is 0.
+    fn numbers(&mut self, count: i64) -> Option<[i64; 6]> {
         let mut numbers = [0; 6];
         self.each_field(1, |reader, id, kind| {
-            if fields.contains(&id) {
+            if (1..=count).contains(&id) {
                 numbers[(id - 1) as usize] = reader.integer()?;
                 return Some(());
             }

@@ -81,10 +81,13 @@ fn a_page_beside_a_run_is_not_written_through_a_planted_link() {
     );
 }
 
+/// Makes something at a path; what a link leads to is the other.
+type Plant = fn(&Path, &Path);
+
 /// No command waits for a FIFO, shows what a link leads to, or reads a hole.
 #[test]
 fn files_that_are_none_are_named_and_not_read() {
-    let kinds: [(&str, fn(&Path, &Path)); 3] = [
+    let kinds: [(&str, Plant); 3] = [
         ("FIFO", |at, _| {
             assert!(Command::new("mkfifo").arg(at).status().unwrap().success());
         }),

@@ -91,7 +91,7 @@ fn attack_is_told(directory: &RunDirectory) {
         }
     }
     assert!(last.is_some(), "the first storage is set");
-    let report = std::fs::read_to_string(place(&directory).join("report.html"));
+    let report = std::fs::read_to_string(place(directory).join("report.html"));
     let report = report.expect("there is a report");
     for told in [
         "The attack over time",

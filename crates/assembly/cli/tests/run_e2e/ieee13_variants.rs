@@ -80,7 +80,7 @@ fn attack_is_what_does_it(name: &str, sets: &[&str], away: &str, fail: &[&str]) 
 
 /// Answers of the meter that passed between the switches of attacker and sensor: with data.
 fn answers(directory: &RunDirectory) -> Vec<Frame> {
-    let all = frames(&place(&directory).join("net/s2-s3.pcapng"));
+    let all = frames(&place(directory).join("net/s2-s3.pcapng"));
     let of_meter = |frame: &Frame| {
         matches!(frame.what, What::Tcp { source, target, data }
             if (source, target) == (METER, SENSOR) && data > 0)
