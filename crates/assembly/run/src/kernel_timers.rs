@@ -13,7 +13,6 @@ use timeloom_fabric::{
 };
 use timeloom_guest::{ChangeKind, Session};
 use timeloom_results::Caveat;
-use timeloom_results::Caveat;
 use timeloom_scenario::{Compute, Plan};
 
 use crate::error::RunError;

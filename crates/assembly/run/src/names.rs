@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use timeloom_guest::{HostNames, Identity};
+use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Host, Plan, Simulated, is_host_name};
 use timeloom_sys::plain;
 
@@ -112,7 +113,7 @@ impl Directory {
 
 /// Makes the namespaces of all hosts of a plan. Where the kernel refuses them, returns the reason
 /// in a sentence as well; the programs of such hosts see the machine's names.
-pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<String>) {
+pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<Caveat>) {
     let base = machines_hosts(Path::new("/etc/hosts"));
     let mut all = Identities::new();
     for host in plan.system.hosts.keys() {
@@ -123,7 +124,7 @@ pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<
                     "Programs see the machine's host name and /etc/hosts instead of those of \
                      their hosts: {error}."
                 );
-                return (Identities::new(), Some(reason));
+                return (Identities::new(), Some(Caveat::new(reason, NAMESPACES)));
             }
         }
     }
@@ -140,6 +141,12 @@ pub(crate) fn machines_hosts(file: &Path) -> String {
 fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }
+
+/// What to do where hosts have no name of their own.
+const NAMESPACES: Remedy = Remedy::new(
+    "Run as root, on a kernel with UTS and mount namespaces (CONFIG_UTS_NS), or name hosts by their \
+     addresses.",
+);
 
 /// A longer `/etc/hosts` of an image or a machine does not count.
 const MOST_BYTES: u64 = 16 << 20;

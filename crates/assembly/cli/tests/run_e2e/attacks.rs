@@ -65,11 +65,11 @@ fn the_address_of_a_router_is_watched_and_labels_say_who_was_attacked() {
         .unwrap_or_else(|| panic!("{}", run.output()));
     assert_eq!((&*first.host, &*first.source), ("bad", "tap"));
     assert!(first.text.contains(", which is r1's"), "{}", first.text);
-    assert!(directory.path().join("net/tap.pcapng").is_file());
+    assert!(run.path().join("net/tap.pcapng").is_file());
     let labels = directory.labels().expect("the labels can be read");
     assert_eq!((&*labels[0].attack, &*labels[0].target), ("lie", "r1 a"));
     // It has no technique.
-    let report = std::fs::read_to_string(directory.path().join("report.html"));
+    let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     assert!(report.contains("lie begins, against r1 a"), "no moment");
     assert!(!report.contains("()"), "empty parentheses");

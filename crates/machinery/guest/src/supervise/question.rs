@@ -60,11 +60,11 @@ impl Question {
 
     /// From a call's number and arguments.
     pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
-        let service = rows(call).find_map(|row| match row.treatment {
-            Some(Treatment::Ask(service)) => Some(service),
+        let asking = rows(call).find_map(|row| match row.treatment {
+            Some(Treatment::Ask(service)) => Some((row, service)),
             _ => None,
         });
-        let Some(service) = service else {
+        let Some((row, service)) = asking else {
             return Self::Unknown;
         };
         let [first, second, third, fourth, fifth, _] = args;
