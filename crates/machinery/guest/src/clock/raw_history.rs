@@ -28,8 +28,8 @@ impl RawHistory {
         self.lines.push_back(line);
     }
 
-    /// Returns the first instant at which the oscillator showed `raw`; `None` when that is
-    /// older than what is kept.
+    /// Returns the first instant at which the oscillator showed `raw`, of a stand the end, where
+    /// guests go on; `None` when that is older than what is kept.
     pub(super) fn first_showing(&self, raw: Instant<Core>) -> Option<Instant<Virtual>> {
         let after = self.lines.partition_point(|line| line.out0 <= raw);
         let line = self.lines.get(after.checked_sub(1)?)?;
@@ -61,7 +61,7 @@ mod tests {
         let mut history = RawHistory::default();
         history.add(line(1_000, 50_000, Rate::ONE));
         history.add(line(2_000, 51_000, Rate::ONE)); // continues
-        history.add(line(3_000, 52_000, Rate::ZERO)); // held
+        history.add(line(3_000, 52_000, Rate::STOPPED)); // held
         history.add(line(9_000, 52_000, half));
         assert_eq!(history.lines.len(), 3);
         let at = |raw_ns| {
