@@ -93,6 +93,7 @@ fn new_page() -> ClockPage<Shown> {
         session: AtomicU64::new(0),
         computed: AtomicU64::new(0),
         next_signal_ns: Default::default(),
+        dates_from_ns: Default::default(),
         copies: [copy(), copy()],
         past: Past::default(),
         scale: std::marker::PhantomData,
