@@ -29,6 +29,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
+use crate::supervise::activity::Activity;
 use crate::supervise::kick;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
@@ -42,11 +43,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     let mut turns = Turns::default();
+    let mut activity = shared.upgrade().and_then(|supervisor| Activity::new(&supervisor).ok());
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let attempt = skip_once(&supervisor, &mut own, &mut turns);
+        let attempt = match &mut activity {
+            Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
+            None => skip_once(&supervisor, &mut own, &mut turns),
+        };
         // Longer and longer while somebody computes, so as not to be in the way.
         naps = if attempt == Attempt::Skipped {
             0
@@ -71,6 +76,9 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             _ => None,
         };
         drop(supervisor);
+        if attempt == Attempt::Skipped && activity.is_some() {
+            continue;
+        }
         std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
     }
 }
@@ -83,6 +91,37 @@ pub(crate) enum Attempt {
     Busy(i32),
     /// Something else is about to happen, or nothing ever will.
     NotNow,
+}
+
+/// As [`skip_once`], but /proc is looked at only where something has been at work for long.
+fn by_events(
+    supervisor: &Supervisor,
+    activity: &mut Activity,
+    own: &mut OwnThreads,
+    turns: &mut Turns,
+) -> Attempt {
+    let Some(word) = activity.wait_for_rest(LONG_WORK) else {
+        let attempt = skip_once(supervisor, own, turns);
+        if attempt == Attempt::Skipped {
+            activity.forget_cancelled();
+        }
+        return attempt;
+    };
+    let Some(_change) = supervisor.try_change() else {
+        return Attempt::NotNow;
+    };
+    if supervisor.clock.is_paused()
+        || !supervisor.is_quiet()
+        || !activity.update(supervisor)
+        || !activity.is_still(word)
+    {
+        return Attempt::NotNow;
+    }
+    if supervisor.clock.compute() == Compute::None {
+        let first = activity.waiting.first(&supervisor.clock);
+        return turns.next(supervisor, first, || activity.take_ran());
+    }
+    jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
 fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -> Attempt {
@@ -116,13 +155,18 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
         return Attempt::NotNow;
     }
     if in_turns && second.at_work.is_empty() {
-        return turns.next(supervisor, &second);
+        return turns.next_of(supervisor, &second);
     }
     if in_turns {
         return turns.step(supervisor, &second);
     }
+    jump(supervisor, &second.waiting)
+}
+
+/// Moves the clock to the next thing that happens while all sleep and these threads wait.
+fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let ours = supervisor.clock.next_awaited();
-    let deadlines = second.waiting.iter().filter_map(|waiter| waiter.deadline);
+    let deadlines = waiting.iter().filter_map(|waiter| waiter.deadline);
     let theirs = supervisor.clock.first_of(deadlines);
     let Some(next) = ours.into_iter().chain(theirs).min() else {
         return Attempt::NotNow;
@@ -142,7 +186,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     // those of ours who deliver packets afterwards. Of two whose time has come
     // the first may wake the second, so then all stand while they are kicked. So do they
     // when the next is about to wake by itself, which would be while it is kicked.
-    let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
+    let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
         return skip_frozen(supervisor, next);
@@ -171,6 +215,9 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
         }
     }
 }
+
+/// After this /proc is looked at for threads that compute without end, or poll.
+const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
 /// Below this, waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
