@@ -73,6 +73,7 @@ struct words {
     u64 round;     // advanced by the reader of the log
     u64 sleeps;    // the reader is to be woken when all rest
     u64 lost;      // members or log entries for which there was no room
+    u64 counting;  // set when all programs are attached
     u64 level;     // depth of the session's cgroup, once it is known
 };
 
@@ -113,9 +114,12 @@ struct {
     __uint(max_entries, 1 << 20);
 } ran SEC(".maps");
 
+// Until all programs are attached none counts: a thread whose wake-up was seen and whose end
+// was not would be awake for ever.
 static __always_inline struct words *shared(void) {
     u32 zero = 0;
-    return bpf_map_lookup_elem(&words, &zero);
+    struct words *all = bpf_map_lookup_elem(&words, &zero);
+    return all && all->counting ? all : 0;
 }
 
 static __always_inline void more(void) {
@@ -170,12 +174,12 @@ static __always_inline int is_guest(struct words *all, struct task_struct *task)
 // The member of this number; made now if the thread is one and not known yet.
 static __always_inline struct member *member(struct task_struct *task, u32 bits) {
     u32 number = task->pid;
-    struct member *known = bpf_map_lookup_elem(&members, &number);
-    if (known)
-        return known;
     struct words *all = shared();
     if (!all)
         return 0;
+    struct member *known = bpf_map_lookup_elem(&members, &number);
+    if (known)
+        return known;
     u32 tgid = task->tgid;
     if (number == asker)
         return 0;
@@ -323,7 +327,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_number) {
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(on_raise, u32 vector) {
     u32 zero = 0, *own = bpf_map_lookup_elem(&softirqs, &zero);
-    if (!own || !COUNTED(vector))
+    if (!own || !COUNTED(vector) || !shared())
         return 0;
     u32 bit = 1u << (vector & 15);
     if (!(__sync_fetch_and_or(own, bit) & bit))
@@ -334,7 +338,7 @@ int BPF_PROG(on_raise, u32 vector) {
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_entry, u32 vector) {
     u32 zero = 0, *own = bpf_map_lookup_elem(&softirqs, &zero);
-    if (!own || !COUNTED(vector))
+    if (!own || !COUNTED(vector) || !shared())
         return 0;
     u32 pending = 1u << (vector & 15), runs = pending << 16;
     if (!(__sync_fetch_and_or(own, runs) & runs))
@@ -347,7 +351,7 @@ int BPF_PROG(on_entry, u32 vector) {
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(on_exit, u32 vector) {
     u32 zero = 0, *own = bpf_map_lookup_elem(&softirqs, &zero);
-    if (!own || !COUNTED(vector))
+    if (!own || !COUNTED(vector) || !shared())
         return 0;
     u32 runs = 1u << ((vector & 15) + 16);
     if (__sync_fetch_and_and(own, ~runs) & runs)
@@ -358,7 +362,7 @@ int BPF_PROG(on_exit, u32 vector) {
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(on_queue, int cpu, struct pool_workqueue *pool, struct work_struct *work) {
     u32 number = (u32)bpf_get_current_pid_tgid();
-    if (!bpf_map_lookup_elem(&members, &number))
+    if (!shared() || !bpf_map_lookup_elem(&members, &number))
         return 0;
     u64 key = (u64)work, now = bpf_ktime_get_ns();
     if (!bpf_map_update_elem(&works, &key, &now, BPF_NOEXIST))

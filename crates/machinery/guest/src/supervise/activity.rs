@@ -10,9 +10,9 @@
 //! - this file: rest is an instant at which the word is zero, and is the same after everything
 //!   else was asked.
 //!
-//! Threads that were asleep before the programs were loaded are unknown to them. So the first
-//! rest begins with one look at /proc, as without BPF; likewise after anything was lost for
-//! want of room.
+//! Threads that slept or ran before the programs were loaded are unknown to them until they are
+//! woken or blocked. So the first rest is found by looking at /proc, as without BPF; likewise
+//! after anything was lost for want of room.
 
 mod kernel;
 mod waiting;
@@ -24,6 +24,7 @@ use std::time::{Duration, Instant as StdInstant};
 pub(crate) use kernel::Word;
 pub(crate) use waiting::{First, Waiting};
 
+use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 use kernel::{Kernel, Setup};
@@ -85,7 +86,7 @@ impl Activity {
 
     /// Brings `waiting` up to date with what the threads have done until this rest. Returns
     /// false when that cannot be told yet.
-    pub(crate) fn update(&mut self, supervisor: &Supervisor) -> bool {
+    pub(crate) fn update(&mut self, supervisor: &Supervisor, own: &mut OwnThreads) -> bool {
         let mut stirred = BTreeSet::new();
         self.kernel.take_log(|thread| {
             stirred.insert(thread);
@@ -99,9 +100,15 @@ impl Activity {
         if self.complete_at == Some(lost) {
             return true;
         }
+        let (true, Ok(first)) = (own.slept(), Snapshot::of(supervisor)) else {
+            return false;
+        };
         let Ok(all) = Snapshot::of(supervisor) else {
             return false;
         };
+        if first != all {
+            return false;
+        }
         self.waiting = Waiting::of(all.waiting);
         self.complete_at = Some(lost);
         true

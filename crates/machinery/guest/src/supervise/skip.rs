@@ -112,7 +112,7 @@ fn by_events(
     };
     if supervisor.clock.is_paused()
         || !supervisor.is_quiet()
-        || !activity.update(supervisor)
+        || !activity.update(supervisor, own)
         || !activity.is_still(word)
     {
         return Attempt::NotNow;

@@ -34,7 +34,6 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("on_exit", "softirq_exit"),
     ("on_queue", "workqueue_queue_work"),
     ("on_executed", "workqueue_execute_end"),
-    // Last: a thread that goes to sleep before its wake-ups are seen would never be awake.
     ("on_switch", "sched_switch"),
 ];
 
@@ -113,6 +112,7 @@ impl Kernel {
             program.load(tracepoint, &btf).map_err(io::Error::other)?;
             program.attach().map_err(io::Error::other)?;
         }
+        words.get(COUNTING).store(1, Ordering::SeqCst);
         let mut map = |name| programs.take_map(name).ok_or_else(|| lacks(name));
         Ok(Self {
             members: map("members")?.try_into().map_err(io::Error::other)?,
@@ -261,6 +261,7 @@ const AWAKE: usize = 0;
 const ROUND: usize = 1;
 const SLEEPS: usize = 2;
 const LOST: usize = 3;
+const COUNTING: usize = 4;
 
 /// Linux, include/linux/proc_ns.h: PROC_PID_INIT_INO.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
