@@ -30,6 +30,7 @@ use crate::supervise::listener;
 use crate::supervise::next_event;
 use crate::supervise::notify::Listener;
 use crate::supervise::report::UnhandledCall;
+use crate::supervise::activity::Activity;
 use crate::supervise::skip;
 use crate::supervise::supervisor::{Arrive, PATIENCE, Supervisor};
 use crate::supervise::turns::Order;
@@ -377,6 +378,16 @@ impl Session {
             ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
         }
+    }
+
+    /// Tries whether time could skip by events of the scheduler, at a cost that follows the
+    /// threads that run, instead of looking at each thread that sleeps.
+    ///
+    /// # Errors
+    /// The reason why not: the session has no cgroup, the kernel lacks BPF, BTF or a
+    /// tracepoint, or this process may not load programs of BPF.
+    pub fn try_events(&self) -> std::io::Result<()> {
+        Activity::new(&self.supervisor).map(drop)
     }
 
     /// Whether time skips while everything waits.

@@ -1,5 +1,8 @@
 //! Skipping: while everything waits, time goes to the next thing that happens.
 //!
+//! Whether all sleep is known by events of the scheduler ([`Activity`]) where BPF can be had, or
+//! else by looking at /proc, many times a second, as follows.
+//!
 //! Nothing is about to happen when every thread of every guest sleeps and every
 //! thread of this supervisor, the kernel has no network work put off, and
 //! whoever else was asked (packets in flight, programs starting or ended, output
@@ -43,7 +46,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     let mut turns = Turns::default();
-    let mut activity = shared.upgrade().and_then(|supervisor| Activity::new(&supervisor).ok());
+    let mut activity = shared.upgrade().and_then(|it| by_events_if_possible(&it));
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
@@ -82,6 +85,16 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
         std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
     }
 }
+
+/// Returns the events of the scheduler, unless they cannot be had or are not wanted.
+fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
+    let unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
+    if unwanted { None } else { Activity::new(supervisor).ok() }
+}
+
+/// Variable of the supervisor's environment. With the value `off` no programs of BPF are loaded
+/// to find out when all sleep.
+const BPF: &str = "TIMELOOM_BPF";
 
 /// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
