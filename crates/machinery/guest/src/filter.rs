@@ -112,7 +112,10 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
         // A call that is treated in two ways has two entries, of which this is the first.
-        if entries.get(index + 1).is_none_or(|next| next.number != entry.number) {
+        if entries
+            .get(index + 1)
+            .is_none_or(|next| next.number != entry.number)
+        {
             steps.push(Step::Return(libc::SECCOMP_RET_ALLOW));
         }
     }

@@ -25,6 +25,7 @@ use crate::linux::memory::PageMapping;
 use crate::linux::spare;
 use crate::names::{PageName, list_sessions, socket_path};
 use crate::register::Registration;
+use crate::supervise::activity::Activity;
 use crate::supervise::kick;
 use crate::supervise::listener;
 use crate::supervise::next_event;
@@ -385,6 +386,16 @@ impl Session {
             ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
         }
+    }
+
+    /// Tries whether time could skip by events of the scheduler, at a cost that follows the
+    /// threads that run, instead of looking at each thread that sleeps.
+    ///
+    /// # Errors
+    /// The reason why not: the session has no cgroup, the kernel lacks BPF, BTF or a
+    /// tracepoint, or this process may not load programs of BPF.
+    pub fn try_events(&self) -> std::io::Result<()> {
+        Activity::new(&self.supervisor).map(drop)
     }
 
     /// Whether time skips while everything waits.

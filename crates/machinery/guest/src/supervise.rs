@@ -1,6 +1,7 @@
 //! What the supervisor does while programs run: answers their calls, wakes them,
 //! looks where they wait, and lets time skip.
 
+pub(crate) mod activity;
 pub(crate) mod asker;
 pub(crate) mod clock_calls;
 pub(crate) mod computing;

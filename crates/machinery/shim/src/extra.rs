@@ -16,8 +16,8 @@ use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
     ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, FIRST_ARGUMENT, IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH,
-    Instruction, NUMBER, Program, RETURN_ALLOW, RETURN_ERRNO, RETURN_NOTIFY, RETURN_TRAP, SPEC_ALLOW, TSYNC,
-    done, if_at_least, if_equal, load,
+    Instruction, NUMBER, Program, RETURN_ALLOW, RETURN_ERRNO, RETURN_NOTIFY, RETURN_TRAP,
+    SPEC_ALLOW, TSYNC, done, if_at_least, if_equal, load,
 };
 use crate::confined;
 use crate::sys::{errno, nr, syscall};

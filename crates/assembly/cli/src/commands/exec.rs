@@ -13,8 +13,7 @@ use rustix::process::{Pid, kill_process_group};
 use timeloom_exit::Failure;
 use timeloom_guest::{
     ClockOptions, CommandSpec, Compute, FileTimes, Grants, Guest, Lookout, Output, ProcFiles,
-    Session,
-    SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
+    Session, SessionOptions, Stepped, SteppedSession, Tsc, end_grants, serve,
 };
 use timeloom_sys::command::{Signal, ignore};
 use timeloom_time::{Duration, Instant, Utc};

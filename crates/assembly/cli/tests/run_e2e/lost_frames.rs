@@ -124,7 +124,11 @@ fn said(run: &Finished, program: &str) -> Vec<(String, f64)> {
 fn assert_trusted(run: &Finished) {
     let manifest = run.manifest();
     let doubts = (manifest.untrusted, manifest.degraded_modes);
-    assert!(doubts.0.is_empty() && doubts.1.is_empty(), "{doubts:?}\n{}", run.output());
+    assert!(
+        doubts.0.is_empty() && doubts.1.is_empty(),
+        "{doubts:?}\n{}",
+        run.output()
+    );
 }
 
 #[track_caller]

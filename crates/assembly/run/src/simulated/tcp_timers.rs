@@ -50,10 +50,7 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
              were not compared with a kernel's",
         );
     }
-    reasons
-        .iter()
-        .map(|reason| caveat(name, reason))
-        .collect()
+    reasons.iter().map(|reason| caveat(name, reason)).collect()
 }
 
 /// Programs that asked the kernel's TCP for what it does by its clock.

@@ -36,6 +36,14 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     kicked
 }
 
+/// Makes a thread that sleeps in a wait compute its timeout anew. The caller has found it to be
+/// one of a guest's, a moment ago, and asleep.
+pub(crate) fn kick_asleep(pid: i32, thread: i32) {
+    if let Some(held) = Held::new(pid, thread) {
+        held.kick();
+    }
+}
+
 /// A thread that may be kicked: that one, and no later one of its number.
 pub(crate) struct Held {
     pid: i32,

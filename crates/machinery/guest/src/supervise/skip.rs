@@ -1,5 +1,8 @@
 //! Skipping: while everything waits, time goes to the next thing that happens.
 //!
+//! Whether all sleep is known by events of the scheduler ([`Activity`]) where BPF can be had, or
+//! else by looking at /proc, many times a second, as follows.
+//!
 //! Nothing is about to happen when every thread of every guest sleeps and every
 //! thread of this supervisor, the kernel has no network work put off, and
 //! whoever else was asked (packets in flight, programs starting or ended, output
@@ -29,6 +32,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::clock::Compute;
 use crate::freeze::FreezeKind;
 use crate::linux::processes;
+use crate::supervise::activity::Activity;
 use crate::supervise::kick;
 use crate::supervise::own_threads::OwnThreads;
 use crate::supervise::snapshot::{Awake, Snapshot, Waiter};
@@ -42,11 +46,15 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     let mut naps = 0u32;
     let mut busy: Option<(i32, StdInstant)> = None;
     let mut turns = Turns::default();
+    let mut activity = shared.upgrade().and_then(|it| by_events_if_possible(&it));
     while !ended.load(Ordering::SeqCst) {
         let Some(supervisor) = shared.upgrade() else {
             return;
         };
-        let attempt = skip_once(&supervisor, &mut own, &mut turns);
+        let attempt = match &mut activity {
+            Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
+            None => skip_once(&supervisor, &mut own, &mut turns),
+        };
         // Longer and longer while somebody computes, so as not to be in the way.
         naps = if attempt == Attempt::Skipped {
             0
@@ -71,9 +79,26 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             _ => None,
         };
         drop(supervisor);
+        if attempt == Attempt::Skipped && activity.is_some() {
+            continue;
+        }
         std::thread::sleep(StdDuration::from_micros(u64::from(20 + 40 * naps)));
     }
 }
+
+/// Returns the events of the scheduler, unless they cannot be had or are not wanted.
+fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
+    let is_unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
+    // Where dates of files are the clock's, each skip waits for the kernel's tick as it is.
+    if is_unwanted || supervisor.clock.dates_files() {
+        return None;
+    }
+    Activity::new(supervisor).ok()
+}
+
+/// Variable of the supervisor's environment. With the value `off` no programs of BPF are loaded
+/// to find out when all sleep.
+const BPF: &str = "TIMELOOM_BPF";
 
 /// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +108,37 @@ pub(crate) enum Attempt {
     Busy(i32),
     /// Something else is about to happen, or nothing ever will.
     NotNow,
+}
+
+/// As [`skip_once`], but /proc is looked at only where something has been at work for long.
+fn by_events(
+    supervisor: &Supervisor,
+    activity: &mut Activity,
+    own: &mut OwnThreads,
+    turns: &mut Turns,
+) -> Attempt {
+    let Some(word) = activity.wait_for_rest(LONG_WORK) else {
+        let attempt = skip_once(supervisor, own, turns);
+        if attempt == Attempt::Skipped {
+            activity.forget_cancelled();
+        }
+        return attempt;
+    };
+    let Some(_change) = supervisor.try_change() else {
+        return Attempt::NotNow;
+    };
+    if supervisor.clock.is_paused()
+        || !supervisor.is_quiet()
+        || !activity.update(supervisor, own)
+        || !activity.is_still(word)
+    {
+        return Attempt::NotNow;
+    }
+    if supervisor.clock.compute() == Compute::None {
+        let first = activity.waiting.first(&supervisor.clock);
+        return turns.next(supervisor, first, || activity.take_ran());
+    }
+    jump(supervisor, &activity.waiting.all(&supervisor.clock))
 }
 
 fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -> Attempt {
@@ -111,7 +167,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     }
     let in_tick = supervisor.clock.dates_files()
         && first.at_work.is_empty()
-        && (in_turns || is_long(supervisor, next_instant(supervisor, &first)));
+        && (in_turns || is_long(supervisor, next_instant(supervisor, &first.waiting)));
     if in_tick {
         supervisor.clock.await_tick();
     }
@@ -129,9 +185,9 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
 }
 
 /// The next thing that happens.
-fn next_instant(supervisor: &Supervisor, all: &Snapshot) -> Option<Instant<Virtual>> {
+fn next_instant(supervisor: &Supervisor, waiting: &[Waiter]) -> Option<Instant<Virtual>> {
     let ours = supervisor.clock.next_awaited();
-    let deadlines = all.waiting.iter().filter_map(|waiter| waiter.deadline);
+    let deadlines = waiting.iter().filter_map(|waiter| waiter.deadline);
     let theirs = supervisor.clock.first_of(deadlines);
     ours.into_iter().chain(theirs).min()
 }
@@ -145,12 +201,17 @@ fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
 fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
-        return turns.next(supervisor, second);
+        return turns.next_of(supervisor, second);
     }
     if in_turns {
         return turns.step(supervisor, second);
     }
-    let Some(next) = next_instant(supervisor, second) else {
+    jump(supervisor, &second.waiting)
+}
+
+/// Moves the clock to the next thing that happens while all sleep and these threads wait.
+fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
+    let Some(next) = next_instant(supervisor, waiting) else {
         return Attempt::NotNow;
     };
     let gain = next - supervisor.clock.now();
@@ -168,7 +229,7 @@ fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attemp
     // those of ours who deliver packets afterwards. Of two whose time has come
     // the first may wake the second, so then all stand while they are kicked. So do they
     // when the next is about to wake by itself, which would be while it is kicked.
-    let (now, not_yet): (Vec<_>, Vec<_>) = second.waiting.iter().partition(|waiter| due(waiter));
+    let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
         return skip_frozen(supervisor, next);
@@ -197,6 +258,9 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
         }
     }
 }
+
+/// After this /proc is looked at for threads that compute without end, or poll.
+const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
 /// Below this, waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);

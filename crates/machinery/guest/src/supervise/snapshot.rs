@@ -129,10 +129,7 @@ impl Snapshot {
 impl Waiter {
     /// Makes it look at the clock. To be called while it sleeps.
     pub(crate) fn kick(&self) {
-        // Made sure of as one of a guest's, a moment ago, by who looked at it.
-        if let Some(held) = kick::Held::new(self.pid, self.thread) {
-            held.kick();
-        }
+        kick::kick_asleep(self.pid, self.thread);
     }
 }
 

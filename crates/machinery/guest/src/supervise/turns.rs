@@ -26,10 +26,11 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::clock::HostInstant;
 use crate::linux::processes;
+use crate::supervise::activity::First;
 use crate::supervise::computing::{COMPUTING_NS, Computing, Counted, POLLING_NS, Rest, Spins};
 use crate::supervise::kick;
 use crate::supervise::skip::{Attempt, stopped};
-use crate::supervise::snapshot::{Snapshot, Waiter};
+use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 
 /// What is to be said of the order in which threads had their turns, in a session whose
@@ -62,8 +63,34 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Everybody sleeps: lets the next go on.
-    pub(crate) fn next(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
+    /// Lets the next thread go on while all sleep, as a look at /proc found them.
+    pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
+        let clock = &supervisor.clock;
+        let theirs = all.waiting.iter().filter_map(|waiter| {
+            let deadline = waiter.deadline?;
+            Some(First {
+                at: clock.first_of([deadline])?,
+                deadline,
+                pid: waiter.pid,
+                thread: waiter.thread,
+            })
+        });
+        let order = |it: &First| (it.at, it.deadline.host, it.pid, it.thread);
+        let first = theirs.min_by_key(order);
+        let mut counts = std::mem::take(&mut self.counts);
+        let attempt = self.next(supervisor, first, || ran_since(&mut counts, all));
+        self.counts = counts;
+        attempt
+    }
+
+    /// Lets the next go on while all sleep: `first` of the threads, or one of ours. `ran` tells
+    /// how many threads have run since it was asked last.
+    pub(crate) fn next(
+        &mut self,
+        supervisor: &Supervisor,
+        first: Option<First>,
+        ran: impl FnOnce() -> usize,
+    ) -> Attempt {
         let clock = &supervisor.clock;
         let now = clock.now();
         let [awaited, announced] = clock.awaited_and_announced();
@@ -72,20 +99,9 @@ impl Turns {
             // One of ours has something to do yet at this instant.
             return Attempt::NotNow;
         }
-        let mut theirs: Vec<(Instant<Virtual>, HostInstant<Shown>, &Waiter)> = all
-            .waiting
-            .iter()
-            .filter_map(|waiter| {
-                let deadline = waiter.deadline?;
-                Some((clock.first_of([deadline])?, deadline, waiter))
-            })
-            .collect();
-        theirs
-            .sort_by_key(|(at, deadline, waiter)| (*at, deadline.host, waiter.pid, waiter.thread));
-        let first = theirs.first();
         match first {
-            Some(&(at, deadline, waiter)) if at <= now => {
-                let woken = Some((waiter.thread, deadline));
+            Some(first) if first.at <= now => {
+                let woken = Some((first.thread, first.deadline));
                 if self.woken == woken {
                     // The clock of its host has rounded otherwise.
                     self.longer = (self.longer + self.longer).max(Duration::from_ns(1));
@@ -94,15 +110,15 @@ impl Turns {
                     self.longer = Duration::ZERO;
                 }
                 self.woken = woken;
-                self.note(supervisor, all);
-                waiter.kick();
+                self.note(supervisor, ran());
+                kick::kick_asleep(first.pid, first.thread);
             }
             _ => {
-                let at = first.map(|(at, ..)| *at);
+                let at = first.map(|first| first.at);
                 let Some(next) = own.into_iter().chain(at).min() else {
                     return Attempt::NotNow;
                 };
-                self.note(supervisor, all);
+                self.note(supervisor, ran());
                 // What was announced comes first: of what follows, much may concern no
                 // program, and passes in this one move.
                 let limit = awaited.into_iter().chain(at).min();
@@ -180,22 +196,23 @@ impl Turns {
         waited_for
     }
 
-    /// Somebody has had a turn, and all sleep again.
-    fn note(&mut self, supervisor: &Supervisor, all: &Snapshot) {
+    /// Notes that a turn is over, in which so many threads ran.
+    fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
-        let counts: BTreeMap<i32, String> = all.counts().iter().cloned().collect();
-        let has_run = |(thread, count): &(&i32, &String)| {
-            self.counts
-                .get(*thread)
-                .is_none_or(|before| before != *count)
-        };
-        let ran = counts.iter().filter(has_run).count();
-        self.counts = counts;
         supervisor.with_order(|order| {
             order.turns += 1;
             order.shared += u64::from(ran > 1);
         });
     }
+}
+
+/// How many threads have run since `counts`, which then are those of `all`.
+fn ran_since(counts: &mut BTreeMap<i32, String>, all: &Snapshot) -> usize {
+    let now: BTreeMap<i32, String> = all.counts().iter().cloned().collect();
+    let has_run = |(thread, count): &(&i32, &String)| counts.get(*thread) != Some(*count);
+    let ran = now.iter().filter(has_run).count();
+    *counts = now;
+    ran
 }
 
 /// Says of a program, once, that the clock is moved for it.

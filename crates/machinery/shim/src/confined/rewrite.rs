@@ -18,9 +18,9 @@ use timeloom_calls::{TRAP_MARK, handled_count, handled_numbers};
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
     ACTION, ADDRESS_HIGH, ADDRESS_LOW, ALLOW, ARCHITECTURE, DONE_WITH_LOADED, FIRST_ARGUMENT,
-    IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction, JUMP, KEEP, LOAD_KEPT, NUMBER, RETURN, RETURN_ALLOW,
-    RETURN_ERRNO, RETURN_LOADED, RETURN_LOG, RETURN_NOTIFY, RETURN_TRACE, RETURN_TRAP, and, done,
-    if_at_least, if_equal, jump, load, load_constant,
+    IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction, JUMP, KEEP, LOAD_KEPT, NUMBER, RETURN,
+    RETURN_ALLOW, RETURN_ERRNO, RETURN_LOADED, RETURN_LOG, RETURN_NOTIFY, RETURN_TRACE,
+    RETURN_TRAP, and, done, if_at_least, if_equal, jump, load, load_constant,
 };
 use crate::sys::{errno, nr};
 

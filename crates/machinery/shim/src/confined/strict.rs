@@ -8,8 +8,8 @@ use timeloom_calls::{ImageCall, number};
 use super::{give_up_new_privileges, has_filter};
 use crate::arch::AUDIT_ARCH;
 use crate::bpf::{
-    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction, NUMBER,
-    Program, RETURN_ALLOW, RETURN_TRAP, done, if_at_least, if_equal, load,
+    ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, IMAGE_BEGIN, IMAGE_END, IMAGE_HIGH, Instruction,
+    NUMBER, Program, RETURN_ALLOW, RETURN_TRAP, done, if_at_least, if_equal, load,
 };
 use crate::sys::{self, errno, nr, syscall};
 

@@ -1,0 +1,270 @@
+//! The programs of BPF that count what runs, and their maps.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aya::maps::{HashMap, Map, MapData, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader, Pod, include_bytes_aligned};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::time::{ClockId, clock_gettime};
+use timeloom_page::{HOST_OFFSET, PAGE_ADDRESS, PAGE_SIZE};
+use timeloom_time::Instant;
+
+use super::waiting::Wait;
+use crate::clock::HostInstant;
+
+/// Compiled from `bpf/awake.bpf.c` by `scripts/bpf`.
+static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/awake.bpf.o");
+
+/// Program and tracepoint.
+const PROGRAMS: [(&str, &str); 10] = [
+    ("on_waking", "sched_waking"),
+    ("on_wakeup", "sched_wakeup"),
+    ("on_wakeup_new", "sched_wakeup_new"),
+    ("on_exec", "sched_process_exec"),
+    ("on_raise", "softirq_raise"),
+    ("on_entry", "softirq_entry"),
+    ("on_exit", "softirq_exit"),
+    ("on_queue", "workqueue_queue_work"),
+    ("on_executed", "workqueue_execute_end"),
+    ("on_switch", "sched_switch"),
+];
+
+/// What the programs need to know.
+pub(super) struct Setup {
+    cgroup: u64,
+    process: u32,
+    asker: u32,
+    wait: RangeInclusive<u64>,
+}
+
+impl Setup {
+    /// For a session whose cgroup is this directory, and for the calling thread.
+    ///
+    /// # Errors
+    /// The directory is gone, or this process counts processes otherwise than the kernel
+    /// (it is in a namespace of its own).
+    pub(super) fn of_this_thread(cgroup: &Path, wait: &RangeInclusive<u64>) -> io::Result<Self> {
+        if std::fs::metadata("/proc/self/ns/pid")?.ino() != INITIAL_PID_NAMESPACE {
+            return Err(io::Error::other(
+                "this process is in a PID namespace of its own",
+            ));
+        }
+        Ok(Self {
+            cgroup: std::fs::metadata(cgroup)?.ino(),
+            process: std::process::id(),
+            asker: rustix::thread::gettid().as_raw_nonzero().get() as u32,
+            wait: wait.clone(),
+        })
+    }
+}
+
+/// The count of what is not at rest, with how often it has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    /// Whether nothing runs.
+    pub(super) fn is_rest(self) -> bool {
+        self.0 & (CHANGED - 1) == 0
+    }
+}
+
+/// `CHANGED` of the programs: the lower bits are the count.
+const CHANGED: u64 = 1 << 24;
+
+/// The programs at work. They end with this.
+pub(super) struct Kernel {
+    words: Words,
+    members: HashMap<MapData, u32, Member>,
+    works: HashMap<MapData, u64, u64>,
+    ran: RingBuf<MapData>,
+    _programs: Ebpf,
+}
+
+impl Kernel {
+    /// Loads and attaches the programs.
+    ///
+    /// # Errors
+    /// The kernel lacks BTF or one of the tracepoints, or refuses.
+    pub(super) fn load(setup: &Setup) -> io::Result<Self> {
+        let btf = Btf::from_sys_fs().map_err(io::Error::other)?;
+        let host_at = PAGE_ADDRESS + HOST_OFFSET as u64;
+        let mut programs = EbpfLoader::new()
+            .btf(Some(&btf))
+            .override_global("session_cgroup", &setup.cgroup, true)
+            .override_global("supervisor", &setup.process, true)
+            .override_global("asker", &setup.asker, true)
+            .override_global("wait_begin", setup.wait.start(), true)
+            .override_global("wait_end", setup.wait.end(), true)
+            .override_global("host_at", &host_at, true)
+            .load(OBJECT)
+            .map_err(io::Error::other)?;
+        let words = Words::of(&mut programs)?;
+        for (name, tracepoint) in PROGRAMS {
+            let program = programs.program_mut(name).ok_or_else(|| lacks(name))?;
+            let program: &mut BtfTracePoint = program.try_into().map_err(io::Error::other)?;
+            program.load(tracepoint, &btf).map_err(io::Error::other)?;
+            program.attach().map_err(io::Error::other)?;
+        }
+        words.get(COUNTING).store(1, Ordering::SeqCst);
+        let mut map = |name| programs.take_map(name).ok_or_else(|| lacks(name));
+        Ok(Self {
+            members: map("members")?.try_into().map_err(io::Error::other)?,
+            works: map("works")?.try_into().map_err(io::Error::other)?,
+            ran: map("ran")?.try_into().map_err(io::Error::other)?,
+            words,
+            _programs: programs,
+        })
+    }
+
+    /// What runs at the moment.
+    pub(super) fn word(&self) -> Word {
+        Word(self.words.get(AWAKE).load(Ordering::SeqCst))
+    }
+
+    /// How many members and log entries found no room.
+    pub(super) fn lost(&self) -> u64 {
+        self.words.get(LOST).load(Ordering::SeqCst)
+    }
+
+    /// Blocks until nothing runs, or `patience` has passed. What the log says meanwhile goes
+    /// to `ran`.
+    pub(super) fn sleep_until_rest(&mut self, patience: Duration, ran: impl FnMut(i32)) {
+        self.words.get(SLEEPS).store(1, Ordering::SeqCst);
+        // What lies in the log would end the wait at once.
+        self.read_log(ran);
+        if !self.word().is_rest() {
+            let timeout = Timespec {
+                tv_sec: patience.as_secs() as i64,
+                tv_nsec: patience.subsec_nanos().into(),
+            };
+            let _ = poll(&mut [PollFd::new(&self.ran, PollFlags::IN)], Some(&timeout));
+        }
+        self.words.get(SLEEPS).store(0, Ordering::SeqCst);
+    }
+
+    /// Hands out each thread that has blocked or ended since this was called last.
+    pub(super) fn take_log(&mut self, ran: impl FnMut(i32)) {
+        // First, so that a thread which blocks from now on is written down anew.
+        self.words.get(ROUND).fetch_add(1, Ordering::SeqCst);
+        self.read_log(ran);
+    }
+
+    fn read_log(&mut self, mut ran: impl FnMut(i32)) {
+        while let Some(entry) = self.ran.next() {
+            if let Ok(number) = <[u8; 4]>::try_from(&*entry)
+                && let number @ 1.. = i32::from_ne_bytes(number)
+            {
+                ran(number);
+            }
+        }
+    }
+
+    /// How a thread waits that sleeps; `None` if it does not wait in virtual time, or is gone.
+    pub(super) fn wait_of(&self, thread: i32) -> Option<Wait> {
+        let member = self.members.get(&(thread as u32), 0).ok()?;
+        let deadline = (member.deadline != i64::MAX).then_some(HostInstant {
+            host: member.host as usize,
+            at: Instant::from_ns(member.deadline),
+        });
+        (member.waits != 0).then_some(Wait {
+            pid: member.tgid as i32,
+            deadline,
+        })
+    }
+
+    /// Forgets works that were queued longer ago than `age`.
+    pub(super) fn forget_works_before(&mut self, age: Duration) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let all: Vec<(u64, u64)> = self.works.iter().filter_map(Result::ok).collect();
+        for (work, queued_ns) in all {
+            if now_ns.saturating_sub(queued_ns) > age.as_nanos() as u64
+                && self.works.remove(&work).is_ok()
+            {
+                self.words
+                    .get(AWAKE)
+                    .fetch_add(CHANGED - 1, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+fn lacks(name: &str) -> io::Error {
+    io::Error::other(format!("the object for BPF lacks {name}"))
+}
+
+/// `struct member` of the programs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Member {
+    bits: u32,
+    tgid: u32,
+    deadline: i64,
+    host: u32,
+    waits: u32,
+    logged: u64,
+    runs: u32,
+    unused: u32,
+}
+
+// SAFETY: plain integers without gaps.
+unsafe impl Pod for Member {}
+
+/// `struct words` of the programs, shared with them.
+struct Words {
+    address: *mut AtomicU64,
+    _map: Map,
+}
+
+// SAFETY: the mapping consists of atomics and lives as long as `self`.
+unsafe impl Send for Words {}
+
+impl Words {
+    fn of(programs: &mut Ebpf) -> io::Result<Self> {
+        let map = programs.take_map("words").ok_or_else(|| lacks("words"))?;
+        let Map::Array(data) = &map else {
+            return Err(lacks("words"));
+        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let file = data.fd().as_fd();
+        let anywhere = std::ptr::null_mut();
+        // SAFETY: a new shared mapping; the kernel keeps the map as long as it is there.
+        let address = unsafe { mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, file, 0)? };
+        Ok(Self {
+            address: address.cast(),
+            _map: map,
+        })
+    }
+
+    fn get(&self, index: usize) -> &AtomicU64 {
+        assert!(index < PAGE_SIZE / size_of::<AtomicU64>());
+        // SAFETY: within the page that is mapped as long as `self`.
+        unsafe { &*self.address.add(index) }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; `get` borrows from `self`.
+        let _ = unsafe { munmap(self.address.cast(), PAGE_SIZE) };
+    }
+}
+
+/// Fields of `struct words`.
+const AWAKE: usize = 0;
+const ROUND: usize = 1;
+const SLEEPS: usize = 2;
+const LOST: usize = 3;
+const COUNTING: usize = 4;
+
+/// Linux, include/linux/proc_ns.h: PROC_PID_INIT_INO.
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;

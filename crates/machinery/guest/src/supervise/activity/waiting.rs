@@ -1,0 +1,175 @@
+//! The threads that wait in virtual time, by deadline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use timeloom_page::Shown;
+use timeloom_time::{Instant, Virtual};
+
+use crate::clock::{Clock, HostInstant};
+use crate::supervise::snapshot::Waiter;
+
+/// Deadlines of threads, each on the clock of its host.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    threads: BTreeMap<i32, Wait>,
+    /// Of each host: deadline, process, thread.
+    deadlines: BTreeMap<usize, BTreeSet<(Instant<Shown>, i32, i32)>>,
+}
+
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) pid: i32,
+    /// `None` for ever.
+    pub(crate) deadline: Option<HostInstant<Shown>>,
+}
+
+/// The thread whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct First {
+    /// When its deadline comes.
+    pub(crate) at: Instant<Virtual>,
+    /// The same by the clock of its host.
+    pub(crate) deadline: HostInstant<Shown>,
+    pub(crate) pid: i32,
+    pub(crate) thread: i32,
+}
+
+impl Waiting {
+    /// These threads.
+    pub(crate) fn of(waiters: Vec<Waiter>) -> Self {
+        let mut all = Self::default();
+        for Waiter {
+            pid,
+            thread,
+            deadline,
+        } in waiters
+        {
+            all.set(thread, Some(Wait { pid, deadline }));
+        }
+        all
+    }
+
+    /// Notes how a thread waits now; `None` if it does not wait in virtual time.
+    pub(crate) fn set(&mut self, thread: i32, wait: Option<Wait>) {
+        let before = match wait {
+            Some(wait) => self.threads.insert(thread, wait),
+            None => self.threads.remove(&thread),
+        };
+        if before == wait {
+            return;
+        }
+        if let Some(Wait {
+            pid,
+            deadline: Some(HostInstant { host, at }),
+        }) = before
+            && let Some(of_host) = self.deadlines.get_mut(&host)
+        {
+            of_host.remove(&(at, pid, thread));
+        }
+        if let Some(Wait {
+            pid,
+            deadline: Some(HostInstant { host, at }),
+        }) = wait
+        {
+            self.deadlines
+                .entry(host)
+                .or_default()
+                .insert((at, pid, thread));
+        }
+    }
+
+    /// The first thread by the instant at which its deadline comes, by the number of its host,
+    /// process and thread. Threads of hosts that are held do not count.
+    pub(crate) fn first(&self, clock: &Clock) -> Option<First> {
+        let mut first: Option<First> = None;
+        for (&host, deadlines) in &self.deadlines {
+            let Some(&(earliest, ..)) = deadlines.first() else {
+                continue;
+            };
+            if clock.is_held(host) {
+                continue;
+            }
+            let when = |at| clock.first_of([HostInstant { host, at }]);
+            let Some(at) = when(earliest) else {
+                continue;
+            };
+            if first.is_some_and(|first| first.at <= at) {
+                continue;
+            }
+            // Deadlines that differ may come at the same instant of the session.
+            let together = deadlines
+                .iter()
+                .take_while(|(next, ..)| when(*next) == Some(at));
+            let least = together.min_by_key(|(_, pid, thread)| (*pid, *thread));
+            first = least.map(|&(shown, pid, thread)| First {
+                at,
+                deadline: HostInstant { host, at: shown },
+                pid,
+                thread,
+            });
+        }
+        first
+    }
+
+    /// All that wait on hosts that are not held.
+    pub(crate) fn all(&self, clock: &Clock) -> Vec<Waiter> {
+        let held = |wait: &Wait| {
+            wait.deadline
+                .is_some_and(|deadline| clock.is_held(deadline.host))
+        };
+        let going = self.threads.iter().filter(|(_, wait)| !held(wait));
+        let waiter = |(&thread, wait): (&i32, &Wait)| Waiter {
+            pid: wait.pid,
+            thread,
+            deadline: wait.deadline,
+        };
+        going.map(waiter).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(pid: i32, host: usize, ns: i64) -> Option<Wait> {
+        let deadline = Some(HostInstant {
+            host,
+            at: Instant::from_ns(ns),
+        });
+        Some(Wait { pid, deadline })
+    }
+
+    fn deadlines(waiting: &Waiting) -> Vec<(usize, i64, i32)> {
+        let of_host = |(host, all): (&usize, &BTreeSet<(Instant<Shown>, i32, i32)>)| {
+            let host = *host;
+            all.iter()
+                .map(move |(at, _, thread)| (host, at.as_ns(), *thread))
+                .collect::<Vec<_>>()
+        };
+        waiting.deadlines.iter().flat_map(of_host).collect()
+    }
+
+    #[test]
+    fn a_thread_has_one_deadline_at_most() {
+        let mut waiting = Waiting::default();
+        waiting.set(7, wait(5, 0, 30));
+        waiting.set(8, wait(5, 1, 20));
+        waiting.set(7, wait(5, 0, 10));
+        assert_eq!(deadlines(&waiting), [(0, 10, 7), (1, 20, 8)]);
+        waiting.set(
+            7,
+            Some(Wait {
+                pid: 5,
+                deadline: None,
+            }),
+        );
+        assert_eq!(deadlines(&waiting), [(1, 20, 8)]);
+        assert_eq!(waiting.threads.len(), 2, "it waits for ever");
+        waiting.set(7, None);
+        waiting.set(8, None);
+        waiting.set(9, None);
+        assert_eq!(deadlines(&waiting), []);
+        assert!(waiting.threads.is_empty());
+    }
+}

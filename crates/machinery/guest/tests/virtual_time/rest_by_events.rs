@@ -1,0 +1,26 @@
+//! Rest by events of the scheduler: what the kernel must allow for it is allowed here.
+
+use std::path::Path;
+
+use timeloom_guest::{ClockOptions, Session, SessionOptions};
+use timeloom_testing::need_root;
+
+use crate::support::unique;
+
+/// As root on a kernel with BTF the programs of BPF load and attach. Were they refused, all
+/// tests of skipping would pass by looking at /proc, and none would try them.
+#[test]
+fn the_scheduler_reports_what_runs_where_the_kernel_can() {
+    need_root();
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return;
+    }
+    let session = Session::new(SessionOptions {
+        name: unique("events"),
+        clock: ClockOptions::default(),
+        warn: Box::new(|text| panic!("{text}")),
+    });
+    let session = session.expect("a session");
+    session.try_events().expect("loaded and attached");
+    session.try_events().expect("again, the first having ended");
+}
