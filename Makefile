@@ -9,7 +9,7 @@ PEERS := crates/evidence/bench/peers/Cargo.toml
 # Exact runs over MPI, which the product does not need.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
-.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
+.PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -44,6 +44,9 @@ test-report: packages-report build .venv/ready ## Every kind of page in Chromium
 
 fuzz: packages-test ## Every reader of bytes from outside under libFuzzer, FUZZ_S seconds each (60); nightly compiler
 	scripts/fuzz
+
+bpf: packages-bpf ## The programs of BPF are what their sources give (the objects are committed)
+	scripts/bpf --check
 
 miri: packages-build ## Shared memory under Miri, MIRI_SEEDS interleavings of each test (8); nightly compiler
 	scripts/miri
@@ -169,7 +172,7 @@ clean: ## Remove what was built (not what was measured)
 	touch $@
 
 # Debian packages, by what needs them.
-.PHONY: packages-build packages-demo packages-test packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
+.PHONY: packages-build packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
 packages-demo: packages-build
@@ -180,6 +183,8 @@ packages-test: packages-demo
 		redis-server:redis-server iperf3:iperf3 musl-gcc:musl-tools busybox:busybox-static nginx:nginx-light sqlite3:sqlite3 curl:curl strace:strace file:file bwrap:bubblewrap valgrind:valgrind qemu-x86_64:qemu-user \
 		gdb:gdb
 	@scripts/chronyd
+packages-bpf:
+	@scripts/packages clang-14:clang-14 llvm-strip-14:llvm-14 @files:libbpf-dev
 packages-report: packages-build
 	@scripts/packages chromium:chromium
 packages-scale: packages-build

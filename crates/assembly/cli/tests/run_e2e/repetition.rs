@@ -78,10 +78,11 @@ fn controlled_level() -> Vec<Sample> {
 }
 
 /// Where computing takes no time, two runs agree to the last bit, whatever the machine
-/// does meanwhile: a client controls the plant over the network, with its own clock.
+/// does meanwhile, and whether the scheduler reports that all rest or every thread is looked
+/// at: a client controls the plant over the network, with its own clock.
 #[test]
 fn runs_in_which_computing_takes_no_time_are_the_same() {
-    let run = || {
+    let run = |by_events: bool| {
         let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "1.0"];
         let lab = Lab::new(
             &Scenario::lasting("3 s")
@@ -90,7 +91,11 @@ fn runs_in_which_computing_takes_no_time_are_the_same() {
                 .plant("{}"),
         );
         let sets = ["time.mode=skip", "time.compute=none"];
-        let run = lab.run(&sets).succeeded();
+        let run = match by_events {
+            true => lab.run(&sets),
+            false => lab.run_without_bpf(&sets),
+        };
+        let run = run.succeeded();
         let mut signals = Vec::new();
         run.directory()
             .for_each(|row: timeloom_results::SignalRow| {
@@ -102,7 +107,8 @@ fn runs_in_which_computing_takes_no_time_are_the_same() {
         let printed = ["client", "ticks"].map(|name| log_lines(&lab.run_path(), name));
         (signals, printed)
     };
-    let (one, two) = (run(), run());
+    let one = run(true);
     assert!(one.0.len() > 200, "{} samples", one.0.len());
-    assert_eq!(one, two);
+    assert_eq!(one, run(true));
+    assert_eq!(one, run(false));
 }

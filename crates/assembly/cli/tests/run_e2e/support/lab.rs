@@ -99,6 +99,14 @@ impl Lab {
         self.begin(command, &self.path().join("scenario.toml"), &[], &[])
     }
 
+    /// Runs the scenario to its end by a supervisor that loads no programs of BPF.
+    pub(crate) fn run_without_bpf(&self, sets: &[&str]) -> Finished {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
+        command.env("TIMELOOM_BPF", "off");
+        let started = self.begin(command, &self.path().join("scenario.toml"), &[], sets);
+        started.wait()
+    }
+
     /// Starts a scenario from elsewhere.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
         self.start_as(scenario, &[], sets)
