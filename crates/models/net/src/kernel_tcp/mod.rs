@@ -141,12 +141,12 @@ impl<C: Copy> TcpTimers<C> {
     }
 
     /// Takes a segment that the host's kernel sends, with a copy where it needs one
-    /// ([`Segment::needs_copy`]).
+    /// ([`Segment::needs_copy`]) and the instant since when it has waited to be sent.
     pub(crate) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
         segment: &Segment,
-        copy: Option<C>,
+        copy: Option<(C, Instant<Virtual>)>,
         out: &mut Vec<Action<C>>,
     ) -> Fate {
         let connection = segment.connection;
@@ -158,7 +158,7 @@ impl<C: Copy> TcpTimers<C> {
             self.forget(connection, out);
         }
         if segment.has(Segment::RST) {
-            out.extend(copy.map(Action::Forget));
+            out.extend(copy.map(|(copy, _)| Action::Forget(copy)));
             return Fate::Pass;
         }
         if copy.is_none() && !self.connections.contains_key(&connection) {
@@ -205,10 +205,10 @@ impl<C: Copy> TcpTimers<C> {
         if segment.has(Segment::RST) {
             return self.forget(connection, out);
         }
-        let is_opening = segment.flags & (Segment::SYN | Segment::ACK) == Segment::SYN;
-        if is_opening && !self.connections.contains_key(&connection) {
-            // Its answer begins the connection here.
-            return;
+        if segment.is_opening() {
+            // The answer echoes its stamp.
+            let flow = self.connections.entry(connection);
+            flow.or_insert_with(Flow::new);
         }
         let Some(flow) = self.connections.get_mut(&connection) else {
             return;

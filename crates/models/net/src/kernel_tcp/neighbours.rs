@@ -15,6 +15,8 @@ use crate::bytes::{ArpMessage, NdMessage};
 pub(crate) struct Neighbours<C> {
     ticks: Ticks,
     questions: BTreeMap<IpAddr, Question<C>>,
+    /// Since when the last neighbour that answered was asked for, and when it answered.
+    answered: Option<[Instant<Virtual>; 2]>,
     /// Neighbours that did not answer at all.
     pub(crate) unresolved: u64,
 }
@@ -22,6 +24,7 @@ pub(crate) struct Neighbours<C> {
 #[derive(Debug)]
 struct Question<C> {
     copy: C,
+    since: Instant<Virtual>,
     asked: u32,
     due: Instant<Virtual>,
 }
@@ -64,6 +67,8 @@ impl Word {
     }
 }
 
+/// How long a kernel may take for that.
+const AT_ONCE: Duration = Duration::from_ms(2);
 /// mcast_solicit, and retrans_time_ms.
 const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
@@ -73,6 +78,7 @@ impl<C: Copy> Neighbours<C> {
         Self {
             ticks: Ticks::new(tick, !host),
             questions: BTreeMap::new(),
+            answered: None,
             unresolved: 0,
         }
     }
@@ -89,21 +95,39 @@ impl<C: Copy> Neighbours<C> {
             return out.push(Action::Forget(copy));
         }
         let due = self.ticks.expiration(now, EVERY);
-        let asked = 1;
-        self.questions
-            .insert(address, Question { copy, asked, due });
+        let (since, asked) = (now, 1);
+        self.questions.insert(
+            address,
+            Question {
+                copy,
+                since,
+                asked,
+                due,
+            },
+        );
     }
 
     /// A neighbour has spoken to the host.
     pub(crate) fn handle_received(
         &mut self,
+        now: Instant<Virtual>,
         word: Word,
         packet_from: Option<IpAddr>,
         out: &mut Vec<Action<C>>,
     ) {
         let known = word.sender(packet_from);
         let question = known.and_then(|known| self.questions.remove(&known));
-        out.extend(question.map(|question| Action::Forget(question.copy)));
+        if let Some(question) = question {
+            self.answered = Some([question.since, now]);
+            out.push(Action::Forget(question.copy));
+        }
+    }
+
+    /// Returns since when a packet has waited that the host sends now: as soon as a neighbour has
+    /// answered, its kernel sends what it had for it.
+    pub(crate) fn waited_since(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
+        let [since, answered] = self.answered?;
+        (now - answered <= AT_ONCE).then_some(since)
     }
 
     pub(crate) fn next_wake(&self) -> Option<Instant<Virtual>> {

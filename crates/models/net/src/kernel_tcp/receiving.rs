@@ -81,7 +81,9 @@ impl<C: Copy> Receiving<C> {
     fn note_stamp(&mut self, now: Instant<Virtual>, segment: &Segment, sent: Instant<Virtual>) {
         let wanted = self.acknowledged.unwrap_or(segment.seq);
         let is_seen = !before(wanted, segment.seq) && !before(segment.end(), wanted);
-        if !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
+        // Of a SYN that comes again nothing is noted (Linux, `tcp_check_req`).
+        let is_again = segment.has(Segment::SYN) && !self.echoes.is_empty();
+        if is_again || !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
             return;
         }
         if self.echoes.len() == ECHOES {
@@ -105,7 +107,7 @@ impl<C: Copy> Receiving<C> {
             return;
         }
         self.largest = self.largest.max(segment.each);
-        self.is_pushed = segment.has(Segment::PSH) || segment.payload % self.largest != 0;
+        self.is_pushed = segment.has(Segment::PSH) || !segment.payload.is_multiple_of(self.largest);
         if let Some(last) = self.received_at {
             let gap = now - last;
             let half = |length| scaled(length, 1, 2);

@@ -107,6 +107,11 @@ impl Segment {
         self.seq.wrapping_add(self.length())
     }
 
+    /// Returns true for the first segment of a connection.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.flags & (Self::SYN | Self::ACK) == Self::SYN
+    }
+
     /// Returns true for an acknowledgement that carries nothing else.
     pub(super) fn is_pure_ack(&self) -> bool {
         self.length() == 0 && self.flags & (Self::ACK | Self::RST) == Self::ACK

@@ -152,7 +152,7 @@ impl<C: core::marker::Copy> Sending<C> {
         &mut self,
         now: Instant<Virtual>,
         segment: &Segment,
-        copy: C,
+        (copy, since): (C, Instant<Virtual>),
         ticks: &mut Ticks,
         out: &mut Vec<Action<C>>,
     ) {
@@ -178,8 +178,8 @@ impl<C: core::marker::Copy> Sending<C> {
             each: segment.each,
             controls: segment.length() - segment.payload,
             content: copy,
-            first_sent: now,
-            last_sent: now,
+            first_sent: since,
+            last_sent: since,
             is_resent: false,
         };
         self.stats.segments += u64::from(copy.segments_from(seq));
@@ -238,10 +238,18 @@ impl<C: core::marker::Copy> Sending<C> {
                     .map(|closed| Action::Forget(closed.content)),
             );
         }
+        let was_resent = self.copies.front().is_some_and(|copy| copy.is_resent);
         if before(self.una, ack) {
             sample = self.take_off(now, segment, echo, ticks, out);
             is_due_anew = true;
             self.timeouts = 0;
+            if self.opening == Opening::Passive {
+                // A SYN-ACK that was sent again shows no round trip (`tcp_synack_rtt_meas`).
+                sample = sample.filter(|_| !was_resent);
+            }
+            if self.opening != Opening::Done {
+                self.doublings = 0;
+            }
             self.opening = Opening::Done;
         }
         if let Some(sacked) = self.note_blocks(now, segment) {

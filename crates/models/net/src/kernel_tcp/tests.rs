@@ -65,7 +65,7 @@ impl Host {
 
     fn send(&mut self, segment: Segment) -> Fate {
         let mut out = Vec::new();
-        let copy = segment.needs_copy().then_some(self.sent);
+        let copy = segment.needs_copy().then_some((self.sent, self.now));
         self.sent += u32::from(copy.is_some());
         let fate = self.timers.handle_sent(self.now, &segment, copy, &mut out);
         if fate == Fate::Hold {
@@ -205,6 +205,35 @@ fn an_answer_counts_from_what_it_echoes() {
     about(next_probe(false), 220, 12);
     let after_long = next_probe(true);
     assert!((260..400).contains(&after_long), "{after_long} ms");
+}
+
+/// A SYN-ACK that is lost makes a round trip of more than a second of the SYN that it answers,
+/// since it echoes the first one; what is lost next is waited for accordingly.
+#[test]
+fn a_lost_syn_ack_makes_the_first_timeouts_long() {
+    let mut server = Host::new();
+    let mut syn = segment(999, 0, Segment::SYN, 0);
+    server.hear(syn);
+    let answer = segment(8999, 0, Segment::SYN | Segment::ACK, 1000);
+    server.send(answer);
+    let first = server.timers.echo_at(&answer, server.now);
+    assert_eq!(first, Some(Instant::ZERO - Duration::from_ms(10)));
+    server.pass_ms(1_000);
+    syn.flags = Segment::SYN;
+    server.hear(syn);
+    server.send(answer);
+    assert_eq!(server.timers.echo_at(&answer, server.now), first);
+
+    let mut client = Host::new();
+    client.send(segment(999, 0, Segment::SYN, 0));
+    client.next();
+    client.pass_ms(20);
+    client.echo = Some(Instant::ZERO);
+    client.hear(answer);
+    client.send(segment(1000, 0, Segment::ACK, 9000));
+    client.send(segment(1000, 12, DATA, 9000));
+    let (ms, _) = client.next();
+    assert!((2_000..2_600).contains(&ms), "{ms} ms");
 }
 
 /// A host echoes the stamp of what it has not acknowledged yet, not of what follows that.
@@ -417,7 +446,10 @@ fn a_neighbour_is_asked_for_three_times() {
     assert_eq!(neighbours.unresolved, 1);
 
     neighbours.handle_question(Instant::ZERO, address, 2, &mut out);
-    neighbours.handle_received(Word::Tells(address), Some(address), &mut out);
+    let later = Instant::ZERO + Duration::from_ms(1_020);
+    neighbours.handle_received(later, Word::Tells(address), Some(address), &mut out);
+    assert_eq!(neighbours.waited_since(later), Some(Instant::ZERO));
+    assert_eq!(neighbours.waited_since(later + Duration::from_ms(9)), None);
     assert_eq!(
         (neighbours.next_wake(), &*out),
         (None, &[Action::Forget(2)][..])

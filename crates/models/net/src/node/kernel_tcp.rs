@@ -37,15 +37,24 @@ impl World {
         id: PacketId,
         agenda: &mut Agenda<Q>,
     ) -> bool {
-        let (packet, now) = (self.packets[id], agenda.now());
+        let now = agenda.now();
+        let neighbours = &self.kernel_timers.get(number).neighbours;
+        // Of a connection's first segment the round trip counts from when the kernel made it.
+        let since = neighbours.waited_since(now).unwrap_or(now);
         let mut out = Vec::new();
         let mut fate = Fate::Pass;
+        if let Some(segment) = self.segment_of(&self.packets[id])
+            && segment.is_opening()
+        {
+            self.packets[id].stamp = since;
+        }
+        let packet = self.packets[id];
         if let Some(segment) = self
             .segment_of(&packet)
             .filter(|it| self.is_own(number, it))
         {
             let copy = segment.needs_copy();
-            let copy = copy.then(|| self.packets.insert(packet));
+            let copy = copy.then(|| (self.packets.insert(packet), packet.stamp));
             let timers = &mut self.kernel_timers.get_mut(number).tcp;
             fate = timers.handle_sent(now, &segment, copy, &mut out);
             if fate == Fate::Hold {
@@ -76,7 +85,7 @@ impl World {
             timers.handle_received(now, &segment, stamps, &mut out);
         } else if let Some((word, from)) = self.word_of(&packet) {
             let neighbours = &mut self.kernel_timers.get_mut(number).neighbours;
-            neighbours.handle_received(word, from, &mut out);
+            neighbours.handle_received(now, word, from, &mut out);
         }
         self.act_for_kernel(number, out, agenda);
     }
