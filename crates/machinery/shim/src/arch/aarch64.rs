@@ -201,6 +201,8 @@ impl Context {
 // The functions of a vDSO by their names. (There is no `time` and no `getcpu` on this
 // architecture.) They jump to the image's by address: a program may move the pages of its
 // vDSO.
+// Only the image is linked to one address.
+#[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",
     ".balign 16",

@@ -248,6 +248,8 @@ impl Context {
 
 // The functions of a vDSO by their names, and those without prefix, weak, as the kernel's
 // has them. They jump to the image's by address: a program may move the pages of its vDSO.
+// Only the image is linked to one address.
+#[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",
     ".balign 16",
