@@ -362,11 +362,11 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
 #[test]
 fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     const SAYS: &str = "import os; \
-        names = [name for name in os.environ if name.startswith('CARGO_') or name == 'PATH']; \
+        names = [name for name in os.environ if name.startswith('LAB_') or name == 'PATH']; \
         print('has', sorted(names)); print('leads', os.getsid(0) == os.getpid()); \
         print('files', sorted(os.listdir('/proc/self/fd')))";
     let says = [python(), "-c", SAYS];
-    let inherits = "essential = false\ninherit = [\"CARGO_MANIFEST_D*\"]";
+    let inherits = "essential = false\ninherit = [\"LAB_V*\"]";
     let lab = Lab::new(
         &Scenario::lasting("5 s")
             .program('a', "usual", &says, "essential = false")
@@ -382,7 +382,7 @@ fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     lab.assert_nothing_left();
     for (name, has) in [
         ("usual", "has ['PATH']"),
-        ("more", "has ['CARGO_MANIFEST_DIR', 'PATH']"),
+        ("more", "has ['LAB_VARIABLE', 'PATH']"),
         ("other", "has ['PATH']"),
     ] {
         let said = lines(&lab, name);

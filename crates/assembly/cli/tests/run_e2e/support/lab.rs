@@ -132,6 +132,8 @@ impl Lab {
         command.args(["run", "--name", &self.name, "-o"]);
         command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
+        // One that no program needs.
+        command.env("LAB_VARIABLE", "set");
         let file = |name: &str| {
             let path = self.path().join(name);
             fs::File::create(path).expect("a file can be made")
