@@ -44,7 +44,8 @@ def set_points(circuit: Any, element: str, kind: str) -> Iterator[SetPoint]:
     """The set points of ``element``, which is of the class ``kind``."""
     if kind in PROPERTIES:
         what, unit = PROPERTIES[kind]
-        yield SetPoint(what, unit, partial(number, element, what), _property(circuit, element, kind, what))
+        read, write = _exact(partial(number, element, what), _property(circuit, element, kind, what))
+        yield SetPoint(what, unit, read, write)
     elif kind == "line":
         yield SetPoint("closed", "1", partial(_is_closed, circuit, element), partial(_switch, element))
     elif kind == "capacitor":
@@ -58,6 +59,24 @@ def number(element: str, what: str) -> float:
     """A property of the model, as it is now."""
     DSS.Text.Command = f"? {element}.{what}"
     return float(DSS.Text.Result)
+
+
+def _exact(
+    read: Callable[[], float], write: Callable[[float], None]
+) -> tuple[Callable[[], float], Callable[[float], None]]:
+    """Reads and writes a property without loss: the model prints 15 digits of a number that it
+    holds in full, so a value that prints as the last one written is that one."""
+    last: list[float] = []
+
+    def write_and_keep(value: float) -> None:
+        write(value)
+        last[:] = [value]
+
+    def read_in_full() -> float:
+        shown = read()
+        return next((value for value in last if float(f"{value:.15g}") == shown), shown)
+
+    return read_in_full, write_and_keep
 
 
 def _list(element: str, what: str) -> list[float]:
