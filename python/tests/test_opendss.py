@@ -120,6 +120,12 @@ def radial(tmp_path):
     return Here(OpenDss(), config=config, step_ns=500 * MS)
 
 
+def test_what_was_written_is_read_back_to_the_last_bit(radial):
+    written = {"storage.s.kw": 51.8885498046875 / 3, "load.far.kw": 100 / 3, "generator.g.kw": 1e-7 / 3}
+    radial.ask("write", values=written)
+    assert radial.read(list(written)) == list(written.values())
+
+
 def test_a_set_point_is_read_from_the_model_whoever_changed_it(radial):
     names = ["line.tie.closed", "line.main.closed", "transformer.t.tap2", "capacitor.cap.steps"]
     before = radial.read(names)
