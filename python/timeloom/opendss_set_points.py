@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import isclose
 from typing import Any
 
 from dss import DSS
@@ -65,7 +66,7 @@ def _exact(
     read: Callable[[], float], write: Callable[[float], None]
 ) -> tuple[Callable[[], float], Callable[[float], None]]:
     """Reads and writes a property without loss: the model prints 15 digits of a number that it
-    holds in full, so a value that prints as the last one written is that one."""
+    holds in full, so where they are those of the last value written, it is that value."""
     last: list[float] = []
 
     def write_and_keep(value: float) -> None:
@@ -74,7 +75,7 @@ def _exact(
 
     def read_in_full() -> float:
         shown = read()
-        return next((value for value in last if float(f"{value:.15g}") == shown), shown)
+        return next((value for value in last if isclose(value, shown, rel_tol=1e-14)), shown)
 
     return read_in_full, write_and_keep
 
