@@ -120,7 +120,10 @@ impl World {
     ) {
         let node = self.ports[port].node;
         if self.outside.opened(node) == Opened::Frames {
-            // Somebody outside speaks for this interface.
+            // A kernel outside speaks for this interface.
+            if let Some(number) = self.kernel_timers.at(node) {
+                self.note_received(number, id, agenda);
+            }
             return self.queue_outside(Outbox::Frames, node, id, agenda.now());
         }
         let asks = self.packets[id];

@@ -10,7 +10,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::bytes::{ArpMessage, IpHeader};
 use crate::ids::{Node, Token};
 use crate::kernel_tcp::{Action, Fate, Segment, TcpTimerStats, Word};
-use crate::packet::{Packet, PortId};
+use crate::packet::{Kind, Packet, PortId};
 use crate::tables::buffers::{Content, Description, Offload};
 use crate::tables::slab::PacketId;
 use crate::world::World;
@@ -185,6 +185,9 @@ impl World {
     }
 
     fn segment_of(&self, packet: &Packet) -> Option<Segment> {
+        if packet.kind != Kind::Raw {
+            return None;
+        }
         let buffer = self.packets.buffers.get(packet.flow);
         if buffer.content != Content::Ip || packet.vlan != 0 {
             return None;
@@ -196,6 +199,16 @@ impl World {
 
     /// What a packet between neighbours says, and its sender.
     fn word_of(&self, packet: &Packet) -> Option<(Word, Option<IpAddr>)> {
+        if packet.kind != Kind::Raw {
+            // A message of the model's own, of either family.
+            let address = |port| self.ports.address(port, packet.family());
+            let word = match packet.kind {
+                Kind::ArpRequest => Word::Asks(address(packet.dst)?),
+                Kind::ArpReply => Word::Tells(address(packet.src)?),
+                _ => return None,
+            };
+            return Some((word, address(packet.src)));
+        }
         let buffer = self.packets.buffers.get(packet.flow);
         let inner = buffer.inner();
         match buffer.content {

@@ -328,6 +328,31 @@ fn everyone_on_a_lan_answers_arp() {
     }
 }
 
+/// Routers and simulated hosts answer by messages of the model's own. A question that has such an
+/// answer is not asked again in the place of a host's kernel; one without an answer is.
+#[test]
+fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
+    let (mut engine, [a, b, _, d, _]) = lan();
+    engine.model.keep_tcp_timers(a, Duration::from_ms(4));
+    let me = whois(&engine, a);
+    let gateway = engine.model.gateway(a).unwrap();
+    let simulated = whois(&engine, d).1;
+    let nowhere = Ipv4Addr::from_bits(gateway.to_bits() ^ 0x80);
+    for (asked, times, unresolved) in [(gateway, 1, 0), (simulated, 1, 0), (nowhere, 3, 1)] {
+        let start = engine.now();
+        let question = arp(true, me, ([0; 6], asked));
+        put(&mut engine, a, &question, Offload::default());
+        engine.run_until(start + Duration::from_s(5), u64::MAX);
+        let out = take_all(&mut engine);
+        let heard = out
+            .iter()
+            .filter(|out| out.node == b && out.bytes[20..22] == [0, 1]);
+        assert_eq!(heard.count(), times, "{asked}");
+        let stats = engine.model.tcp_timer_stats(a).unwrap();
+        assert_eq!(stats.unresolved, unresolved, "{asked}");
+    }
+}
+
 /// An echo request from `from` to `to`.
 fn echo(from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr)) -> Vec<u8> {
     let mut frame = ethernet(to.0, from.0, 0x0800);
