@@ -12,9 +12,12 @@ use crate::supervise::snapshot::Waiter;
 #[derive(Default)]
 pub(crate) struct Waiting {
     threads: BTreeMap<i32, Wait>,
-    /// Of each host: deadline, process, thread.
-    deadlines: BTreeMap<usize, BTreeSet<(Instant<Shown>, i32, i32)>>,
+    /// By the number of a host.
+    deadlines: BTreeMap<usize, BTreeSet<Entry>>,
 }
+
+/// Deadline, process, thread.
+type Entry = (Instant<Shown>, i32, i32);
 
 /// How a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +144,7 @@ mod tests {
     }
 
     fn deadlines(waiting: &Waiting) -> Vec<(usize, i64, i32)> {
-        let of_host = |(host, all): (&usize, &BTreeSet<(Instant<Shown>, i32, i32)>)| {
+        let of_host = |(host, all): (&usize, &BTreeSet<Entry>)| {
             let host = *host;
             all.iter()
                 .map(move |(at, _, thread)| (host, at.as_ns(), *thread))
