@@ -134,7 +134,9 @@ pub(crate) fn run_here(
         Ok(run) => run.go(options, manifest),
         Err(error @ RunError::Mistakes(_)) => {
             // As if it had been found before: nothing has run.
-            let _ = directory.discard();
+            if let Err(left) = directory.discard() {
+                (options.warn)(format!("the run directory could not be removed: {left}"));
+            }
             Err(error)
         }
         Err(error) => {
