@@ -297,7 +297,7 @@ mod tests {
             [0; 6],                          // CLOCK_REALTIME
             [1, 5, 0, 0, 0, 0],              // CLOCK_MONOTONIC
             [0xffff_fffb, 5, 0, 0, 0, 0],    // a hardware clock
-            [0x7fff_fff7, 0, 0, 0, 0, 0],    // the next number that would be one
+            [0x7fff_fff9, 0, 0, 0, 0, 0],    // the next number that would be one
             [0x1_0000_0002, 5, 0, 0, 0, 0],  // CLOCK_PROCESS_CPUTIME_ID and more
             [0, 5, u64::MAX, 0, 0, 0],       // a timer below zero
             [PROCESS.into(), 5, 1, 0, 0, 0], // a clock and a timer

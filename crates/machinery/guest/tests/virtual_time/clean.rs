@@ -73,4 +73,5 @@ fn a_session_lives_although_its_supervisor_is_in_another_pid_namespace() {
     assert!(said.contains("answers"), "{said}");
     assert!(said.contains(&format!("timeloom.{name}\"]")), "{said}");
     assert!(said.contains("removed"), "{said}");
+    line.assert_nothing_left();
 }
