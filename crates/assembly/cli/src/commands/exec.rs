@@ -160,6 +160,7 @@ impl Exec {
                 .name
                 .unwrap_or_else(|| format!("exec-{}", std::process::id())),
             clock: ClockOptions {
+                up_for: None,
                 start: self.start,
                 dilation,
                 paused: paused || self.stepped,

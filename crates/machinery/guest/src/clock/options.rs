@@ -1,12 +1,15 @@
 //! How a session's clock starts, and what of the machine's time programs still see.
 
-use timeloom_time::{Instant, Utc};
+use timeloom_time::{Duration, Instant, Utc};
 
 /// How a new clock starts.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
     /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
     pub start: Option<Instant<Utc>>,
+    /// What CLOCK_MONOTONIC and CLOCK_BOOTTIME show at virtual time zero. Without it they show
+    /// the machine's values, or a day where computing takes no time.
+    pub up_for: Option<Duration>,
     /// Wall seconds per virtual second.
     pub dilation: f64,
     /// Whether it stands until it is resumed.
@@ -71,6 +74,7 @@ impl Default for ClockOptions {
     fn default() -> Self {
         Self {
             start: None,
+            up_for: None,
             dilation: 1.0,
             paused: false,
             tsc: Tsc::Native,

@@ -150,10 +150,9 @@ pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
 fn offsets_at_start(options: &ClockOptions) -> Offsets {
     let realtime_ns = read_ns(ClockId::Realtime);
     let realtime_start = options.start.map_or(realtime_ns, Instant::as_ns);
-    let since_boot_ns = |clock| match options.compute {
-        Compute::Real => read_ns(clock),
-        Compute::None => UP_FOR.as_ns(),
-    };
+    let assumed = (options.compute == Compute::None).then_some(UP_FOR);
+    let up_for = options.up_for.or(assumed);
+    let since_boot_ns = |clock| up_for.map_or_else(|| read_ns(clock), Duration::as_ns);
     Offsets {
         realtime_ns: realtime_start,
         monotonic_ns: since_boot_ns(ClockId::Monotonic),
@@ -172,5 +171,5 @@ fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
     }
 }
 
-/// How long the machine of a session that is to be reproducible has been up.
+/// The uptime at the beginning of a session that is to be reproducible.
 const UP_FOR: Duration = Duration::from_s(86_400);
