@@ -4,6 +4,7 @@ mod ending;
 mod preparing;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use timeloom_guest::{HoldError, Lookout, Session, UnhandledCall};
 use timeloom_portal::Tunnels;
 use timeloom_results::{Caveat, Check, ClockAction, Manifest, Outcome, Recorder, RunDirectory};
 use timeloom_scenario::{Compute, OpenFlow, Places, Plan, Program};
+use timeloom_sys::environment;
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
 use crate::attention::Attention;
@@ -120,6 +122,9 @@ pub(crate) fn run_here(
     directory.write_scenario(&scenario)?;
     let mut manifest = Manifest::begin(&plan.name, plan.seed, civil_now(), scenario.as_bytes());
     manifest.time_mode = plan.time.mode.to_string();
+    let text = |it: OsString| it.to_string_lossy().into_owned();
+    let usual = environment::usual(None);
+    manifest.environment = usual.map(|(name, value)| (text(name), text(value))).collect();
     directory.write_manifest(&manifest)?;
     // From here on the manifest says how the run ends, whatever fails.
     let provided;

@@ -135,7 +135,7 @@ pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>,
     let mut spec = spec(plan, (name, plant), log)?;
     let package = Lent::to(
         &plant.run,
-        &plant.env,
+        (&plant.env, &plant.inherit),
         &plant.directory,
         plant.user.as_ref(),
     )
@@ -154,11 +154,15 @@ fn spec(plan: &Plan, (name, plant): (&str, &Plant), log: PlantLog) -> Result<Pla
     let (variable, seed) = seeds::variable(plan, &format!("plant-{name}"));
     let mut env = plant.env.clone();
     env.entry(variable.to_owned()).or_insert(seed);
+    if let Ok(path) = std::env::var(VARIABLE) {
+        env.entry(VARIABLE.to_owned()).or_insert(path);
+    }
     let rights = rights::of(plant.user.as_ref(), plant.capabilities.as_deref());
     Ok(PlantSpec {
         rights: rights.map_err(|error| RunError::Start(format!("plant {name}: {error}")))?,
         name: name.to_owned(),
         argv: plant.run.iter().map(Into::into).collect(),
+        inherit: plant.inherit.clone(),
         env: (env.into_iter())
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),

@@ -16,12 +16,50 @@ use std::process::{Command, Stdio};
 use timeloom_results::RunDirectory;
 use timeloom_scenario::{Plan, User};
 use timeloom_sys::command::restrict;
+use timeloom_sys::environment;
+use timeloom_sys::rights::Rights;
 
 use crate::error::RunError;
 use crate::rights;
 
+/// Lists modules of the package by the names of their files, with their texts.
+macro_rules! modules {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../../python/timeloom/", $name)))),*]
+    };
+}
+
 /// Every module: its file's name and text.
-const PACKAGE: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/package.rs"));
+const PACKAGE: &[(&str, &str)] = modules![
+    "__init__.py"
+    "bridge.py"
+    "bridge_helics.py"
+    "bridge_mosaik.py"
+    "captures.py"
+    "client.py"
+    "control.py"
+    "exchange.py"
+    "federate.py"
+    "fmu.py"
+    "gym.py"
+    "gym_agent.py"
+    "helics.py"
+    "messages.py"
+    "modbus.py"
+    "opendss.py"
+    "opendss_set_points.py"
+    "plant.py"
+    "profiles.py"
+    "pytest_plugin.py"
+    "read_cost.py"
+    "remote.py"
+    "results.py"
+    "run_directory.py"
+    "run_files.py"
+    "run_tables.py"
+    "timeline.py"
+    "wire.py"
+];
 
 /// The plan, with the package for every plant and program that lacks it, under `run`.
 /// Before any clock runs: to ask an interpreter takes time.
@@ -33,10 +71,10 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     let write = || run.write_package(NAME, PACKAGE).map_err(io::Error::other);
     let mut package = Package::new(&write);
     let mut give = |run: &[String],
-                    env: &mut BTreeMap<String, String>,
+                    (env, inherit): (&mut BTreeMap<String, String>, &[String]),
                     directory: &Path,
                     user: Option<&User>| {
-        let path = package.path_for(run, env, directory, user);
+        let path = package.path_for(run, (env, inherit), directory, user);
         let path = path.map_err(|error| {
             RunError::Start(format!(
                 "the package `timeloom` for `{}`: {error}",
@@ -48,7 +86,8 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     };
     for plant in plan.simulation.plants.values_mut() {
         let user = plant.user.as_ref();
-        give(&plant.run, &mut plant.env, &plant.directory, user)?;
+        let env = (&mut plant.env, &*plant.inherit);
+        give(&plant.run, env, &plant.directory, user)?;
     }
     let hosts = plan.system.hosts.values_mut();
     let own = hosts.flat_map(|host| &mut host.programs);
@@ -58,7 +97,8 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     let controller = openflow.and_then(|openflow| openflow.controller.as_mut());
     for program in own.chain(hostile).chain(controller) {
         let user = program.user.as_ref();
-        give(&program.run, &mut program.env, &program.directory, user)?;
+        let env = (&mut program.env, &*program.inherit);
+        give(&program.run, env, &program.directory, user)?;
     }
     Ok(plan)
 }
@@ -78,7 +118,7 @@ impl Lent {
     /// When it cannot be written.
     pub fn to(
         run: &[String],
-        env: &BTreeMap<String, String>,
+        env: Environment<'_>,
         directory: &Path,
         user: Option<&User>,
     ) -> io::Result<Self> {
@@ -94,6 +134,9 @@ impl Lent {
         })
     }
 }
+
+/// The variables that a command is given, and the names of those that it inherits.
+type Environment<'a> = (&'a BTreeMap<String, String>, &'a [String]);
 
 /// What decides whether a command lacks the package.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +174,7 @@ impl<'a> Package<'a> {
     fn path_for(
         &mut self,
         run: &[String],
-        env: &BTreeMap<String, String>,
+        (env, inherit): Environment<'_>,
         directory: &Path,
         user: Option<&User>,
     ) -> io::Result<Option<String>> {
@@ -149,7 +192,7 @@ impl<'a> Package<'a> {
         let lacks = match self.asked.get(&question) {
             Some(&lacks) => lacks,
             None => {
-                let lacks = lacks(python, env, directory, user);
+                let lacks = lacks(python, (env, inherit), directory, user);
                 self.asked.insert(question, lacks);
                 lacks
             }
@@ -184,16 +227,20 @@ fn is_python(word: &str) -> bool {
 /// finds on the way to an answer.
 fn lacks(
     python: &str,
-    env: &BTreeMap<String, String>,
+    (env, inherit): Environment<'_>,
     directory: &Path,
     user: Option<&User>,
 ) -> bool {
     let Ok(rights) = rights::of(user, None) else {
         return false; // said when it is started
     };
+    let account = rights.as_ref().and_then(Rights::account);
     let mut command = Command::new(python);
     command
         .args(["-c", QUESTION])
+        .env_clear()
+        .envs(environment::given(account, inherit))
+        .envs(std::env::var_os(VARIABLE).map(|path| (VARIABLE, path)))
         .envs(env)
         .current_dir(directory)
         .stdin(Stdio::null())
@@ -235,6 +282,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_module_of_the_package_is_listed() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../python/timeloom");
+        let entries = fs::read_dir(folder).expect("the package");
+        let names = entries.map(|entry| entry.expect("its entry").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let mut modules: Vec<_> = names.filter(|name| name.ends_with(".py")).collect();
+        modules.sort();
+        let listed: Vec<_> = PACKAGE.iter().map(|(name, _)| *name).collect();
+        assert_eq!(modules, listed);
+    }
+
+    #[test]
     fn a_python_is_known_by_its_name() {
         for word in [
             "python",
@@ -259,7 +318,7 @@ mod tests {
         let run = vec!["/usr/bin/python3".to_owned(), "plant.py".to_owned()];
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), "/nowhere".to_owned())]);
         let path = package
-            .path_for(&run, &theirs, &scratch, None)
+            .path_for(&run, (&theirs, &[]), &scratch, None)
             .expect("written");
         let path = path.expect("the system's Python has no such package");
         assert!(path.starts_with("/nowhere:"), "{path}");
@@ -276,10 +335,10 @@ mod tests {
         // Now it has it.
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
         let again = package
-            .path_for(&run, &theirs, &scratch, None)
+            .path_for(&run, (&theirs, &[]), &scratch, None)
             .expect("asked");
         assert_eq!(again, None);
-        let shell = package.path_for(&["sh".into()], &BTreeMap::new(), &scratch, None);
+        let shell = package.path_for(&["sh".into()], (&BTreeMap::new(), &[]), &scratch, None);
         assert_eq!(shell.expect("not asked"), None);
         fs::remove_dir_all(&scratch).expect("it is ours");
     }

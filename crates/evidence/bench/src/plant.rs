@@ -81,6 +81,7 @@ fn start_plant(options: &Options, scratch: &Scratch) -> Result<PlantProcess, Ben
     let spec = PlantSpec {
         name: "tank".to_owned(),
         argv,
+        inherit: Vec::new(),
         env: Vec::new(),
         cwd: None,
         log,

@@ -28,7 +28,10 @@ pub struct PlantSpec {
     pub name: String,
     /// Program and arguments. Not empty.
     pub argv: Vec<OsString>,
-    /// Variables added to the caller's environment.
+    /// Names of the caller's variables that it has beside the usual ones
+    /// ([`timeloom_sys::environment`]). A `*` at the end of one stands for any rest.
+    pub inherit: Vec<String>,
+    /// Variables added to those.
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; the caller's when `None`.
     pub cwd: Option<PathBuf>,
@@ -109,11 +112,10 @@ impl PlantProcess {
         let (ours, theirs) = UnixStream::pair().map_err(|error| refuse(error.to_string()))?;
         let mut command = Command::new(program);
         let account = spec.rights.as_ref().and_then(Rights::account);
-        if account.is_some_and(|account| !account.is_own()) {
-            command.env_clear().envs(environment::usual(account));
-        }
         command
             .args(arguments)
+            .env_clear()
+            .envs(environment::given(account, &spec.inherit))
             .envs(account.iter().flat_map(|account| account.variables()))
             .envs(spec.env.iter().map(|(key, value)| (key, value)))
             .env(FD_VARIABLE, theirs.as_raw_fd().to_string())

@@ -1,5 +1,6 @@
 //! `manifest.json`: what was run, where, with what, and how it ended.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -46,6 +47,9 @@ pub struct Manifest {
     /// in a run that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
+    /// The variables that programs and plants were given unasked (`docs/scenario.md`), by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// The programs that ran, each with its file's hash.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
@@ -212,6 +216,7 @@ impl Manifest {
             machine: Machine::this(),
             degraded_modes: Vec::new(),
             untrusted: Vec::new(),
+            environment: BTreeMap::new(),
             programs: Vec::new(),
             inputs: Vec::new(),
             virtual_duration: Duration::ZERO,

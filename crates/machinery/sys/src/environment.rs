@@ -20,6 +20,8 @@ pub const USUAL: &[&str] = &[
     "COLORTERM",
     "TMPDIR",
     "XDG_RUNTIME_DIR",
+    // The executable, for scripts that control the run.
+    "TIMELOOM",
 ];
 
 /// Beginnings of such names.
@@ -51,6 +53,16 @@ pub fn usual(account: Option<&Account>) -> impl Iterator<Item = (OsString, OsStr
     let ours = std::env::vars_os().filter(move |(name, _)| is_usual(name, of_another));
     let theirs = account.into_iter().flat_map(Account::variables);
     ours.chain(theirs.map(|(name, value)| (name.into(), value)))
+}
+
+/// Returns the variables of this process that a program of `account` gets: the usual ones and
+/// those that `inherit` names, as in [`is_wanted`]. Without an account: of this process's user.
+pub fn given<'a>(
+    account: Option<&'a Account>,
+    inherit: &'a [String],
+) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+    let wanted = std::env::vars_os().filter(move |(name, _)| is_wanted(name, inherit));
+    usual(account).chain(wanted)
 }
 
 /// Returns true if one of `wanted` names the variable. A `*` at the end of one stands for

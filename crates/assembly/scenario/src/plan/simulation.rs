@@ -28,9 +28,15 @@ pub struct Plant {
     /// The executable and its arguments; never given to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
-    /// Environment variables added to those of Timeloom.
+    /// Environment variables added to the usual ones (`PATH`, `HOME`, `LANG`, `TZ`, `TERM`
+    /// and their like) of Timeloom.
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
+    /// Names of further variables of Timeloom's that it has. A `*` at the end of one stands
+    /// for any rest.
+    #[schemars(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inherit: Vec<String>,
     /// Where it runs. In a file relative to the scenario file; in a plan
     /// absolute.
     #[schemars(default = "words::here")]
@@ -90,6 +96,7 @@ impl Read for Plant {
         let mut plant = Self {
             run: fields.required("run"),
             env: fields.or_default("env"),
+            inherit: fields.or_default("inherit"),
             directory: fields.directory("directory"),
             user: fields.optional("user"),
             capabilities: fields.optional("capabilities"),

@@ -91,6 +91,7 @@ pub(crate) fn spec(arguments: &[&str]) -> PlantSpec {
     PlantSpec {
         name: "grid".to_owned(),
         argv,
+        inherit: Vec::new(),
         env: Vec::new(),
         cwd: None,
         log: log(&scratch("plant.log")),
