@@ -42,7 +42,7 @@ pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
 /// below the directory `top`, by whatever path.
 ///
 /// # Errors
-/// As [`read_text`].
+/// Fails as [`read_text`].
 pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(String, bool)> {
     let (file, _) = open_plain(path)?;
     // Checks the open file, since a link may have changed meanwhile.

@@ -7,7 +7,7 @@ use timeloom_testing::need_root;
 
 use crate::support::unique;
 
-/// As root on a kernel with BTF the BPF programs load and attach. If they were refused, all tests
+/// The BPF programs load and attach as root on a kernel with BTF. If they were refused, all tests
 /// of skipping would pass by reading /proc, and none would exercise them.
 #[test]
 fn the_scheduler_reports_what_runs_where_the_kernel_can() {
