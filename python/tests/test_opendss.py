@@ -136,7 +136,7 @@ def test_a_set_point_is_read_from_the_model_whoever_changed_it(radial):
     assert after[:2] == [0.0, 0.0] and after[4] == pytest.approx(0, abs=1e-6) == pytest.approx(after[5], abs=1e-6)
     assert after[2] != before[2] and 0.9 <= after[2] <= 1.1, "the tap changer"
     assert before[3] == 2.0 > after[3], "the switch of the capacitor"
-    # A storage that is empty discharges no more, whatever was asked of it.
+    # An empty storage discharges no further, whatever power was requested.
     radial.ask("write", values={"storage.s.kw": 400.0})
     assert radial.read(["storage.s.kw", "storage.s.kw_set"]) == [400.0, 400.0]
     radial.ask("advance", to_ns=40 * SECOND)

@@ -1,4 +1,4 @@
-"""`timeloom.results` on run directories of other people: what is not what its name says is refused at once."""
+"""`timeloom.results` on run directories of other users: entries of an unexpected type are refused at once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_is_no_regular_file_or_too_long_is_refused_at_once(directory: Path,
     else:
         pytest.skip("only documents have a limit")
     if name == "checks.json" and kind != "terabytes":
-        # To its readers a run that has none.
+        # Readers treat the entry as missing.
         assert READERS[name](run) == ()
         return
     with pytest.raises((RunError, KeyError, OSError)) as refused:

@@ -1,4 +1,4 @@
-"""Set points of an OpenDSS model: what may be set of an element, and what the model has there now.
+"""Set points of an OpenDSS model: the settable values of an element, and their present values.
 
 A set point is read from the model, not from what was written last: a relay, a controller or the
 model's own commands may have changed it since.
@@ -23,26 +23,26 @@ PROPERTIES = {
     "pvsystem": ("irradiance", "kW/m2"),
     "vsource": ("pu", "pu"),
 }
-"""Per class: the property that is a set point, and its unit."""
+"""Set point of each class: its property and unit."""
 
 KINDS = {*PROPERTIES, "line", "capacitor", "transformer"}
-"""The classes that have set points."""
+"""Classes that have set points."""
 
 
 @dataclass(frozen=True)
 class SetPoint:
-    """One value of an element that may be set."""
+    """One settable value of an element."""
 
     what: str
-    """The last part of the signal's name."""
+    """Last part of the signal's name."""
     unit: str
     read: Callable[[], float]
-    """The model's present value."""
+    """Returns the model's present value."""
     write: Callable[[float], None]
 
 
 def set_points(circuit: Any, element: str, kind: str) -> Iterator[SetPoint]:
-    """The set points of ``element``, which is of the class ``kind``."""
+    """Returns the set points of ``element``, which is of the class ``kind``."""
     if kind in PROPERTIES:
         what, unit = PROPERTIES[kind]
         read, write = _exact(partial(number, element, what), _property(circuit, element, kind, what))
@@ -57,7 +57,7 @@ def set_points(circuit: Any, element: str, kind: str) -> Iterator[SetPoint]:
 
 
 def number(element: str, what: str) -> float:
-    """A property of the model, as it is now."""
+    """Present value of a property of the model."""
     DSS.Text.Command = f"? {element}.{what}"
     return float(DSS.Text.Result)
 
@@ -65,8 +65,8 @@ def number(element: str, what: str) -> float:
 def _exact(
     read: Callable[[], float], write: Callable[[float], None]
 ) -> tuple[Callable[[], float], Callable[[float], None]]:
-    """Reads and writes a property without loss: the model prints 15 digits of a number that it
-    holds in full, so where they are those of the last value written, it is that value."""
+    """Reads and writes a property without loss. The model prints 15 digits of a number that it
+    holds in full; if they match the last value written, that value is returned."""
     last: list[float] = []
 
     def write_and_keep(value: float) -> None:
@@ -86,7 +86,7 @@ def _list(element: str, what: str) -> list[float]:
 
 
 def _property(circuit: Any, element: str, kind: str, what: str) -> Callable[[float], None]:
-    # The typed interfaces spare the parser: profiles set these at every step.
+    # The typed interfaces avoid the parser: profiles set these at every step.
     short = element.partition(".")[2]
     typed = {"load": circuit.Loads, "generator": circuit.Generators}.get(kind)
     if typed is not None:
@@ -106,7 +106,7 @@ def _property(circuit: Any, element: str, kind: str, what: str) -> Callable[[flo
 def _is_closed(circuit: Any, element: str) -> float:
     circuit.SetActiveElement(element)
     cell = circuit.ActiveCktElement
-    # Phase 0 asks for any of them.
+    # Phase 0 checks all phases.
     return 0.0 if any(cell.IsOpen(terminal, 0) for terminal in (1, 2)) else 1.0
 
 

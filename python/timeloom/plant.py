@@ -220,7 +220,7 @@ class Session:
             answer = {"message": f"the plant failed: {type(error).__name__}: {error}"[:4096]}
             exit_code = EXIT_BUG
         if self.ready:
-            # On the way of an advance this is neither where it began nor where it was to end.
+            # During an advance this is neither its start nor its planned end.
             answer["t_ns"] = self._plant.t_ns
         return emit_line({"id": number, "error": answer}), exit_code
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-#: Longest documents that are read: of JSON and of TOML.
+#: Maximum length of documents that are read, in bytes: of JSON and of TOML.
 JSON_BYTES = 16 << 20
 SCENARIO_BYTES = 4 << 20
 
@@ -30,12 +30,12 @@ _KINDS = {
 
 
 class StrangeFile(OSError):
-    """A name in a run directory is not what a run has there; the text says what it is."""
+    """An entry of a run directory is not of the expected type; the text says what it is."""
 
 
 @contextmanager
 def _folder_of(directory: Path, name: str) -> Iterator[tuple[int, str]]:
-    """The descriptor of the folder that ``name`` is in, and the last part of the name."""
+    """Yields the descriptor of the folder that contains ``name``, and the last part of the name."""
     *folders, last = name.split("/")
     descriptor = os.open(directory, _FOLDER)
     try:
@@ -56,13 +56,13 @@ def _check(folder: int, name: str, wanted: int, path: Path) -> None:
 
 
 def opened(directory: Path, name: str) -> BinaryIO:
-    """A regular file for reading; ``name`` is ``FILE`` or ``FOLDER/FILE``.
+    """Opens a regular file for reading; ``name`` is ``FILE`` or ``FOLDER/FILE``.
 
     Raises:
         OSError: there is none, or the name is that of something else.
     """
     with _folder_of(directory, name) as (folder, last):
-        # Judged before it is opened: that alone may have an effect. And again after that.
+        # Checked before the open, which may have side effects, and again after it.
         _check(folder, last, stat.S_IFREG, directory / name)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(last, flags, dir_fd=folder)
@@ -73,7 +73,7 @@ def opened(directory: Path, name: str) -> BinaryIO:
 
 
 def text(directory: Path, name: str, most: int) -> str:
-    """A document of at most ``most`` bytes, as text.
+    """Returns the text of a document of at most ``most`` bytes.
 
     Raises:
         OSError: it cannot be opened, or is longer.
@@ -88,7 +88,7 @@ def text(directory: Path, name: str, most: int) -> str:
 
 
 def names(directory: Path, folder: str, ending: str) -> dict[str, str]:
-    """Regular files in a folder by their names without ``ending``, each as ``FOLDER/FILE``, sorted."""
+    """Returns the regular files in a folder, sorted: ``FOLDER/FILE`` by name without ``ending``."""
     try:
         with _folder_of(directory, f"{folder}/x") as (descriptor, _):
             entries = sorted(entry.name for entry in os.scandir(descriptor) if entry.is_file(follow_symlinks=False))
@@ -98,7 +98,7 @@ def names(directory: Path, folder: str, ending: str) -> dict[str, str]:
 
 
 def has(directory: Path, name: str) -> bool:
-    """Whether there is a regular file of this name."""
+    """Returns true if there is a regular file of this name."""
     try:
         with _folder_of(directory, name) as (folder, last):
             return stat.S_ISREG(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode)

@@ -208,12 +208,13 @@ def _read(directory: Path, table: str) -> pa.Table:
     return found
 
 
-#: A row has an instant of the machine's clock, which compresses to some bytes; so many rows any file may have.
+#: Bounds for the number of rows: a row has an instant of the machine's clock, which compresses to a
+#: few bytes; any file may have this many rows.
 _ROWS_PER_BYTE, _FEW_ROWS = 8, 1 << 20
 
 
 def _bounded(file: BinaryIO) -> pa.Table:
-    """The table, unless it claims more rows than a file of this length has: small files could take all memory."""
+    """Returns the table, unless it claims more rows than its length allows, which could exhaust memory."""
     parquet = pq.ParquetFile(file)
     length = os.fstat(file.fileno()).st_size
     rows = parquet.metadata.num_rows

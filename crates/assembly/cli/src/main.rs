@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-/// Every line that a command prints on stderr goes through the filter of `timeloom-exit`.
+/// Prints through the filter of `timeloom-exit`, as every line on stderr must.
 macro_rules! eprintln {
     () => { ::timeloom_exit::note_line(::std::format_args!("")) };
     ($($text:tt)*) => { ::timeloom_exit::note_line(::std::format_args!($($text)*)) };

@@ -31,8 +31,8 @@ pub use output::{note_in_colours, note_line, say_line, try_say};
 /// hold nor checks that fail say anything.
 pub const UNTRUSTED: u8 = 4;
 
-/// Two runs of one scenario that agree in every signal, every event and in when every line was
-/// printed, but not in what the lines say.
+/// Exit code for two runs of a scenario that agree in every signal, every event and the time of
+/// every printed line, but not in the text of the lines.
 pub const TEXTS_DIFFER: u8 = 5;
 
 /// Why a command ended without having done what was asked.
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// The user's mistake, in a message that Timeloom has coloured for a terminal.
+    /// Returns a usage error with a message that Timeloom has already coloured for a terminal.
     pub fn usage_in_colours(message: impl Display) -> Self {
         Self {
             in_colours: true,

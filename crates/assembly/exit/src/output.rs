@@ -1,9 +1,8 @@
-//! Lines on stdout, whose reader may leave, and on stderr.
+//! Output of lines on stdout, whose reader may close it, and on stderr.
 //!
-//! Much of what is printed was written by programs, other machines and other people's run
-//! directories. It is filtered here, and only here: on stderr always, since diagnostics are
-//! for people; on stdout when that is a terminal. What goes to a file or a pipe is data, and
-//! is not changed.
+//! Much of the output was written by programs, other machines and other users' run directories. It
+//! is filtered in this module only: on stderr always, since diagnostics are read by people; on
+//! stdout if it is a terminal. Output to a file or a pipe is data and stays unchanged.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -38,18 +37,18 @@ pub fn say_line(line: Arguments<'_>) {
     std::process::exit(FAILED);
 }
 
-/// Prints a line on stderr, with what a terminal would act upon made visible.
+/// Prints a line on stderr and makes terminal control characters in it visible.
 pub fn note_line(line: Arguments<'_>) {
     to_stderr(&visible(&line.to_string()));
 }
 
-/// As [`note_line`], of a text that Timeloom has coloured.
+/// Prints, as [`note_line`], a text that Timeloom has coloured.
 pub fn note_in_colours(text: &str) {
     to_stderr(&visible_in_colours(text));
 }
 
 fn to_stderr(line: &str) {
-    // A reader that has left is told nothing, and is no reason to end.
+    // A closed stderr is no reason to end.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum Content {
     Bytes(Vec<u8>),
 }
 
-/// Greets the other side; the whole greeting takes no longer than `patience`.
+/// Exchanges greetings with the peer; the whole exchange takes at most `patience`.
 ///
 /// # Errors
 /// When it is no agent or no run, or says nothing.
@@ -118,7 +118,7 @@ fn exchange_greetings(
     }
 }
 
-/// A stream that is read until a deadline, however many pieces come before it.
+/// Stream that is read until one deadline, whatever the number of reads.
 struct UntilDeadline<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
@@ -136,7 +136,7 @@ impl Read for UntilDeadline<'_> {
 }
 
 impl Sender {
-    /// Ends the conversation for both sides.
+    /// Shuts the connection down in both directions.
     pub(crate) fn hang_up(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// A read timeout alone would start anew with each byte.
+    /// A read timeout alone would restart with each byte.
     #[test]
     fn a_side_that_sends_a_byte_now_and_then_is_given_up_at_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

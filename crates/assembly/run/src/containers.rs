@@ -34,7 +34,7 @@ struct Container {
 }
 
 impl Container {
-    /// Returns the text of the image's `/etc/hosts`; empty where it has none.
+    /// Returns the text of the image's `/etc/hosts`; empty if it has none.
     fn hosts_file(&self) -> String {
         let found = File::open(&self.image.root)
             .and_then(|top| rooted::find(&top, Path::new("/etc/hosts")));
@@ -128,7 +128,7 @@ impl Containers {
         is_inside(plan, host, program).then(|| container.root.clone())?
     }
 
-    /// Returns what of their bundles does not count here.
+    /// Returns caveats about parts of the bundles that are ignored here.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = Caveat> {
         let all = self.0.iter();
         let left_out = all.filter(|(_, container)| !container.image.left_out.is_empty());
@@ -177,7 +177,7 @@ const NOT_OF_A_BUNDLE: Remedy = Remedy::new(
      limits on the session's cgroup, and capabilities by the process that the container runs.",
 );
 
-/// What to do where a container's own mount hides the names of the hosts.
+/// Remedy for a container whose own mount hides the host names.
 const WITHOUT_THE_MOUNT: Remedy = Remedy::new(
     "Remove the mount over /etc from the bundle's config.json, or name hosts by their addresses.",
 );

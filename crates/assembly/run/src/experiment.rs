@@ -41,8 +41,8 @@ pub struct Options {
     pub replace: bool,
     /// The program `timeloom`, which keeps the scenario's timelines.
     pub timeloom: PathBuf,
-    /// Where the parts of the scenario stand, if it was read from a file: signals that the plants
-    /// turn out not to have are shown there.
+    /// Positions of the parts of the scenario, if it was read from a file; used to report signals
+    /// that the plants turn out not to have.
     pub places: Option<Places>,
     /// Name of the session for `timeloom query` and others.
     pub session: String,
@@ -78,7 +78,7 @@ pub struct Summary {
     pub progress: Progress,
     /// Calls that programs made and that are not virtualised.
     pub unhandled: Vec<UnhandledCall>,
-    /// Reasons why neither what holds nor what fails is to be trusted.
+    /// Reasons why passed and failed checks are not to be trusted.
     pub untrusted: Vec<Caveat>,
 }
 
@@ -124,9 +124,11 @@ pub(crate) fn run_here(
     manifest.time_mode = plan.time.mode.to_string();
     let text = |it: OsString| it.to_string_lossy().into_owned();
     let usual = environment::usual(None);
-    manifest.environment = usual.map(|(name, value)| (text(name), text(value))).collect();
+    manifest.environment = usual
+        .map(|(name, value)| (text(name), text(value)))
+        .collect();
     directory.write_manifest(&manifest)?;
-    // From here on the manifest says how the run ends, whatever fails.
+    // From this point the manifest records the end of the run, even if something fails.
     let provided;
     let begun = match python::provide(plan, &directory) {
         Ok(plan) => {
@@ -138,7 +140,7 @@ pub(crate) fn run_here(
     match begun {
         Ok(run) => run.go(options, manifest),
         Err(error @ RunError::Mistakes(_)) => {
-            // As if it had been found before: nothing has run.
+            // Treated like a mistake found by the check: no program has run.
             if let Err(left) = directory.discard() {
                 (options.warn)(format!("the run directory could not be removed: {left}"));
             }

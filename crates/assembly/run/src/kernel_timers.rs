@@ -83,13 +83,13 @@ impl KernelTimers {
         Ok(Self { all, overtaken })
     }
 
-    /// Returns why the results are not to be trusted, at the end of a run whose clock stands and
-    /// whose programs have not been ended yet.
+    /// Returns reasons why the results are not to be trusted. Call at the end of a run, with its
+    /// clock stopped and its programs still alive.
     pub(crate) fn doubts(&self) -> Vec<Caveat> {
         self.overtaken.doubts()
     }
 
-    /// Returns what this machine's kernel did not let it settle.
+    /// Returns a caveat about settings that this machine's kernel refused.
     pub(crate) fn lacks(&self) -> Option<Caveat> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.first.lacks()

@@ -69,7 +69,7 @@ pub(crate) fn give_timelines(
     }
 }
 
-/// Returns what of real time the virtual machines see.
+/// Returns caveats about the real time that virtual machines see.
 pub(crate) fn leaks(plan: &Plan) -> Vec<Caveat> {
     let hosts = plan.system.hosts.iter();
     hosts

@@ -1,9 +1,9 @@
-//! Host names of the experiment: what each host is called, and by which names its programs find
+//! Host names of the experiment: the name of each host, and the names by which its programs resolve
 //! the others.
 //!
 //! All hosts, devices, virtual machines with an address of their own and nodes of a simulated
-//! network are in the `/etc/hosts` of every host, also those on other agents. How a program
-//! comes to see the file is the business of `timeloom_guest::Identity` and `Root`.
+//! network are in the `/etc/hosts` of every host, also those on other agents.
+//! `timeloom_guest::Identity` and `Root` make the file visible to programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::{Host, Plan, Simulated, is_host_name};
 use timeloom_sys::plain;
 
-/// Namespaces of the hosts, by the names of the hosts.
+/// Namespaces of the hosts, by host name.
 pub(crate) type Identities = BTreeMap<String, Arc<Identity>>;
 
 /// Names of an experiment with their addresses.
 pub(crate) struct Directory {
-    /// One line of `/etc/hosts` each, in order.
+    /// Lines of `/etc/hosts`, in order.
     entries: Vec<(IpAddr, String)>,
-    /// Number of nodes whose names no program can look up.
+    /// Number of nodes whose names no program can resolve.
     unusable: usize,
 }
 
@@ -59,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// Returns the names of `host`, whose `/etc/hosts` goes on from the text `base`.
+    /// Returns the names of `host`; its `/etc/hosts` extends the text `base`.
     pub(crate) fn of_host(&self, host: &str, base: &str) -> HostNames {
         HostNames {
             hostname: host.to_owned(),
@@ -68,8 +68,8 @@ impl Directory {
         }
     }
 
-    /// Adds the experiment's names to the text of an `/etc/hosts`. Its own entries stay, but for
-    /// names that the experiment gives to others; those lines become comments.
+    /// Adds the experiment's names to the text of an `/etc/hosts`. Entries of `base` stay, except
+    /// for names that the experiment uses; those lines become comments.
     fn hosts_file(&self, base: &str) -> String {
         let given: BTreeSet<String> = self.entries.iter().map(|(_, name)| fold(name)).collect();
         let mut text = String::new();
@@ -111,8 +111,8 @@ impl Directory {
     }
 }
 
-/// Makes the namespaces of all hosts of a plan. Where the kernel refuses them, returns the reason
-/// in a sentence as well; the programs of such hosts see the machine's names.
+/// Makes the namespaces of all hosts of a plan. If the kernel refuses, also returns a caveat with
+/// the reason; the programs of such hosts see the machine's names.
 pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<Caveat>) {
     let base = machines_hosts(Path::new("/etc/hosts"));
     let mut all = Identities::new();
@@ -131,29 +131,29 @@ pub(crate) fn identities(plan: &Plan, names: &Directory) -> (Identities, Option<
     (all, None)
 }
 
-/// Reads the text of an `/etc/hosts`; empty where there is none, or no readable one.
+/// Returns the text of an `/etc/hosts`; empty if it is missing or unreadable.
 pub(crate) fn machines_hosts(file: &Path) -> String {
     let bytes = plain::read(file, MOST_BYTES).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Names are compared without regard to case.
+/// Folds case, since names are compared without regard to it.
 fn fold(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// What to do where hosts have no name of their own.
+/// Remedy for hosts without a name of their own.
 const NAMESPACES: Remedy = Remedy::new(
     "Run as root, on a kernel with UTS and mount namespaces (CONFIG_UTS_NS), or name hosts by their \
      addresses.",
 );
 
-/// A longer `/etc/hosts` of an image or a machine does not count.
+/// Size limit, in bytes, of an `/etc/hosts` of an image or a machine; longer ones are ignored.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Text of `/etc/resolv.conf`. Without a server the C library of GNU and the resolver of Go ask
-/// the loopback, where nothing listens, and fail at once; musl asks without hearing the refusal
-/// and has to be kept from waiting.
+/// Text of `/etc/resolv.conf`. Without a server, glibc and the resolver of Go query the loopback
+/// interface, where nothing listens, and fail at once. musl does not notice the refusal, so its
+/// timeout must be shortened.
 const RESOLVER: &str = "# No name server: names that /etc/hosts does not have fail at once.\n\
                         options timeout:0 attempts:1\n";
 

@@ -26,7 +26,8 @@ use crate::verdict::Reporter;
 /// Starts every plant and asks what it is.
 ///
 /// # Errors
-/// A plant that does not start; with `places`, signals that the plants do not have.
+/// Fails if a plant does not start or, with `places`, if the scenario names signals that the plants
+/// do not have.
 pub(crate) fn start(
     plan: &Plan,
     places: Option<&Places>,
@@ -57,7 +58,7 @@ pub(crate) fn start(
         let process = match started {
             Ok(process) => process,
             Err(error) => {
-                // It may refuse a signal that it is to record and does not have.
+                // The plant may refuse to record a signal that it does not have.
                 if let Some(names) = places.and_then(|_| signals_of(plan, name, plant).ok()) {
                     signals.insert(name.clone(), names);
                 }
@@ -89,8 +90,8 @@ pub(crate) fn start(
     }
 }
 
-/// Notices when a plant ends that is asked nothing: another thread waits for the end of its process,
-/// and ends with it.
+/// Detects the end of an idle plant: another thread waits for the end of its process, and ends with
+/// it.
 fn watch_end(
     name: &str,
     pid: u32,
@@ -108,7 +109,7 @@ fn watch_end(
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         while poll(&mut ended, None) == Err(Errno::INTR) {}
         let at = clock.upgrade().map(|clock| clock.now());
-        // One that is being asked, or was told to stop, is not watched.
+        // A plant that is being asked, or is stopping, is not watched.
         if let Some(Err(error)) = exchange.upgrade().map(|exchange| exchange.look()) {
             scribe.trouble(&name, at, &error.to_string(), true);
         }

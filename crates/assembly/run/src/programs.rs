@@ -292,8 +292,7 @@ impl<'a> Stage<'a> {
         is_inside: bool,
     ) -> BTreeMap<OsString, OsString> {
         let mut variables = environment(program, self.session.clock().compute());
-        // By it the run has looked for Timeloom's package and for modules (`python.rs`,
-        // `inputs.rs`).
+        // The run has resolved Timeloom's package and modules by it (`python.rs`, `inputs.rs`).
         if let Some(path) = std::env::var_os("PYTHONPATH").filter(|_| !is_inside) {
             variables.entry("PYTHONPATH".into()).or_insert(path);
         }

@@ -138,22 +138,22 @@ impl Lent {
 /// The variables that a command is given, and the names of those that it inherits.
 type Environment<'a> = (&'a BTreeMap<String, String>, &'a [String]);
 
-/// What decides whether a command lacks the package.
+/// Properties of a command that determine whether it lacks the package.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     interpreter: String,
     directory: PathBuf,
-    /// The variable that says where it looks.
+    /// Value of `PYTHONPATH`.
     path: Option<String>,
     user: Option<String>,
 }
 
 /// The package, as the programs of one run get it.
 struct Package<'a> {
-    /// Writes it, and says where it is: what a PYTHONPATH has to name.
+    /// Writes the package and returns the directory to put on `PYTHONPATH`.
     write: &'a dyn Fn() -> io::Result<PathBuf>,
     written: Option<PathBuf>,
-    /// Whether a command was found to lack it, by what decides that.
+    /// Results of earlier questions: true if the package is missing.
     asked: BTreeMap<Question, bool>,
 }
 
@@ -223,8 +223,8 @@ fn is_python(word: &str) -> bool {
 /// Whether this interpreter finds no package `timeloom`. One that cannot be asked is not
 /// helped by it either: it says itself what is wrong when the program is started.
 ///
-/// It is asked with the rights of its program's user: it may be that user's own, and runs what it
-/// finds on the way to an answer.
+/// The interpreter runs with the rights of its program's user: it may belong to that user, and it
+/// executes code that it finds during the look-up.
 fn lacks(
     python: &str,
     (env, inherit): Environment<'_>,
@@ -232,7 +232,7 @@ fn lacks(
     user: Option<&User>,
 ) -> bool {
     let Ok(rights) = rights::of(user, None) else {
-        return false; // said when it is started
+        return false; // reported at its start
     };
     let account = rights.as_ref().and_then(Rights::account);
     let mut command = Command::new(python);
@@ -253,7 +253,7 @@ fn lacks(
     asked.is_ok_and(|status| status.code() == Some(LACKS))
 }
 
-/// Writes it to a directory that is new and this process's.
+/// Writes the package to a new directory that belongs to this process.
 fn write(place: &Path) -> io::Result<PathBuf> {
     let package = place.join(NAME);
     fs::create_dir(&package)?;
@@ -263,7 +263,7 @@ fn write(place: &Path) -> io::Result<PathBuf> {
     Ok(place.to_owned())
 }
 
-/// What programs import.
+/// Name under which programs import the package.
 const NAME: &str = "timeloom";
 
 pub(crate) const VARIABLE: &str = "PYTHONPATH";

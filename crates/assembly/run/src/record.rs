@@ -79,8 +79,8 @@ impl Scribe {
         }));
     }
 
-    /// A plant or device is in trouble since `at`; now, if that is not known. The run ends by it,
-    /// if `ends` it.
+    /// Records trouble of a plant or device since `at`, or since now if the instant is unknown.
+    /// With `ends`, the run ends by it.
     pub(crate) fn trouble(
         &self,
         source: &str,
@@ -95,7 +95,7 @@ impl Scribe {
         }
     }
 
-    /// Something happened on `host` at an instant that was learned of later.
+    /// Records an event on `host` whose instant became known later.
     pub(crate) fn host_event(
         &self,
         host: &Arc<str>,

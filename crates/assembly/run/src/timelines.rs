@@ -55,7 +55,7 @@ fn keeper(
         .iter()
         .map(|(name, timeline)| {
             timeline.to_table(name).map(|mut table| {
-                // In the daemon's working directory.
+                // Relative to the daemon's working directory.
                 let journal = format!("{name}{TIMELINE_JOURNAL}");
                 table.insert("journal".to_owned(), journal.into());
                 toml::Value::from(table)
@@ -98,7 +98,8 @@ fn keeper(
     })
 }
 
-/// Removes the sockets, locks and journals of daemons that have ended. The pages stay, as results.
+/// Removes the sockets, locks and journals of daemons that have ended. The pages stay: they are
+/// results.
 pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     for keeper in keepers {
         run.remove_timeline_leftovers(&keeper.host);
@@ -152,18 +153,18 @@ pub(crate) fn record(
     }
 }
 
-/// The journal of a timeline's daemon, as it grows.
+/// Reader of the journal of a timeline's daemon, as the file grows.
 #[derive(Default)]
 struct StatusLog {
-    /// Once the daemon has made it.
+    /// Journal file, once the daemon has made it.
     file: Option<File>,
-    /// Bytes that were read; always whole lines.
+    /// Number of bytes read; always whole lines.
     read: u64,
 }
 
 impl StatusLog {
-    /// Returns the changes that were added. The file is a program's: a line that is none ends
-    /// this log.
+    /// Returns new changes of the status. A program writes the file, so an invalid line ends this
+    /// log.
     fn news(&mut self, open: impl FnOnce() -> Option<File>) -> Vec<StatusChange> {
         self.file = self.file.take().or_else(open);
         let Some(mut file) = self.file.as_ref() else {
@@ -196,8 +197,8 @@ struct Watched<'a> {
     journal: StatusLog,
     /// As it was last recorded.
     status: Status,
-    /// Status that the page showed at the last look, and since which look, while the journal
-    /// does not have it.
+    /// Status that the page showed at the last look and the journal does not contain, with the
+    /// instant of the first look that showed it.
     unexplained: Option<(Status, Instant<Virtual>)>,
 }
 
@@ -266,9 +267,9 @@ impl Watched<'_> {
             let met = reading.bounded && below <= accuracy && above <= accuracy;
             record("violated", f64::from(u8::from(!met)), "");
         }
-        // The daemon says when it knew: a host that is held is disrupted to a reader outside, and
-        // knows nothing of it. Only that the daemon is dead is dated by the look, when the next
-        // one still finds it so.
+        // The daemon dates its own changes: a held host looks disrupted to a reader outside while
+        // its daemon notices nothing. Only the death of a daemon is dated by the look, once the
+        // next look confirms it.
         let is_said = self.journal.read > 0 && reading.status != Status::DaemonDead;
         if reading.status == self.status {
             self.unexplained = None;
@@ -282,7 +283,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Records what the daemon has said since the last time.
+    /// Records the changes that the daemon has written since the last call.
     fn follow_journal(&mut self, clock: &Clock, scribe: &Scribe) {
         let (run, source, name) = (self.run, &self.source, self.name);
         let open = || run.timeline_journal(source, name).ok().flatten();
@@ -294,7 +295,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Records what only the page showed.
+    /// Records a status that only the page showed.
     fn settle(&mut self, scribe: &Scribe) {
         if let Some((status, at)) = self.unexplained.take() {
             self.change(at, status, None, scribe);
@@ -320,14 +321,14 @@ impl Watched<'_> {
         let utc = truth.utc - Instant::ZERO;
         match (self.spec.scale, self.spec.tai_offset_s) {
             (TimelineScale::Local, _) => utc,
-            // As the daemon takes it: without an interval where the host's kernel contradicts.
+            // Matches the daemon: no interval if the host's kernel contradicts.
             (TimelineScale::Tai, Some(stated_s)) => utc + Duration::from_s(stated_s.into()),
             (TimelineScale::Tai, None) => utc + truth.tai_ahead,
         }
     }
 }
 
-/// What is read of a journal at one look; thousands of changes.
+/// Limit, in bytes, of a journal read at one look; enough for thousands of changes.
 const MOST_AT_ONCE: u64 = 1 << 20;
 /// Longest path of a socket, with its zero.
 const SOCKET_PATH: usize = 108;

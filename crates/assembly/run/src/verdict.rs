@@ -34,13 +34,13 @@ pub(crate) struct Verdict {
 }
 
 impl Reporter {
-    /// Reports a failure of now. After the end it has no effect.
+    /// Reports a failure at the current instant. Has no effect after the end of the run.
     pub(crate) fn failed(&self, culprit: &str, what: impl Into<String>) {
         let now = self.clock.upgrade().map(|clock| clock.now());
         self.failed_at(now.unwrap_or(Instant::ZERO), culprit, what);
     }
 
-    /// Reports a failure of the virtual instant `at`.
+    /// Reports a failure at the virtual instant `at`.
     pub(crate) fn failed_at(&self, at: Instant<Virtual>, culprit: &str, what: impl Into<String>) {
         let _ = self.causes.send(End::Failed(Failure {
             culprit: culprit.to_owned(),

@@ -364,12 +364,12 @@ impl Process {
 /// Longest configuration that is read; real ones have some 10 KiB.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns what is wrong with a file that is no bundle's, and where, without quoting it: one of
-/// another kind may hold secrets.
+/// Returns the error and its position without quoting the file: a file that is not a bundle may
+/// contain secrets.
 fn unquoted(error: &serde_json::Error) -> String {
     let place = format!("line {}, column {}", error.line(), error.column());
     let message = error.to_string();
-    // The names of missing fields are ours.
+    // The names of missing fields come from this crate.
     let quotes_nothing = !error.is_data() || message.starts_with("missing field");
     match quotes_nothing {
         true => message,

@@ -12,7 +12,7 @@ use crate::tree::{Node, Spot};
 pub struct ScenarioErrors {
     pub(crate) sources: Vec<Source>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// Mistakes beyond [`ScenarioErrors::MOST`], at least.
+    /// Minimum number of mistakes beyond [`ScenarioErrors::MOST`].
     left_out: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Source {
     is_set: bool,
     /// Where it was read from, if it was.
     directory: Option<PathBuf>,
-    /// Where it is named, if nothing of it may be shown.
+    /// Position at which the file is named, if its content must not be shown.
     hidden: Option<Spot>,
 }
 
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// The same, of which nothing may be shown; it is named at `named`.
+    /// Returns the same source with hidden content; mistakes are shown at `named`.
     pub(crate) fn hidden(self, named: Spot) -> Self {
         let hidden = Some(named);
         Self { hidden, ..self }
@@ -82,17 +82,17 @@ impl Source {
 }
 
 impl ScenarioErrors {
-    /// As many mistakes are collected; of more there is only the number.
+    /// Maximum number of mistakes that are collected; further ones are only counted.
     pub const MOST: usize = 100;
 
-    /// The mistakes, in the order in which they stand in the file; those of the sets follow, and
-    /// a last one that says how many there are beyond [`Self::MOST`].
+    /// Returns the mistakes in file order, then those of the sets, then a last one with the number
+    /// of mistakes beyond [`Self::MOST`].
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }
 
-    /// How many mistakes there are, at least: a rule is not tried on what could not be read, and
-    /// none is where that is too much.
+    /// Returns the minimum number of mistakes: rules are not applied to unreadable values, nor once
+    /// too many mistakes were found.
     pub fn count(&self) -> usize {
         match self.left_out {
             0 => self.mistakes.len(),
@@ -100,7 +100,7 @@ impl ScenarioErrors {
         }
     }
 
-    /// Whether [`Self::count`] is exact.
+    /// Returns true if [`Self::count`] is exact.
     pub fn is_complete(&self) -> bool {
         self.left_out == 0
     }
@@ -157,7 +157,7 @@ pub(crate) struct Report {
     found: Vec<Found>,
     /// How many of `found` are values that could not be read.
     unread: usize,
-    /// Mistakes for which there was no room in `found`.
+    /// Number of mistakes that found no room in `found`.
     left_out: usize,
 }
 
@@ -184,7 +184,7 @@ impl Report {
         self.sources.len() - 1
     }
 
-    /// The directory of the scenario.
+    /// Returns the directory of the scenario.
     pub(crate) fn top(&self) -> &Path {
         let top = self.sources[0].directory.as_deref();
         top.unwrap_or(Path::new("."))
@@ -264,7 +264,7 @@ impl Report {
         }
     }
 
-    /// Whether no mistake more is collected: what they have in common is then not known either.
+    /// Returns true if no more mistakes are collected; their common causes are then unknown, too.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() >= ScenarioErrors::MOST
     }
@@ -313,7 +313,7 @@ impl Report {
             .map(|found| found.path.as_slice())
     }
 
-    /// The texts, of a scenario without mistakes.
+    /// Returns the texts of a scenario without mistakes.
     pub(crate) fn into_sources(self) -> Vec<Source> {
         self.sources
     }
@@ -356,8 +356,7 @@ impl Report {
         }
     }
 
-    /// Puts one mistake where a file is named in the place of all that stand in the file, if
-    /// nothing of it may be shown.
+    /// Replaces all mistakes in a hidden file by one mistake at the position that names the file.
     fn hide(&mut self) {
         let (shown, hidden) = std::mem::take(&mut self.found)
             .into_iter()
@@ -371,7 +370,7 @@ impl Report {
             let name = self.sources[source].name.clone();
             let mut spot = Spot::default();
             let mut next = Some(source);
-            // It may be named in another that is hidden.
+            // The position may lie in another hidden file.
             while let Some(place) = next.and_then(|it| self.sources[it].hidden.clone()) {
                 next = Some(place.source);
                 spot = place;
@@ -403,7 +402,7 @@ fn begins_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], beginning: &[B]) -> boo
             .all(|(have, want)| have.as_ref() == want.as_ref())
 }
 
-/// Where the lines of a text begin.
+/// Offsets of the line starts of a text.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -412,8 +411,8 @@ impl Lines {
         Self(std::iter::once(0).chain(begins).collect())
     }
 
-    /// Line and column of a position, both from 1. A position past the end stands after the last
-    /// character.
+    /// Returns line and column of a position, both from 1. A position past the end maps to the
+    /// column after the last character.
     fn place(&self, text: &str, position: usize) -> (usize, usize) {
         let mut end = position.min(text.len());
         while !text.is_char_boundary(end) {

@@ -1,9 +1,9 @@
 //! `extends = "other.toml"`: a scenario that says only what it changes of another.
 //!
 //! It works on trees, before any value is read, so that what two files say together is
-//! checked as if one had said it, and each mistake is shown in the file that made it. Of a file
-//! outside of the scenario's directory nothing is shown: the scenario may be a stranger's, and the
-//! file one that only its reader may read.
+//! checked as if one had said it, and each mistake is shown in the file that made it. Content of a
+//! file outside of the scenario's directory is never shown: the scenario may come from an untrusted
+//! source, and the file may be readable only to the current user.
 
 use timeloom_sys::plain;
 

@@ -104,7 +104,7 @@ pub fn load_for(
     load_with_places(path, sets, machine).map(|(plan, _)| plan)
 }
 
-/// As [`load_for`], and keeps where everything stands, for what is known only later.
+/// Loads, as [`load_for`], and keeps the positions of all parts for mistakes that are found later.
 pub fn load_with_places(
     path: impl AsRef<Path>,
     sets: &[String],
@@ -165,7 +165,7 @@ fn read_source(
         let mut context = Context::new(&mut report, path);
         let plan = context.read_root(&root);
         report.end_of_reading();
-        // Which rules would find no more than consequences is known of mistakes that are kept.
+        // Dependent rules are known only for mistakes that were collected.
         if !report.is_full() {
             rules::check(&plan, &root, machine, &mut report);
         }

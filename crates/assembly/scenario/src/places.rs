@@ -1,4 +1,4 @@
-//! Where the parts of a right scenario stand, for mistakes that only a plant can show.
+//! Positions of the parts of a valid scenario, for mistakes that only a plant can reveal.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::rules;
 use crate::tree::Node;
 
-/// The text of a scenario that was read, by which a mistake found later is shown where it stands.
+/// Text of a scenario that was read; locates mistakes that are found later.
 #[derive(Clone, Debug)]
 pub struct Places {
     root: Node,
@@ -19,11 +19,11 @@ impl Places {
         Self { root, sources }
     }
 
-    /// Checks that the signals named by devices and records are among `signals`: those that each
-    /// plant has, by the plant's name. A plant that is not listed is not checked.
+    /// Checks that the signals named by devices and records are among `signals`, the signals of
+    /// each plant by the plant's name. A plant that is not listed is not checked.
     ///
     /// # Errors
-    /// Signals that their plant does not have, where they stand.
+    /// Returns the signals that their plants do not have, with their positions.
     pub fn check_signals(
         &self,
         plan: &Plan,

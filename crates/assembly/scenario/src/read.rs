@@ -227,7 +227,7 @@ impl Fields<'_> {
         let Value::Table(entries) = &self.node.value else {
             return;
         };
-        // Known before: a table may have thousands of keys that are not.
+        // Computed in advance: a table may have thousands of unknown keys.
         let has = |known: &&&str| entries.iter().any(|(key, _)| key == **known);
         let unused: Vec<&str> = self.known.iter().filter(|it| !has(it)).copied().collect();
         for (key, node) in entries

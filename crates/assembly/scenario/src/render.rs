@@ -29,7 +29,7 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     let mut group = if mistake.line == 0 {
         title.element(Origin::path(source.name.as_str()))
     } else {
-        // The line alone: a text may be long, and have many mistakes.
+        // Shows this line alone: a text may be long and have many mistakes.
         let span = whole_characters(&source.text, &mistake.spot.span);
         let begin = source.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let end = source.text[span.end..].find('\n');

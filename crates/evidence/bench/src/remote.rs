@@ -178,7 +178,7 @@ pub(crate) fn session(options: &Options) -> Result<Session, BenchError> {
     session_with(options, ClockOptions::default())
 }
 
-/// A session with a clock of this kind.
+/// Starts a session with a clock of this kind.
 pub(crate) fn session_with(options: &Options, clock: ClockOptions) -> Result<Session, BenchError> {
     let remark = options.remark;
     Ok(Session::new(SessionOptions {

@@ -1,5 +1,5 @@
-//! `syscall`: what a session's filter adds to calls that carry no time, what a call costs that
-//! it traps, and how many times as long `stat` takes where dates of files are virtual.
+//! `syscall`: cost of a session's filter for calls that carry no time, cost of a trapped call, and
+//! slow-down of `stat` with virtual dates of files.
 
 use timeloom_guest::{ClockOptions, FileTimes};
 
@@ -89,8 +89,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 const BENCH: Name = Name::Syscall;
 /// Calls that pass, and what they add to the metric's name.
 const UNTOUCHED: [(&str, &str); 3] = [("getppid", ""), ("pread", "_pread"), ("close", "_close")];
-/// Calls that trap where dates of files are virtual: of an older file, and of one that was
-/// written in the session.
+/// Calls that trap where dates of files are virtual: on an older file, and on one written in the
+/// session.
 const DATED: [(&str, &str); 2] = [("stat", ""), ("stat_new", "_new")];
 /// Calls that trap.
 const TRAPPED: [(&str, &str); 2] = [("clock_gettime", ""), ("rt_sigprocmask", "_sigprocmask")];

@@ -78,7 +78,7 @@ fn memory(bytes: &[u8]) -> File {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("timeloom-hostile", flags).expect("memory"));
     file.write_all_at(bytes, 0).expect("memory can be written");
-    // What can be cut is not read at all.
+    // Readers refuse memory that can be truncated.
     fcntl_add_seals(&file, SealFlags::SHRINK).expect("it is ours");
     file
 }

@@ -83,11 +83,11 @@ pub trait MachineWire: Wire {
         self.wait_for_start_or(&|| false).map(drop)
     }
 
-    /// Waits until time goes on for the first time, or `give_up` returns true, which is asked
-    /// several times a second. Returns false when the wait was given up.
+    /// Waits until time starts, or `give_up` returns true. `give_up` is called several times a
+    /// second. Returns false if the wait was given up.
     ///
     /// # Errors
-    /// When the run has stopped before.
+    /// Fails if the run has stopped before.
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
 
     /// Why the run has stopped for good, if it has.
@@ -97,7 +97,8 @@ pub trait MachineWire: Wire {
     fn end(&self);
 }
 
-/// Waits until `over`, or `give_up` returns true; the latter nobody notifies of.
+/// Waits until `over` returns true, or until `give_up` does. No notification announces the latter,
+/// so it is polled.
 pub(crate) fn wait_or<'a, S>(
     changed: &Condvar,
     mut state: MutexGuard<'a, S>,

@@ -18,7 +18,7 @@ pub struct Call {
     pub handler: Option<Handler>,
     /// When it traps where the time-stamp counter is emulated, instead of `when`.
     pub emulating_tsc: Option<When>,
-    /// When it traps in sessions that show virtual dates of files, instead of `when`.
+    /// Condition for the trap in sessions that show virtual dates of files, instead of `when`.
     pub file_times: Option<When>,
     /// In processes that have asked for one of these it always traps.
     pub on_demand: &'static [Extra],

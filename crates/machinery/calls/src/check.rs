@@ -47,7 +47,7 @@ const fn clash(one: &Call, other: &Call) -> bool {
         || is_equal(one.numbers.aarch64, other.numbers.aarch64)
 }
 
-/// Whether no call meets the conditions of both rows.
+/// Returns true if no call meets the conditions of both rows.
 const fn are_disjoint(one: &Call, other: &Call) -> bool {
     let (When::OneOf(argument, values), When::OneOf(same, others)) = (one.when, other.when) else {
         return false;

@@ -113,10 +113,10 @@ listed! {
         RtSigreturn,
         /// `ptrace` that reads or sets a tracee's signal mask.
         Ptrace,
-        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may reach into
-        /// what the image keeps.
+        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may overlap
+        /// what the image keeps (clock page and image).
         OnRange,
-        /// `mmap` at a fixed address, of such a range.
+        /// `mmap` at a fixed address of such a range.
         Mmap,
         /// `mremap` from or to such a range.
         Mremap,
@@ -156,8 +156,8 @@ listed! {
 }
 
 impl Handler {
-    /// Returns true if no signal handler may run before the call ends: one that only reads a
-    /// clock, and one that has mapped memory which a `siglongjmp` would leave behind.
+    /// Returns true if no signal handler may run before the call ends: calls that only read a
+    /// clock, and calls that have mapped memory, which a `siglongjmp` would leak.
     pub const fn is_uninterrupted(self) -> bool {
         matches!(
             self,
@@ -208,8 +208,8 @@ impl Handler {
         }
     }
 
-    /// Whether the call traps for what it could do to SIGSYS or to the image. A program that
-    /// was let go keeps the filter, so what these guard it still needs.
+    /// Returns true if the call traps because it could affect SIGSYS or the image. A released
+    /// program keeps the filter, so it still needs these traps.
     pub const fn guards_image(self) -> bool {
         matches!(
             self,

@@ -72,20 +72,20 @@ pub enum ImageCall<P> {
         /// The call's number.
         call: i32,
     },
-    /// The date to show for one that an inode has.
+    /// Asks for the date to show in place of an inode's date.
     FileDate {
         /// Device and number of the inode.
         file: [u64; 2],
         /// The date, in nanoseconds since 1970.
         date_ns: i64,
     },
-    /// A program has set this date of an inode: it stays as it is.
+    /// Reports that a program has set this date of an inode, so that it is shown unchanged.
     KeepDate {
         /// Device and number of the inode.
         file: [u64; 2],
         /// The date, in nanoseconds since 1970.
         date_ns: i64,
-        /// Whether it is the date of the last access, and not of the last modification.
+        /// True for the date of the last access, false for that of the last modification.
         is_access: bool,
     },
 }

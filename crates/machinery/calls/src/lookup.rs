@@ -7,12 +7,13 @@ pub fn calls() -> impl Iterator<Item = &'static Call> + Clone {
     CALLS.iter().filter(|call| call.number().is_some())
 }
 
-/// The rows of a call. It has two where it is treated in two ways, by disjoint conditions.
+/// Returns the rows of a call. A call has two rows if it is treated in two ways, with disjoint
+/// conditions.
 pub fn rows(number: i64) -> impl Iterator<Item = &'static Call> + Clone {
     calls().filter(move |call| call.number().map(i64::from) == Some(number))
 }
 
-/// The first row of a call.
+/// Returns the first row of a call.
 pub fn find(number: i64) -> Option<&'static Call> {
     calls().find(|call| call.number().map(i64::from) == Some(number))
 }
@@ -99,7 +100,7 @@ pub const fn extra_numbers<const COUNT: usize>(extra: Extra) -> [u32; COUNT] {
     numbers
 }
 
-/// Number of calls that have a handler in the image.
+/// Returns the number of calls that have a handler in the image.
 pub const fn handled_count() -> usize {
     let (mut count, mut index) = (0, 0);
     while index < CALLS.len() {
@@ -111,10 +112,10 @@ pub const fn handled_count() -> usize {
     count
 }
 
-/// Their numbers. `COUNT` is [`handled_count`].
+/// Returns the numbers of calls that have a handler in the image. `COUNT` is [`handled_count`].
 ///
 /// # Panics
-/// When it is not. (For constants.)
+/// Panics if `COUNT` is another number. (For constants.)
 pub const fn handled_numbers<const COUNT: usize>() -> [u32; COUNT] {
     assert!(COUNT == handled_count());
     let mut numbers = [0; COUNT];

@@ -57,7 +57,7 @@ pub const IOCTLS: &[Ioctl] = &[
     terminal(0x402c_542d),
 ];
 
-/// Commands that put input into a terminal or a console, as if typed there (TIOCSTI), or
+/// `ioctl` commands that insert input into a terminal or a console as if typed there (TIOCSTI), or
 /// select and paste (TIOCLINUX). The supervisor refuses them without CAP_SYS_ADMIN.
 pub const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541c];
 

@@ -5,8 +5,8 @@
 pub enum Service {
     /// Follows an exec and prepares the new program.
     Exec,
-    /// Prepares a program that was executed under a debugger, when the debugger first lets
-    /// it run.
+    /// Prepares a program that was executed under a debugger, at the debugger's first request that
+    /// resumes it.
     Trace,
     /// Makes a timerfd.
     TimerfdCreate,

@@ -20,15 +20,15 @@ use When::{
 /// Every call that some filter of ours treats.
 #[rustfmt::skip] // One call a line.
 pub const CALLS: &[Call] = &[
-    // Out of a frame with a mask that the program has made or changed. Every signal ends with it,
-    // so it comes first.
+    // A return from a frame whose mask the program has made or changed. Every signal handler ends
+    // with this call, so it comes first.
     trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
 
     // Clocks, by `syscall` instruction instead of the vDSO.
     trap("clock_gettime", at(228, 113), Always, Image::ClockGettime, VIRTUAL),
     trap("gettimeofday", at(96, 169), Always, Image::Gettimeofday, VIRTUAL),
 
-    // What could take clock page and image away. They are frequent, so they come early.
+    // Calls that could remove clock page and image. They are frequent, so they come early.
     trap("mmap", at(9, 222), FixedRange, Image::Mmap, KEPT_RANGE),
     trap("munmap", at(11, 215), Range(0, 1), Image::OnRange, KEPT_RANGE),
     trap("mprotect", at(10, 226), Range(0, 1), Image::OnRange, KEPT_RANGE),
@@ -103,14 +103,15 @@ pub const CALLS: &[Call] = &[
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigsuspend", at(130, 133), Always, Image::RtSigsuspend, OWN_SIGNALS),
     trap("rt_sigpending", at(127, 136), Always, Image::RtSigpending, OWN_SIGNALS),
-    // The mask that is put in force is the tracer's.
+    // The mask that takes effect is the tracer's.
     trap("ptrace", at(101, 117), OneOf(0, &PTRACE_MASKS), Image::Ptrace, OWN_SIGNALS),
-    // The debugger's requests by which a stopped program goes on, and PTRACE_TRACEME.
+    // Requests by which a debugger resumes a stopped program, and PTRACE_TRACEME.
     ask("ptrace", at(101, 117), OneOf(0, &TRACE_REQUESTS), Super::Trace, UNDER_DEBUGGER),
     trap("prctl", at(157, 167), OneOf(0, &SECCOMP_OPTIONS), Image::Prctl, OWN_FILTER)
         .emulating(SeccompOrTsc),
     trap("seccomp", at(317, 277), OneOf(0, &SECCOMP_MODES), Image::Seccomp, OWN_FILTER),
-    // A program without its vDSO could map another of the kernel's, with the machine's time.
+    // A program without its vDSO could map another vDSO of the kernel, which shows the machine's
+    // time.
     trap("arch_prctl", x86_64(158), OneOf(0, &ARCH_MAP_VDSO), Image::ArchPrctl, NO_OTHER_VDSO),
     refuse("clone3", at(435, 435), FALL_BACK), // It may reset all handlers.
 
@@ -216,7 +217,7 @@ const SMALL_STACK: &str =
 /// Where it traps, `coverage.rs` says which processes have asked for what.
 const ON_DEMAND: &str = "";
 
-/// MADV_DONTFORK and MADV_GUARD_INSTALL; other advice does no harm to a shared mapping.
+/// MADV_DONTFORK and MADV_GUARD_INSTALL; other advice is harmless to a shared mapping.
 const HIDING: [u32; 2] = [10, 102];
 /// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];

@@ -43,17 +43,16 @@ pub enum When {
     DeviceTime,
     /// A signal's action that is set, or that of a signal which the image keeps.
     KeptAction,
-    /// `prctl` that reads or sets whether the time-stamp counter may be read, or the mode of
-    /// seccomp.
+    /// `prctl` that reads or sets access to the time-stamp counter, or the seccomp mode.
     SeccompOrTsc,
-    /// When the range that begins at argument `.0`, of as many bytes as argument `.1` says,
-    /// may reach into what the image keeps. (Near it, or 4 GiB long and longer.)
+    /// Range that begins at argument `.0`, with the length in argument `.1`, if it may overlap the
+    /// kept range. (Near it, or 4 GiB long and longer.)
     Range(u32, u32),
     /// `mmap` of such a range, which replaces what is there.
     FixedRange,
     /// `mremap` from or to such a range.
     MovedRange,
-    /// `madvise` of such a range, with one of these.
+    /// `madvise` of such a range, with one of these kinds of advice.
     AdvisedRange(&'static [u32]),
     /// When these flags name a time namespace.
     NewTime(u32),

@@ -29,13 +29,13 @@ pub(crate) fn bridge(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMes
     bridge_that_forwards(0, index, name, mac)
 }
 
-/// A bridge that hands on what neighbours say to each other, too: PTP's peer delay, sent to
-/// 01-80-C2-00-00-0E, which a switch keeps for itself.
+/// Returns a bridge that also forwards link-local messages: PTP's peer delay, sent to
+/// 01-80-C2-00-00-0E, which a switch does not forward.
 pub(crate) fn splice(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
     bridge_that_forwards(1 << 0x0e, index, name, mac)
 }
 
-/// A bridge that hands on these of the sixteen addresses that switches do not.
+/// Returns a bridge that forwards these of the sixteen link-local addresses.
 fn bridge_that_forwards(
     groups: u16,
     index: u32,

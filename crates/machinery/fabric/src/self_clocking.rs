@@ -6,8 +6,8 @@
 //! pacing, the sizes of segments, delayed acknowledgements, the receiver's window and timers
 //! all go by that. What is left of TCP here is Reno with acknowledgements at once and a
 //! window of at most 255 segments, up to which a segment never waits for others to join it.
-//! What a retransmission timer has to repair takes real time, unless the network has those
-//! timers ([`make_timerless`]).
+//! Repairs that need a retransmission timer take real time, unless the network keeps those timers
+//! ([`make_timerless`]).
 
 use netlink_packet_route::route::RouteMetric;
 
@@ -16,20 +16,20 @@ use crate::settings::Settings;
 use crate::station::STATION_INTERFACE;
 use crate::{KernelError, Namespace};
 
-/// Takes its timers from the TCP of a station, for a simulated network that has them in
-/// virtual time: losses are found by acknowledgements, which are sent at once, and by nothing
-/// that takes a while. Connections that there are already go on as they are.
+/// Disables the timers in a station's TCP, for a simulated network that keeps them in virtual time:
+/// the kernel detects losses by acknowledgements alone and acknowledges at once. Existing
+/// connections are unaffected.
 ///
 /// # Errors
-/// When a setting cannot be written or a route not changed.
+/// Fails if a setting cannot be written or a route cannot be changed.
 pub fn make_timerless(station: &Namespace) -> Result<(), KernelError> {
     station.run(|| {
         let settings = Settings::here()?;
         for (key, value) in TIMERLESS {
             settings.write(key, value)?;
         }
-        // TCP acknowledges at once, and takes nothing for lost before a good while has
-        // passed: that one counts only where it is locked.
+        // A long minimum retransmission timeout and no delayed acknowledgements. The kernel honours
+        // the former only if the metric is locked.
         let metrics = [
             RouteMetric::Lock(1 << RTAX_RTO_MIN),
             RouteMetric::RtoMin(SHORTEST_TIMEOUT_MS),
@@ -79,15 +79,15 @@ const SHORTEST_TIMEOUT_MS: u32 = 120_000;
 const TIMERLESS: [(&str, &str); 4] = [
     // CUBIC and BBR measure time.
     ("tcp_congestion_control", "reno"),
-    // No probe for a lost tail after two measured round trips.
+    // Disables the tail loss probe, sent after two measured round trips.
     ("tcp_early_retrans", "0"),
-    // The first gap is a loss: no quarter of a round trip to see whether it closes.
+    // Treats the first gap as a loss, without waiting a quarter of a round trip.
     ("tcp_reordering", "1"),
-    // A duplicate is acknowledged however soon it follows another.
+    // Acknowledges every duplicate, however soon it follows another.
     ("tcp_invalid_ratelimit", "0"),
 ];
 
-/// Those that make it reproduce.
+/// Settings that make TCP reproducible.
 const SETTINGS: [(&str, &str); 7] = [
     // The receiver's window: no estimate of how fast the program reads. At most the 255
     // segments (of 1448 bytes) below which the divisor that follows lets each go at once.

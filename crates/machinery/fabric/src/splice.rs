@@ -1,4 +1,4 @@
-//! Two interfaces of one namespace that the kernel joins into one cable, or does not.
+//! Splice: two interfaces of one namespace that the kernel can join into one cable.
 
 use timeloom_sys::interface::{highest_index, index_of};
 
@@ -8,9 +8,9 @@ use crate::link;
 use crate::netlink::RouteSocket;
 use crate::{FabricError, KernelError, MacAddress, Namespace};
 
-/// A splice of two interfaces: while it is closed, the kernel hands every frame from one to the
-/// other, as a bridge of two ports that knows no spanning tree and keeps nothing back, messages
-/// of PTP between neighbours included. While it is open, nothing passes but what a program sends.
+/// Splice of two interfaces. While it is closed, the kernel forwards every frame between the two,
+/// as a bridge of two ports without spanning tree that also forwards link-local PTP messages. While
+/// it is open, only frames sent by a program pass.
 pub struct Splice {
     route: RouteSocket,
     bridge: u32,
@@ -21,7 +21,7 @@ impl Splice {
     /// Makes an open splice of two interfaces of `namespace`.
     ///
     /// # Errors
-    /// When there is no such interface, or the kernel has no bridges.
+    /// Fails if there is no such interface, or the kernel has no bridges.
     pub fn new(namespace: &Namespace, interfaces: [&str; 2]) -> Result<Self, FabricError> {
         let splice = namespace.run(|| -> Result<Self, KernelError> {
             let index = |name: &str| {
@@ -47,10 +47,10 @@ impl Splice {
         Ok(splice)
     }
 
-    /// Has the kernel hand frames from one interface to the other.
+    /// Starts forwarding by the kernel.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn close(&mut self) -> Result<(), FabricError> {
         for port in self.ports {
             self.change(link::plug(port, self.bridge))?;
@@ -58,10 +58,10 @@ impl Splice {
         Ok(())
     }
 
-    /// Leaves all frames to programs.
+    /// Stops forwarding by the kernel, so that programs handle all frames.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn open(&mut self) -> Result<(), FabricError> {
         for port in self.ports {
             self.change(link::plug(port, 0))?;

@@ -1,27 +1,27 @@
-//! What the kernel's TCP of a station has had to do by its timers, and what it still has to.
+//! State of the TCP timers in the kernel of a station: past timeouts, and pending ones.
 
 use std::fs::read_to_string;
 use std::time::Duration;
 
 use crate::{KernelError, Namespace};
 
-/// Retransmissions of one station's kernel, since its namespace was made.
+/// Retransmissions in one station's network namespace, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpState {
-    /// Timeouts of retransmission, of connections being opened as well (`TCPTimeouts`).
+    /// Retransmission timeouts, including those of connection attempts (`TCPTimeouts`).
     pub timeouts: u64,
-    /// Losses that a probe of the tail has repaired (`TCPLossProbeRecovery`).
+    /// Losses repaired by a tail loss probe (`TCPLossProbeRecovery`).
     pub repaired: u64,
-    /// Connections whose timer of retransmission is set: something is not acknowledged.
+    /// Connections with an active retransmission timer: data is unacknowledged.
     pub pending: u64,
 }
 
 impl TcpState {
-    /// Reads that of `station`. Data that is acknowledged within a tenth of a second does not
-    /// count: acknowledgements may be delayed.
+    /// Reads the state of `station`. Data that is acknowledged within 0.1 s does not count, since
+    /// acknowledgements may be delayed.
     ///
     /// # Errors
-    /// When the namespace cannot be entered, or its files not read.
+    /// Fails if the namespace cannot be entered or its files cannot be read.
     pub fn of(station: &Namespace) -> Result<Self, KernelError> {
         station.run(|| {
             let mut state = Self::read()?;
@@ -33,7 +33,7 @@ impl TcpState {
         })?
     }
 
-    /// Reads that of the calling thread's namespace.
+    /// Reads the state of the calling thread's namespace.
     fn read() -> Result<Self, KernelError> {
         let counters = read("netstat")?;
         let count = |name| counter(&counters, "TcpExt:", name).unwrap_or(0);
@@ -46,7 +46,7 @@ impl TcpState {
     }
 }
 
-/// Longer than Linux delays an acknowledgement at first (TCP_ATO_MIN, 40 ms).
+/// Longer than Linux's first delay of an acknowledgement (TCP_ATO_MIN, 40 ms).
 const DELAYED: Duration = Duration::from_millis(100);
 
 fn read(name: &str) -> Result<String, KernelError> {
@@ -54,7 +54,8 @@ fn read(name: &str) -> Result<String, KernelError> {
     read_to_string(&path).map_err(|error| KernelError::new(format!("read {path}"), error))
 }
 
-/// One of the counters of `/proc/net/netstat`, which has a line of names before each of values.
+/// Returns one of the counters of `/proc/net/netstat`, which has a line of names before each line
+/// of values.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -62,10 +63,10 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Counts the sockets of `/proc/net/tcp` that wait to send again.
+/// Counts the sockets of `/proc/net/tcp` that wait for a retransmission.
 fn waiting(table: &str) -> u64 {
     let waits = |line: &&str| {
-        // sl, local, remote, state, queues, kind of timer and when it is due
+        // Columns: sl, local, remote, state, queues, kind of timer and its expiry.
         let timer = line.split_whitespace().nth(5);
         timer.is_some_and(|timer| timer.starts_with(RETRANSMISSION))
     };

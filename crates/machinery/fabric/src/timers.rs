@@ -26,7 +26,7 @@ use crate::{KernelError, Namespace};
 #[derive(Debug)]
 pub struct StationTimers {
     station: Namespace,
-    /// Whether those of TCP are the network's ([`crate::make_timerless`]).
+    /// True if the network keeps the TCP timers ([`crate::make_timerless`]).
     without_tcp: bool,
     /// How long each was before the first change.
     found: Option<Vec<(Timer, u64)>>,
@@ -56,7 +56,7 @@ impl StationTimers {
         })
     }
 
-    /// Leaves the timeout of TCP's retransmission as it is: the network has that timer.
+    /// Leaves the TCP retransmission timeout unchanged: the network keeps that timer.
     pub fn leave_tcp(&mut self) {
         self.without_tcp = true;
     }

@@ -129,7 +129,7 @@ struct State {
     announced: Option<Instant<Virtual>>,
     waits: u64,
     hosts: Vec<HostState>,
-    /// Where programs see virtual dates of files.
+    /// Present if programs see virtual dates of files.
     file_dates: Option<FileDates>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Guest {
 }
 
 impl Guest {
-    /// Of a program that is started in a session.
+    /// Returns the kind of a program that is started in a session.
     pub(crate) fn launched(emulates_tsc: bool, dates_files: bool) -> Self {
         match (emulates_tsc, dates_files) {
             (false, false) => Self::Launched,
@@ -49,7 +49,7 @@ impl Guest {
         }
     }
 
-    /// Returns when a call traps in such a guest only, if it does.
+    /// Returns the condition on which a call traps in such guests only, if there is one.
     fn instead(self, call: &Call) -> Option<When> {
         let emulates = matches!(self, Self::EmulatingTsc | Self::EmulatingAndDating);
         let dates = matches!(self, Self::DatingFiles | Self::EmulatingAndDating);
@@ -111,7 +111,7 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
-        // A call that is treated in two ways has two entries, of which this is the first.
+        // A call that is treated in two ways has two entries; this is the first.
         if entries
             .get(index + 1)
             .is_none_or(|next| next.number != entry.number)
@@ -158,8 +158,8 @@ pub(crate) fn release_program() -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-/// From `label` on: `action`, but calls from inside the image pass. One that only asks what a
-/// program's own filters decide is not made.
+/// Emits code at `label`: returns `action`, except for calls from inside the image, which pass. A
+/// call that only asks for the verdict of a program's own filters is not made.
 fn unless_inside(steps: &mut Vec<Step>, label: Label, action: u32) {
     let [inside, outside, judged] = [label + INSIDE, label + OUTSIDE, label + JUDGED];
     steps.extend([
@@ -196,7 +196,7 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
 
 /// The image tells by the mark that the trap is one of ours.
 pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP | TRAP_MARK as u32;
-/// The answer to the image's question: the program's own filters allow the call.
+/// Answer to the image's question: the program's own filters allow the call.
 pub(crate) const PROCEED: u32 = libc::SECCOMP_RET_ERRNO | verdict::PROCEED as u32;
 pub(crate) const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 

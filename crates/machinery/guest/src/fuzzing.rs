@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use timeloom_page::IMAGE_ADDRESS;
 
-/// Where the image lies, from which calls pass the filter.
+/// Address of the image; calls from there pass the filter.
 pub const IMAGE: u64 = IMAGE_ADDRESS;
 
 use crate::arch;

@@ -8,10 +8,10 @@
 //! programs have the session's clock page mapped. What was being started when
 //! the supervisor died may have inherited what it had open: `heirs` finds that.
 //!
-//! A session is dead only on proof. That no supervisor is seen proves nothing where
-//! processes are hidden, as in a container. So a supervisor holds a lock on its session's
-//! cgroup; a socket is dead when connections to it are refused; and by its clock page a
-//! program is judged only where its supervisor would be seen.
+//! A session is considered dead only on proof. The absence of a visible supervisor proves nothing
+//! where processes are hidden, as in a container. A supervisor therefore holds a lock on its
+//! session's cgroup; a socket is dead if it refuses connections; and a program is judged by its
+//! clock page only if its supervisor would be visible.
 
 mod heirs;
 mod reaper;
@@ -111,7 +111,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         let session = name_between(&path, CGROUP_PREFIX, HELPERS_SUFFIX)
             .or_else(|| name_between(&path, CGROUP_PREFIX, ""));
         if session.is_some_and(|session| !living.contains(&session)) {
-            // Those of other PID namespaces have no number here.
+            // Processes of other PID namespaces have no number here.
             let numbered = pids_below(&path).into_iter().filter(|&pid| pid != 0);
             found.processes.extend(numbered);
             remove_cgroup(&path);

@@ -15,9 +15,8 @@ use timeloom_sys::{local, own};
 
 use crate::linux::processes::{self, MappedMemfd};
 
-/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`, of which the
-/// supervisor's PID, its PID namespace and the number make it another one for every session
-/// that ever had the same name.
+/// Name of a clock page: `timeloom-page-SESSION.PID.NUMBER.NAMESPACE`. The supervisor's PID, its
+/// PID namespace and the number distinguish it from every other session of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageName(String);
 
@@ -98,8 +97,8 @@ impl PageName {
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// Returns true if a supervisor that lives would be seen here: it belongs to our PID
-    /// namespace, or all processes are in sight.
+    /// Returns true if a live supervisor would be visible: it belongs to our PID namespace, or all
+    /// processes are visible.
     pub(crate) fn may_be_judged(&self) -> bool {
         let own = own_pid_namespace();
         own == FIRST_PID_NAMESPACE
@@ -109,7 +108,7 @@ impl PageName {
                 .is_none_or(|named| named == own.to_string())
     }
 
-    /// Session, PID, number, PID namespace: names of sessions have no dots.
+    /// Returns session, PID, number and PID namespace: names of sessions contain no dots.
     fn parts(&self) -> impl Iterator<Item = &str> {
         self.0
             .strip_prefix(PAGE_PREFIX)
@@ -118,13 +117,12 @@ impl PageName {
     }
 }
 
-/// The inode of our PID namespace; 0 where there is no /proc.
+/// Returns the inode of our PID namespace; 0 without /proc.
 fn own_pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// The namespace in which a machine begins, and of which all others are part
-/// (PROC_PID_INIT_INO of the kernel).
+/// Inode of the initial PID namespace, ancestor of all others (PROC_PID_INIT_INO of the kernel).
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// A clock page in a process. The supervisor has it mapped for writing, guests

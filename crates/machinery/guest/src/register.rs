@@ -50,7 +50,7 @@ pub(crate) fn register(
     let vdso = KernelVdso::of(pid)?;
     let (syscall, redirection) = (vdso.syscall()?, Redirection::plan(&vdso, &injector.image)?);
     let mut threads = stop_all(pid)?;
-    // From here on the number is kept from another process.
+    // From here on the number cannot be reused.
     refuse_impossible(pid)?;
     step_out_of(&vdso, &mut threads)?;
     let first = threads
@@ -129,7 +129,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
             "process {pid} is in a session already"
         )));
     }
-    // Those that we have, too, come from outside of both, as in a container.
+    // Filters that this process shares come from outside of both, as in a container.
     let of_others = processes::seccomp_filters(own);
     let threads = processes::threads(pid);
     if threads

@@ -360,9 +360,9 @@ impl Session {
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
-    /// From now on connections keep the congestion control that the kernel gives them: one that
-    /// goes by acknowledgements alone, since time skips over the kernel's timers. Programs that
-    /// ask for another one are named.
+    /// Makes connections keep the congestion control that the kernel assigns: one that depends on
+    /// acknowledgements alone, since time skips over the kernel's timers. Requests of programs for
+    /// another one are reported.
     pub fn keep_self_clocking(&self) {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
@@ -388,12 +388,12 @@ impl Session {
         }
     }
 
-    /// Tries whether time could skip by events of the scheduler, at a cost that follows the
-    /// threads that run, instead of looking at each thread that sleeps.
+    /// Checks if time can skip by scheduler events, at a cost that depends on the number of threads
+    /// that run, instead of scanning all sleeping threads.
     ///
     /// # Errors
-    /// The reason why not: the session has no cgroup, the kernel lacks BPF, BTF or a
-    /// tracepoint, or this process may not load programs of BPF.
+    /// Returns the reason if it cannot: the session has no cgroup, the kernel lacks BPF, BTF or a
+    /// tracepoint, or this process may not load BPF programs.
     pub fn try_events(&self) -> std::io::Result<()> {
         Activity::new(&self.supervisor).map(drop)
     }
@@ -416,9 +416,9 @@ impl Session {
         self.supervisor.with_order(|order| order.clone())
     }
 
-    /// Explains a status of a program: 128 + SIGSEGV where it would have gone on without a
-    /// session, since signals found no room on a thread's alternate stack; 128 + SIGSYS
-    /// where no filter of a program's own was reported to have ended it.
+    /// Explains an exit status of a program: 128 + SIGSEGV if the cause is the session, whose
+    /// signals found no room on a thread's alternate stack; 128 + SIGSYS if no report attributes it
+    /// to a filter of the program's own.
     pub fn explain_end(&self, status: i32) -> Option<String> {
         if status == 128 + libc::SIGSYS && !self.supervisor.has_end_by_filter() {
             return Some(

@@ -12,14 +12,14 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 pub const PAGE_SIZE: usize = 4096;
 
 /// Address of the vDSO that a program finds in its auxiliary vector, in every guest process.
-/// It is the program's own, which may unmap or move it: all that it does is to lead to the
+/// The vDSO belongs to the program, which may unmap or move it; its functions only jump to the
 /// image. The clock page follows, then the image.
 ///
 /// Fixed, because the seccomp filter lets system calls from inside the image pass by their
 /// address, and the filter is inherited by children.
 ///
-/// One constant satisfies the layouts of all sanitizers, each of which refuses to start with a
-/// mapping where it has its shadow, or where it takes no program to have memory:
+/// One address suits the memory layouts of all sanitizers. Each sanitizer refuses to start with a
+/// mapping in its shadow memory, or where it expects no program memory:
 ///
 /// - ThreadSanitizer on x86-64 (GCC 12, Clang 14) admits 0x7e80_0000_0000 and above, beside
 ///   lower ranges, where programs and its own heap lie; later versions admit 0x7c00_0000_0000
@@ -30,37 +30,34 @@ pub const PAGE_SIZE: usize = 4096;
 /// - AddressSanitizer's shadow ends at 0x1000_7fff_8000, its heap at 0x6400_0000_0000. The race
 ///   detector of Go has its shadow below 0x6200_0000_0000.
 ///
-/// When an exec has built the new address space, nothing else is there. On x86-64 Linux puts
-/// the loader and its own vDSO at most 2^28 pages (`vm.mmap_rnd_bits`, the default), the stack's
-/// limit and 16 GiB below 2^47: above 0x7efb_0000_0000 with a limit of up to a gigabyte, and
-/// 492 GiB above this range. Without a limit they lie from 0x2aaa_aaaa_a000 upwards. With
-/// 32 bits, the most that can be set, they may be anywhere in 16 TiB, and over this range at
-/// about a hundred of 2^32 places: such an exec fails, and says why. What is mapped later goes
-/// around the range.
+/// Right after an exec the range is free. On x86-64 Linux places the loader and its own vDSO at
+/// most 2^28 pages (`vm.mmap_rnd_bits`, the default), the stack's limit and 16 GiB below 2^47:
+/// above 0x7efb_0000_0000 with a stack limit of up to a gigabyte, and 492 GiB above this range.
+/// Without a limit they lie from 0x2aaa_aaaa_a000 upwards. With 32 bits, the maximum setting, they
+/// may be anywhere in 16 TiB, and overlap this range at about a hundred of 2^32 places: such an
+/// exec fails with a message. Later mappings avoid the range.
 pub const VDSO_ADDRESS: u64 = if cfg!(target_arch = "aarch64") {
     0xffff_0000_0000
 } else {
     0x7e80_0000_0000
 };
 
-/// Bytes of that vDSO: as many as the kernel's has.
+/// Size of that vDSO in bytes: the same as the kernel's.
 pub const VDSO_BYTES: u64 = 2 * PAGE_SIZE as u64;
 
-/// Where the clock page is mapped.
+/// Address of the clock page.
 pub const PAGE_ADDRESS: u64 = VDSO_ADDRESS + VDSO_BYTES;
 
-/// Where the image is mapped: the functions to which the vDSO leads, and the handlers of
-/// signals.
+/// Address of the image: the functions to which the vDSO leads, and the signal handlers.
 pub const IMAGE_ADDRESS: u64 = PAGE_ADDRESS + PAGE_SIZE as u64;
 
 /// Most bytes that the image may take; the filter allows just this range.
 pub const IMAGE_LIMIT: u64 = 0x2_0000;
 
-/// What no program may unmap, move, replace or protect: the clock page and the image.
+/// Range that no program may unmap, move, replace or protect: the clock page and the image.
 pub const KEPT_RANGE: Range<u64> = PAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT;
 
-/// The high half of every address of the vDSO, the page and the image. Filters compare
-/// halves.
+/// High half of every address of the vDSO, the page and the image. Filters compare halves.
 pub const ADDRESS_HIGH_HALF: u32 = (VDSO_ADDRESS >> 32) as u32;
 
 const _: () = assert!(
@@ -131,9 +128,8 @@ pub struct ClockPage<S: Scale> {
     /// What the page shows when a timer's signal is due next that was not sent yet;
     /// `i64::MAX`: none. Perhaps an instant at which none is due any more, never one later.
     pub next_signal_ns: AtomicI64,
-    /// The machine's CLOCK_REALTIME when the session began, as its kernel dates files, in
-    /// sessions that show virtual dates of files; 0 elsewhere. Dates from then on may be the
-    /// kernel's.
+    /// The machine's CLOCK_REALTIME at the start of the session, as its kernel dates files, in
+    /// sessions that show virtual dates of files; 0 in others. Later dates may be the kernel's.
     pub dates_from_ns: AtomicI64,
     /// What the page showed until now, line by line.
     pub past: Past<S>,

@@ -120,16 +120,15 @@ pub struct PlantError {
     pub plant: String,
     /// What happened.
     pub fault: Fault,
-    /// The virtual instant at which it failed, not that for which it was asked: where the plant
-    /// says that it stood, or else the last to which it had computed. `None` when it was asked
-    /// nothing that has an instant.
+    /// Virtual instant of the failure, not the end of the requested step: the instant reported by
+    /// the plant, or else the last to which it had computed. `None` if the request had no instant.
     pub at: Option<Instant<Virtual>>,
     /// The last lines it wrote to its log; empty when it was merely refused.
     pub log_tail: Vec<String>,
 }
 
 impl PlantError {
-    /// The same, of a plant that had computed to `at` unless it said where it stood.
+    /// Sets the instant to `at`, to which the plant had computed, unless the plant reported one.
     pub(crate) fn since(mut self, at: Instant<Virtual>) -> Self {
         self.at.get_or_insert(at);
         self

@@ -126,7 +126,7 @@ pub(crate) enum BadReply {
     Refused {
         message: String,
         signal: Option<String>,
-        /// Where it stood, if it says so.
+        /// Instant of the plant at the failure, if it reports one.
         at: Option<Instant<Virtual>>,
     },
 }

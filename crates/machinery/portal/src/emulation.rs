@@ -79,8 +79,8 @@ pub struct Options {
     /// lost: its network begins at the present, and frames that have come before are thrown
     /// away.
     pub late: bool,
-    /// The tick of the kernels behind the portals, where their TCP has its timers here
-    /// ([`World::keep_tcp_timers`]) because time jumps over theirs.
+    /// Tick of the kernels behind the portals, if the simulated network keeps their TCP timers
+    /// ([`World::keep_tcp_timers`]) because time skips over the kernels' own.
     pub tcp_timers: Option<Duration>,
     /// What the thread is called; of which the kernel keeps 15 bytes.
     pub name: String,

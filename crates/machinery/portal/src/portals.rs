@@ -29,7 +29,7 @@ pub struct PortReport {
     /// Frames that had come before this engine was there, and were thrown away
     /// ([`Options::late`](crate::Options::late)).
     pub missed: u64,
-    /// What was done in place of the timers of TCP, where they are kept
+    /// Activity of the TCP timers, if the simulated network keeps them
     /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
     pub tcp_timers: Option<TcpTimerStats>,
     /// Whether the outside has gone away.

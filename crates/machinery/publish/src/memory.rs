@@ -58,8 +58,8 @@ impl<T> Mapping<T> {
         Ok(Self { page })
     }
 
-    /// A page of memory that no file is behind, all zeros: what a reader has that may not
-    /// map its page.
+    /// Allocates a page of zeros that is not backed by a file, for a reader that may not map its
+    /// page.
     pub(crate) fn anonymous() -> rustix::io::Result<Self> {
         const { assert!(size_of::<T>() == PAGE_SIZE) };
         // SAFETY: as in `at`.
@@ -78,10 +78,10 @@ impl<T> Mapping<T> {
     /// The page. Through a read-only mapping nothing may be stored.
     #[inline(always)]
     pub(crate) fn get(&self) -> &T {
-        // SAFETY: mapped until drop, aligned to a page, and every bit pattern is
-        // a value of the atomics in it. The file is as long as the page: checked
-        // before mapping. Readers map only what cannot be cut (`is_fixed`); a file that a
-        // writer has mapped is its own.
+        // SAFETY: mapped until drop, aligned to a page, and every bit pattern is a value of the
+        // atomics in it. The file is as long as the page: checked before mapping. Readers map only
+        // files that cannot be truncated (`is_fixed`); a file mapped by a writer belongs to the
+        // writer.
         unsafe { self.page.as_ref() }
     }
 }
@@ -100,9 +100,9 @@ pub(crate) fn length_of(fd: impl AsFd) -> rustix::io::Result<u64> {
     Ok(rustix::fs::fstat(fd)?.st_size as u64)
 }
 
-/// Returns true if nothing can make the memory behind `fd` shorter: a page that is mapped
-/// and then cut ends its reader by SIGBUS. Fixed are sealed memory, devices, and what sysfs
-/// shows of them (the memory of a virtual machine's PCI device).
+/// Returns true if the memory behind `fd` cannot be truncated: truncating a mapped page ends its
+/// reader by SIGBUS. This holds for sealed memory, devices, and the files of sysfs that show
+/// devices (the memory of a virtual machine's PCI device).
 #[cfg(not(miri))]
 pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
     use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
@@ -113,18 +113,18 @@ pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
     Ok(!is_file || fstatfs(&fd)?.f_type == SYSFS)
 }
 
-/// Under Miri a page is memory of the heap.
+/// Under Miri a page is heap memory.
 #[cfg(miri)]
 pub(crate) fn is_fixed(_: impl AsFd) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-/// A copy of the first page of a file, as it is now; the length of what there is where that
-/// is less.
+/// Copies the first page of a file in its present state; returns the file's length if it is
+/// shorter.
 pub(crate) fn copy_of<T>(fd: impl AsFd) -> rustix::io::Result<Result<Box<T>, u64>> {
     const { assert!(size_of::<T>() == PAGE_SIZE) };
     let mut page = Box::<T>::new_uninit();
-    // SAFETY: the bytes of the allocation, which may be uninitialised as such.
+    // SAFETY: the bytes of the allocation, which may be uninitialised.
     let bytes = unsafe {
         core::slice::from_raw_parts_mut(page.as_mut_ptr().cast::<MaybeUninit<u8>>(), PAGE_SIZE)
     };

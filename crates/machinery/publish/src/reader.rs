@@ -24,8 +24,8 @@ use line::{VOID, displaced, doubtful, is_displaced};
 #[derive(Debug)]
 pub struct PageReader {
     memory: Mapping<TimelinePage>,
-    /// A page in a file, which can be cut: it is read by system calls, and `memory` is
-    /// empty. (Then no publication is ever `verified`, so the fast path is not taken.)
+    /// File of a page that can be truncated: it is read by system calls, and `memory` is empty. (No
+    /// publication is then ever `verified`, so the fast path is not taken.)
     file: Option<OwnedFd>,
     kind: PageCounter,
     timeline: TimelineId,
@@ -292,8 +292,8 @@ impl PageReader {
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
     }
 
-    /// As [`Self::read_slowly`], of a page in a file. It is looked at before the counter
-    /// and again after it: what disrupts a counter shows on the page before that moves.
+    /// Reads, as [`Self::read_slowly`], a page in a file. The page is read before the counter and
+    /// again after it: a disruption of a counter shows on the page before the counter changes.
     fn read_copied(
         &self,
         file: &OwnedFd,
@@ -310,7 +310,7 @@ impl PageReader {
             let words = page.latch.words();
             let segment = match PageSegment::from_words(&words) {
                 _ if page.latch.sequence() != sequence && left > 0 => continue,
-                // A copy that was being made while the writer published twice.
+                // The copy was taken while the writer published twice.
                 Err(Refusal::Sum) if left > 0 => continue,
                 other => other?,
             };
@@ -323,7 +323,7 @@ impl PageReader {
         }
     }
 
-    /// The page as it is now.
+    /// Returns the present state of the page.
     fn fresh(&self) -> Result<Fresh<'_>, Refusal> {
         Ok(match &self.file {
             Some(file) => Fresh::Copied(copied(file)?),
@@ -331,7 +331,7 @@ impl PageReader {
         })
     }
 
-    /// The page itself, of one that is mapped.
+    /// Returns the page itself, if it is mapped.
     #[inline(always)]
     pub(crate) fn page(&self) -> &TimelinePage {
         self.memory.get()
@@ -374,7 +374,7 @@ impl PageReader {
 
     /// The marker as it is now, and until when the daemon has shown itself. On a host's page
     /// the marker is another one too while its crystal is not what it was for the daemon.
-    /// Of a page that was cut the daemon has shown nothing.
+    /// A truncated page counts as one whose daemon was never alive.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let Ok(page) = self.fresh() else {
             return (u64::MAX, 0);
@@ -411,7 +411,7 @@ impl PageReader {
     }
 }
 
-/// A page to look at.
+/// Page to read from.
 enum Fresh<'a> {
     Mapped(&'a TimelinePage),
     Copied(Box<TimelinePage>),
@@ -428,15 +428,15 @@ impl Deref for Fresh<'_> {
     }
 }
 
-/// A copy of the page in a file.
+/// Copies the page in a file.
 fn copied(file: &OwnedFd) -> Result<Box<TimelinePage>, Refusal> {
     let copy = copy_of(file).map_err(|error| Refusal::Map(error.raw_os_error()))?;
     let expected = PAGE_SIZE as u64;
     copy.map_err(|found| Refusal::Size { expected, found })
 }
 
-/// How often a page in a file is copied until none was published meanwhile. A daemon
-/// publishes some times a second, a copy takes less than a microsecond.
+/// Maximum number of copies until one is consistent. A daemon publishes a few times a second, and a
+/// copy takes less than a microsecond.
 const COPIES: u32 = 64;
 
 impl Reading {

@@ -72,7 +72,7 @@ pub enum Refusal {
     /// A coefficient that no honest writer gives; its name.
     #[error("the page's {0} makes no sense")]
     Absurd(&'static str),
-    /// The memory could be made shorter under a reader, whom that would end.
+    /// The memory can be truncated, which would end a reader by SIGBUS.
     #[error(
         "the memory can be cut, which would end its readers; it has to be sealed (F_SEAL_SHRINK) \
          or a device's"

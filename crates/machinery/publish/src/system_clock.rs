@@ -25,8 +25,8 @@ pub enum Unusable {
     /// No daemon vouches for it (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
-    /// The kernel's bound has only grown from 0 (or is its greatest): the daemon in charge
-    /// states no error.
+    /// The kernel's bound has only grown from 0 (or is at its maximum): the daemon in charge states
+    /// no error.
     #[error(
         "the daemon that steers the system clock states no error (systemd-timesyncd and phc2sys \
          set the kernel's bound to 0): vouch for one (`vouched_error`), or use another source"
@@ -60,11 +60,11 @@ impl SystemClock {
         })
     }
 
-    /// Returns the reading for a keeper, asked between two readings of the core clock.
-    /// `from_utc` is what to add to UTC: TAI minus UTC for a timeline of TAI.
+    /// Returns a reading for a keeper, taken between two readings of the core clock. `from_utc` is
+    /// the offset to add to UTC: TAI minus UTC for a timeline of TAI.
     ///
     /// # Errors
-    /// When no daemon vouches for the clock, or the daemon that does states no error.
+    /// Fails if no daemon disciplines the clock, or if the daemon states no error.
     pub fn exchange(
         &self,
         era: Era,
@@ -85,8 +85,8 @@ impl SystemClock {
     }
 }
 
-/// By how much the kernel widens the bound each second. A daemon that measures its error sets
-/// the bound to whole microseconds; a bound that is a multiple of this one began at 0.
+/// Growth of the kernel's bound per second. A daemon that measures its error sets the bound to
+/// whole microseconds; a bound that is a multiple of this value began at 0.
 const WIDENED_PER_S: Duration = Duration::from_us(500);
 
 #[cfg(test)]

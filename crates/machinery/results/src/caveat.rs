@@ -6,18 +6,18 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// A reason why a run is not to be trusted, or was made with less than was asked for, and the
-/// remedy: what its user can change.
+/// Reason why a run is not to be trusted, or was made in a degraded form, with its remedy: a change
+/// that the user can make.
 ///
-/// A caveat is made of both parts only, so that no reason is without a remedy. In a manifest it
-/// is one text, `REASON To do: REMEDY`.
+/// A caveat always has both parts, so every reason has a remedy. In a manifest it is one text,
+/// `REASON To do: REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Caveat(String);
 
-/// What a user can do about a [`Caveat`]: one or more sentences.
+/// Action by which a user can resolve a [`Caveat`]: one or more sentences.
 ///
-/// Made at compile time, where an empty text is an error:
+/// Constructed at compile time, where an empty text is an error:
 ///
 /// ```
 /// use timeloom_results::{Caveat, Remedy};
@@ -34,25 +34,25 @@ pub struct Caveat(String);
 pub struct Remedy(&'static str);
 
 impl Remedy {
-    /// For a machine that did not keep up with a run whose clock does not wait.
+    /// Remedy for a machine that did not keep up with a run whose clock does not wait.
     pub const SLOWER: Self = Self::new(
         "Let time wait for the machine (`time.mode = \"skip\"` with `time.compute = \"none\"`), \
          let it pass more slowly (a larger `time.dilation`), run less beside it, or use a machine \
          with more free processors.",
     );
 
-    /// For timers of a kernel's TCP over which time has skipped.
+    /// Remedy for timers of a kernel's TCP over which time has skipped.
     pub const NO_SKIPPING: Self = Self::new(
         "Run it in real time (`time.mode = \"virtual\"`), in which the kernel's timers count.",
     );
 
-    /// For frames that were lost between the parts of a run.
+    /// Remedy for frames that were lost between the parts of a run.
     pub const LOST_BETWEEN_PARTS: Self = Self::new(
         "Raise the limits on socket buffers (sysctl net.core.rmem_max and wmem_max), send less \
          between the parts, or join them by a path that loses nothing.",
     );
 
-    /// Returns a remedy that is not empty.
+    /// Returns a remedy with a non-empty text.
     ///
     /// # Panics
     ///
@@ -62,19 +62,19 @@ impl Remedy {
         Self(text)
     }
 
-    /// Returns its text.
+    /// Returns the text.
     pub const fn text(self) -> &'static str {
         self.0
     }
 }
 
 impl Caveat {
-    /// Returns the caveat of `reason`, which is one or more whole sentences.
+    /// Returns the caveat for `reason`, which is one or more whole sentences.
     pub fn new(reason: impl fmt::Display, remedy: Remedy) -> Self {
         Self(format!("{reason} To do: {}", remedy.0))
     }
 
-    /// Returns this caveat as one of a part of the run: `PLACE: REASON To do: REMEDY`.
+    /// Returns this caveat prefixed with a part of the run: `PLACE: REASON To do: REMEDY`.
     #[must_use]
     pub fn within(&self, place: impl fmt::Display) -> Self {
         Self(format!("{place}: {}", self.0))
@@ -115,7 +115,7 @@ mod tests {
             serde_json::from_str::<Caveat>(&json).expect("it was one"),
             caveat
         );
-        // An earlier version wrote reasons alone.
+        // An earlier version wrote reasons without remedies.
         let earlier: Caveat = serde_json::from_str("\"It was late.\"").expect("it is a text");
         assert_eq!(&*earlier, "It was late.");
     }

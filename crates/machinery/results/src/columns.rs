@@ -33,8 +33,8 @@ pub enum Values {
     Text(Vec<Option<String>>),
 }
 
-/// Encodes a table as a Parquet file. All columns have the same length. `path` is where the
-/// file will be, for messages.
+/// Encodes a table as a Parquet file. All columns have the same length. `path` is the future path
+/// of the file, for messages.
 pub(crate) fn encode_columns(columns: &[Column], path: &Path) -> Result<Vec<u8>, ResultsError> {
     let names: std::collections::BTreeSet<_> = columns.iter().map(|c| &c.name).collect();
     if names.len() < columns.len() {

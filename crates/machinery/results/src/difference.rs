@@ -30,7 +30,7 @@ pub struct Difference {
     pub second: Option<String>,
 }
 
-/// A row: when, and what.
+/// Row: its instant and its content.
 type Entry = (i64, Cow<'static, str>);
 
 /// Rows of one file and one source.
@@ -73,8 +73,8 @@ fn compare(first: &Rows, second: &Rows) -> Option<Difference> {
     }))
 }
 
-/// The first difference, by virtual time, in what one log of each run says: both are read
-/// side by side, since logs may be long.
+/// Returns the first difference, by virtual time, between one log of each run. Both are read in
+/// parallel, since logs may be long.
 fn compare_texts(
     first: &RunDirectory,
     second: &RunDirectory,
@@ -108,10 +108,10 @@ fn compare_texts(
     Ok(earliest(found.into_iter()))
 }
 
-/// What differences in printed lines are called.
+/// Name of a difference in printed lines.
 const TEXTS: &str = "texts";
 
-/// The difference between two rows at one place, if there are any.
+/// Returns the difference between two rows at one position, if there is one.
 fn difference(key: &(String, String), rows: [Option<&Entry>; 2]) -> Option<Difference> {
     let at_ns = rows.iter().flatten().map(|(at_ns, _)| *at_ns).min()?;
     let shown = |row: &Entry| match row.0 == at_ns {
@@ -135,11 +135,11 @@ fn earliest(all: impl Iterator<Item = Difference>) -> Option<Difference> {
     all.min_by(|a, b| (a.at_ns, &a.file, &a.of).cmp(&(b.at_ns, &b.file, &b.of)))
 }
 
-/// The lines of a log, one after the other.
+/// Iterator over the lines of a log.
 struct LogLines {
     reader: BufReader<std::fs::File>,
     log: String,
-    /// What the run directory is called in them.
+    /// Path of the run directory in the lines.
     own: Option<String>,
     line: Vec<u8>,
 }
@@ -201,7 +201,7 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
     Ok(rows)
 }
 
-/// The text without the run directory's own path: two runs have two.
+/// Returns the text without the run directory's own path, which differs between runs.
 fn placeless<'a>(text: &'a str, own: Option<&str>) -> Cow<'a, str> {
     match own {
         Some(path) => text.replace(path, "RUN").into(),

@@ -23,9 +23,9 @@ use crate::{
 
 /// One run's directory.
 ///
-/// Everything in it is opened, made and removed by its methods, whoever reads or writes:
-/// from a descriptor of the directory, following no link, regular files only, documents up
-/// to a length. Its path is for messages.
+/// Readers and writers open, make and remove everything in it by its methods: from a descriptor of
+/// the directory, following no link, regular files only, documents up to a maximum length. Its path
+/// is for messages only.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     pub(crate) tree: Tree,
@@ -85,7 +85,7 @@ impl RunDirectory {
         }
     }
 
-    /// The run in a directory that is open.
+    /// Opens the run in a directory that is already open.
     pub(crate) fn of(tree: Tree) -> Result<Self, ResultsError> {
         let run = Self { tree };
         match run.is_run() {
@@ -103,10 +103,10 @@ impl RunDirectory {
         Ok((run, consolidated))
     }
 
-    /// As [`Self::recover`], of this run.
+    /// Recovers this run, as [`Self::recover`].
     ///
     /// # Errors
-    /// A process still writes it, or the disk is full.
+    /// Fails if a process still writes the run, or the disk is full.
     pub fn recovered(&self) -> Result<Consolidated, ResultsError> {
         if !self.tree.has("journal") {
             return Ok(Consolidated::default());
@@ -128,13 +128,13 @@ impl RunDirectory {
         Ok(consolidated)
     }
 
-    /// Returns the directory's path for messages. Its files are opened by methods of this
-    /// type only, which judge what they open.
+    /// Returns the directory's path for messages. Files are opened by methods of this type only,
+    /// which check what they open.
     pub fn shown(&self) -> impl std::fmt::Display {
         self.tree.path().display()
     }
 
-    /// Returns the last part of the directory's path, also of `runs/..` and `.`.
+    /// Returns the last component of the directory's path, also for `runs/..` and `.`.
     pub fn name(&self) -> String {
         let path = self.tree.path();
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -142,13 +142,13 @@ impl RunDirectory {
         name.to_string_lossy().into_owned()
     }
 
-    /// Writes a page beside the directory, as `FILE`, and returns its path.
+    /// Writes a page into the parent directory, as `FILE`, and returns its path.
     ///
     /// # Errors
-    /// As [`crate::write_page`].
+    /// Fails as [`crate::write_page`].
     pub fn write_beside(&self, file: &str, html: &str) -> Result<PathBuf, ResultsError> {
         let path = self.tree.path();
-        // `.` and `runs/..` have no name beside which something is.
+        // `.` and `runs/..` have no name to write beside.
         let full = path.canonicalize().map_err(ResultsError::io(path))?;
         let plain = path.file_name().is_some();
         let page = if plain { path } else { &full }.with_file_name(file);
@@ -156,7 +156,7 @@ impl RunDirectory {
         Ok(page)
     }
 
-    /// Returns when the folder of logs was last added to: about when the run began.
+    /// Returns the time of the last addition to the folder of logs: about the start of the run.
     pub fn begun(&self) -> Option<std::time::SystemTime> {
         let logs = fs::File::from(self.tree.folder("logs").ok()?);
         logs.metadata().ok()?.modified().ok()
@@ -181,10 +181,10 @@ impl RunDirectory {
         Ok((file, format!("logs/{last}")))
     }
 
-    /// The names of the logs, sorted; none where there is no folder of logs.
+    /// Returns the names of the logs, sorted; empty if there is no folder of logs.
     ///
     /// # Errors
-    /// The folder cannot be read, or is a link.
+    /// Fails if the folder cannot be read, or is a link.
     pub fn log_names(&self) -> Result<Vec<String>, ResultsError> {
         let entries = self.tree.entries("logs")?;
         let name = |(name, _): (OsString, bool)| {
@@ -199,7 +199,7 @@ impl RunDirectory {
     /// Opens the log `name` for reading.
     ///
     /// # Errors
-    /// There is none, or it is no regular file.
+    /// Fails if there is no such log, or if it is not a regular file.
     pub fn open_log(&self, name: &str) -> Result<fs::File, ResultsError> {
         let path = format!("logs/{name}.log");
         let missing = || ResultsError::io(&self.tree.path_of(&path))(ErrorKind::NotFound.into());
@@ -328,7 +328,7 @@ impl RunDirectory {
     /// Removes the run, and its directory if nothing else is in it.
     ///
     /// # Errors
-    /// What cannot be removed.
+    /// Fails if something cannot be removed.
     pub fn discard(self) -> Result<(), ResultsError> {
         self.remove_earlier_run()?;
         for folder in FOLDERS.into_iter().chain([place::FILES]) {
@@ -336,7 +336,7 @@ impl RunDirectory {
                 self.tree.remove_folder(folder)?;
             }
         }
-        // Another's files stay, and so does their directory.
+        // Files of other programs stay, and so does the directory then.
         let _ = fs::remove_dir(self.tree.path());
         Ok(())
     }
@@ -484,7 +484,7 @@ const LAST_BYTES: u64 = 16 * 1024;
 
 const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
 
-/// Folders that programs write to.
+/// Folders to which programs write.
 const GIVEN: [&str; 3] = [place::FILES, PYTHON, TIMELINES];
 
 const TABLES: [&str; 4] = [

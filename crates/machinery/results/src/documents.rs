@@ -1,4 +1,4 @@
-//! The documents of a run directory, each a file that is read and replaced whole:
+//! The documents of a run directory, each of which is read and replaced as a whole:
 //! `manifest.json`, `checks.json`, `topology.json`, `scenario.toml`, `report.html`.
 
 use std::io::ErrorKind;
@@ -43,7 +43,7 @@ impl RunDirectory {
         self.read_json("checks.json")
     }
 
-    /// Whether there is a `checks.json`.
+    /// Returns true if there is a `checks.json`.
     pub fn has_checks(&self) -> bool {
         self.tree.has("checks.json")
     }
@@ -51,7 +51,7 @@ impl RunDirectory {
     /// Returns the text of `scenario.toml`.
     ///
     /// # Errors
-    /// There is no such file, or it is no text of a scenario's length.
+    /// Fails if there is no such file, or if it is not text of at most a scenario's length.
     pub fn scenario(&self) -> Result<String, ResultsError> {
         let missing = || {
             let path = self.tree.path_of(SCENARIO);
@@ -69,7 +69,7 @@ impl RunDirectory {
     /// Writes `report.html`, and returns its path for messages.
     ///
     /// # Errors
-    /// The directory is not this user's, or the disk is full.
+    /// Fails if the directory is not this user's, or the disk is full.
     pub fn write_report(&self, html: &str) -> Result<PathBuf, ResultsError> {
         self.tree.replace(REPORT, html.as_bytes())?;
         Ok(self.tree.path_of(REPORT))
@@ -93,9 +93,10 @@ impl RunDirectory {
 const SCENARIO: &str = "scenario.toml";
 const REPORT: &str = "report.html";
 
-/// Longest JSON file that is read. A manifest with 10,000 inputs has 3 MB; a value read
-/// takes some ten times the memory of its text.
+/// Maximum length, in bytes, of a JSON file that is read. A manifest with 10,000 inputs has 3 MB; a
+/// parsed value takes about ten times the memory of its text.
 pub(crate) const JSON_BYTES: u64 = 16 << 20;
 
-/// Longest scenario that is read. A value of TOML takes some fifty times its text.
+/// Maximum length, in bytes, of a scenario that is read. A parsed TOML value takes about fifty
+/// times its text.
 const SCENARIO_BYTES: u64 = 4 << 20;

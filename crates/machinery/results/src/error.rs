@@ -34,14 +34,14 @@ pub enum ResultsError {
         "{0} leads through a symbolic link, and none is followed in a run directory; remove the link, or choose another directory"
     )]
     Link(PathBuf),
-    /// A run directory consists of regular files and folders.
+    /// An entry of a run directory is neither a regular file nor a folder.
     #[error(
         "{path} is {kind}, not a regular file; it is not opened (remove it, or choose another directory)"
     )]
     NotAFile {
         /// The name in the directory.
         path: PathBuf,
-        /// What it names, with its article.
+        /// Kind of the entry, with its article.
         kind: &'static str,
     },
     /// The folder for an agent's results exists, and was not left by a run.

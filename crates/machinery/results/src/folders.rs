@@ -1,5 +1,5 @@
-//! Folders of a run directory that are given to programs: for files of another user's
-//! program, for the Python package, for timelines.
+//! Folders of a run directory that are given to programs: for files of another user's program, for
+//! the Python package, for timelines.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use crate::directory::stem;
 use crate::{ResultsError, RunDirectory, place};
 
 impl RunDirectory {
-    /// Makes `files/NAME` for a program of another user, who may write there and nowhere
-    /// else in this directory. The name is made one for a file, as that of a log.
+    /// Makes `files/NAME` for a program of another user, which may write there and nowhere else in
+    /// this directory. The name is converted to a file name, as for a log.
     pub fn place_for(&self, name: &str, user: u32, group: u32) -> Result<PathBuf, ResultsError> {
         let path = place::make(&self.tree, &stem(name), user, group)?;
         std::path::absolute(&path).map_err(ResultsError::io(&path))
@@ -17,8 +17,8 @@ impl RunDirectory {
 
     /// Writes a Python package below `python/` and returns that folder's absolute path, for
     /// a program's `PYTHONPATH`. `modules` are names of files and their texts.
-    ///
     /// # Errors
+    /// Fails if the disk is full, or another entry has the name of a folder.
     /// The disk is full, or something else has the name of a folder.
     pub fn write_package(
         &self,
@@ -35,11 +35,11 @@ impl RunDirectory {
         self.absolute(PYTHON)
     }
 
-    /// Makes `timelines/HOST/` with the configuration of the host's timeline daemon in it,
-    /// and returns the folder's absolute path, in which daemon and programs meet.
+    /// Makes `timelines/HOST/` with the configuration of the host's timeline daemon in it, and
+    /// returns the folder's absolute path, where programs find the daemon's files.
     ///
     /// # Errors
-    /// The disk is full, or something else has the name of a folder.
+    /// Fails if the disk is full, or another entry has the name of a folder.
     pub fn make_timelines(&self, host: &str, config: &str) -> Result<PathBuf, ResultsError> {
         let folder = timelines_of(host);
         self.tree.make_folder(TIMELINES)?;
@@ -49,20 +49,20 @@ impl RunDirectory {
         self.absolute(&folder)
     }
 
-    /// Opens the page of a host's timeline; `None` while the daemon has not made it.
+    /// Opens the page of a host's timeline; `None` if the daemon has not made it yet.
     ///
     /// # Errors
-    /// What has its name is no regular file.
+    /// Fails if the entry is not a regular file.
     pub fn timeline_page(&self, host: &str, timeline: &str) -> Result<Option<File>, ResultsError> {
         self.tree
             .read(&format!("{}/{timeline}.page", timelines_of(host)))
     }
 
     /// Opens the journal in which a host's timeline daemon writes the changes of a timeline's
-    /// status; `None` while the daemon has not made it.
+    /// status; `None` if the daemon has not made it yet.
     ///
     /// # Errors
-    /// What has its name is no regular file.
+    /// Fails if the entry is not a regular file.
     pub fn timeline_journal(
         &self,
         host: &str,
@@ -100,7 +100,7 @@ fn timelines_of(host: &str) -> String {
 pub(crate) const PYTHON: &str = "python";
 pub(crate) const TIMELINES: &str = "timelines";
 
-/// End of the name of a timeline's journal.
+/// Suffix of the name of a timeline's journal.
 pub const TIMELINE_JOURNAL: &str = ".journal";
 
 /// Name of a daemon's configuration in its folder.

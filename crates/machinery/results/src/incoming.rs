@@ -1,5 +1,5 @@
-//! Results on their way between machines: which files of a run directory an agent sends,
-//! and where they arrive.
+//! Transfer of results between machines: the files of a run directory that an agent sends, and the
+//! folder in which they arrive.
 
 use std::fs::File;
 use std::io;
@@ -9,18 +9,18 @@ use crate::directory::stem;
 use crate::tree::Tree;
 use crate::{ResultsError, RunDirectory};
 
-/// A file of a run directory, opened to be sent.
+/// File of a run directory, opened for sending.
 #[derive(Debug)]
 pub struct OutgoingFile {
-    /// Its name in the directory.
+    /// Name in the directory.
     pub name: String,
-    /// The file, at its beginning.
+    /// The file, positioned at its beginning.
     pub file: File,
-    /// Its length when it was opened.
+    /// Length at the time of opening, in bytes.
     pub bytes: u64,
 }
 
-/// The folder `from-AGENT` of a run directory, in which the results of an agent arrive.
+/// Folder `from-AGENT` of a run directory, in which the results of an agent arrive.
 #[derive(Debug)]
 pub struct Incoming {
     tree: Tree,
@@ -29,11 +29,10 @@ pub struct Incoming {
 }
 
 impl RunDirectory {
-    /// Makes the folder for an agent's results, which is removed when they are part of the
-    /// run.
+    /// Makes the folder for an agent's results. It is removed once they are part of the run.
     ///
     /// # Errors
-    /// There is something of that name that is not left over from an earlier run.
+    /// Fails if an entry of that name exists that is not left over from an earlier run.
     pub fn make_incoming(&self, agent: &str) -> Result<Incoming, ResultsError> {
         let name = format!("{INCOMING}{}", stem(agent));
         match self.tree.make_new_folder(&name) {
@@ -50,8 +49,8 @@ impl RunDirectory {
         })
     }
 
-    /// Opens the files that an agent sends to the run. Links, devices and other names than
-    /// those of results are left out.
+    /// Opens the files that an agent sends to the run. Links, devices and entries with other names
+    /// than those of results are left out.
     pub fn outgoing(&self) -> Vec<OutgoingFile> {
         let mut names: Vec<String> = SENT.map(str::to_owned).into();
         for folder in SENT_FOLDERS {
@@ -71,7 +70,7 @@ impl RunDirectory {
     /// one.
     ///
     /// # Errors
-    /// A name that is taken here, or that is no regular file there.
+    /// Fails if a name is taken here, or is not a regular file there.
     pub fn take_over_files(&self, from: &Self) -> Result<(), ResultsError> {
         for folder in SENT_FOLDERS {
             for (name, _) in from.tree.entries(folder)? {
@@ -82,7 +81,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Removes what an earlier run's agents had sent, as far as it consists of results.
+    /// Removes what agents of an earlier run sent, as far as it consists of results.
     pub(crate) fn remove_incoming(&self) -> Result<(), ResultsError> {
         for (name, is_file) in self.tree.entries(".")? {
             let Some(name) = name.to_str().filter(|name| name.starts_with(INCOMING)) else {
@@ -103,19 +102,19 @@ impl RunDirectory {
 }
 
 impl Incoming {
-    /// Makes a folder for results that are no part of a run directory.
+    /// Makes a folder for results outside of a run directory.
     ///
     /// # Errors
-    /// It cannot be made, or another user can write in it.
+    /// Fails if it cannot be made, or if another user can write in it.
     pub fn at(path: &Path) -> Result<Self, ResultsError> {
         let tree = Tree::make(path)?;
         Ok(Self { tree, within: None })
     }
 
-    /// Makes a new file for one that an agent sends.
+    /// Makes a new file for a file that an agent sends.
     ///
     /// # Errors
-    /// Its name is not that of a result, or was sent before.
+    /// Fails if its name is not that of a result, or was sent before.
     pub fn create(&self, name: &str) -> Result<File, ResultsError> {
         if !is_result(name) {
             let path = self.tree.path_of(name);
@@ -133,10 +132,10 @@ impl Incoming {
         entries.is_ok_and(|entries| entries.is_empty())
     }
 
-    /// Opens what has arrived as a run directory.
+    /// Opens the received files as a run directory.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if they are not a run directory.
     pub fn open(&self) -> Result<RunDirectory, ResultsError> {
         RunDirectory::of(self.tree.clone())
     }
@@ -144,7 +143,7 @@ impl Incoming {
     /// Removes the folder with everything in it.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn remove(&self) -> Result<(), ResultsError> {
         match &self.within {
             Some((run, name)) => run.remove_all(name),
@@ -173,7 +172,7 @@ pub fn is_result(name: &str) -> bool {
 
 const INCOMING: &str = "from-";
 
-/// Files that an agent sends, beside those in [`SENT_FOLDERS`].
+/// Files that an agent sends, besides those in [`SENT_FOLDERS`].
 const SENT: [&str; 5] = [
     "manifest.json",
     "signals.parquet",
@@ -182,5 +181,5 @@ const SENT: [&str; 5] = [
     "labels.parquet",
 ];
 const SENT_FOLDERS: [&str; 2] = ["logs", "net"];
-/// A name of 255 bytes with a number and an extension.
+/// Maximum length of a name, in bytes: 255 with a number and an extension.
 const LONGEST_STEM: usize = 240;

@@ -1,17 +1,18 @@
-//! Lines of files whose length nobody promises.
+//! Reading of lines from files that are not trusted to have lines of bounded length.
 
 use std::io::{self, BufRead, Read as _};
 
-/// Reads on in a line that `line` may hold the beginning of; returns true when it is whole,
-/// with its end. One that is longer than any that Timeloom writes counts as whole, and what
-/// follows as another, so that a file without ends of lines takes no more memory.
+/// Continues a line whose beginning `line` may hold; returns true when it is complete, with its
+/// end. A line longer than any that Timeloom writes is split there, so that a file without line
+/// ends takes no more memory.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     let left = LINE_BYTES.saturating_sub(line.len());
     reader.take(left as u64).read_until(b'\n', line)?;
     Ok(line.last() == Some(&b'\n') || line.len() >= LINE_BYTES)
 }
 
-/// A line of a log has 8 KiB at most, each of which may be escaped as four, and a stamp.
+/// Maximum length of a line, in bytes. A log line has 8 KiB at most, each byte of which may be
+/// escaped as four, and a stamp.
 pub(crate) const LINE_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -40,11 +40,11 @@ pub struct Manifest {
     pub clock_source: String,
     /// The machine.
     pub machine: Machine,
-    /// What could not be done as well as it should.
+    /// Features that were available in a degraded form only.
     #[serde(default)]
     pub degraded_modes: Vec<Caveat>,
-    /// Reasons why neither what holds nor what fails in the results is to be trusted. Empty
-    /// in a run that is.
+    /// Reasons why passed and failed checks of the results are not to be trusted. Empty for a
+    /// trusted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
     /// The variables that programs and plants were given unasked (`docs/scenario.md`), by name.

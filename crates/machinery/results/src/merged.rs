@@ -28,7 +28,7 @@ impl LogLine {
     }
 }
 
-/// Reads the logs of a run, of these programs or of all.
+/// Reader of the logs of a run, of some programs or of all.
 #[derive(Debug)]
 pub struct MergedLogs {
     run: RunDirectory,

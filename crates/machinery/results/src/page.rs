@@ -1,5 +1,4 @@
-//! Files that are written where the user or a default has named them, outside of run
-//! directories.
+//! Files written outside of run directories, at a path given by the user or by default.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,13 +10,12 @@ use rustix::io::Errno;
 
 use crate::ResultsError;
 
-/// Writes a page where it was asked for: whole or not at all, in the place of a regular
-/// file or of none. A symbolic link of that name is not followed, since it may have come with
-/// the directory of another user. What lies below `/dev` is written to as it is, for
-/// `--output /dev/stdout`.
+/// Writes a page at `path`, completely or not at all, as a new file or in place of a regular file.
+/// A symbolic link of that name is not followed, since it may have come with the directory of
+/// another user. Paths below `/dev` are opened and written directly, for `--output /dev/stdout`.
 ///
 /// # Errors
-/// The system's, and what is at this place is no regular file.
+/// Returns the system's error, or an error if `path` is not a regular file.
 pub fn write_page(path: &Path, text: &str) -> Result<(), ResultsError> {
     if path.starts_with("/dev") {
         let written = File::options().write(true).open(path);
@@ -56,7 +54,7 @@ pub fn write_page(path: &Path, text: &str) -> Result<(), ResultsError> {
     })
 }
 
-/// Makes a file under a name that nothing has.
+/// Makes a file under an unused name.
 fn new_file(folder: impl AsFd) -> Result<(File, String), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut number = 0;

@@ -1,9 +1,8 @@
-//! What the headers of a Parquet file's pages promise, looked at before a page is decoded:
-//! the decoder reserves memory for whatever a header says, and a page of a hundred bytes
-//! may say two gigabytes.
+//! Sizes in the headers of a Parquet file's pages, checked before a page is decoded: the decoder
+//! reserves memory for the size in a header, and a page of a hundred bytes may claim two gigabytes.
 //!
-//! A header is a struct in Thrift's compact protocol. Fields that the decoder reads are read
-//! as it reads them, by their numbers alone, and all others are skipped by their types.
+//! A header is a struct in Thrift's compact protocol. Fields that the decoder reads are read in the
+//! same way, by their numbers alone; all others are skipped by their types.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +13,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 /// Checks all pages of a column of one row group.
 ///
 /// # Errors
-/// A page that no honest writer makes, with what is wrong with it.
+/// Returns the reason if no valid writer makes such a page.
 pub(crate) fn check(file: &File, column: &ColumnChunkMetaData) -> Result<(), String> {
     let begin = column.dictionary_page_offset();
     let begin = begin.unwrap_or(column.data_page_offset());
@@ -36,7 +35,7 @@ pub(crate) fn check(file: &File, column: &ColumnChunkMetaData) -> Result<(), Str
     Ok(())
 }
 
-/// Reads the header of the page at `at`, and how long the header is.
+/// Reads the header of the page at `at`; returns it with its length.
 fn header_at(file: &File, at: u64, left: u64) -> Result<(Header, u64), String> {
     for most in [SHORT_HEADER, LONG_HEADER] {
         let mut bytes = vec![0; left.min(most as u64) as usize];
@@ -59,14 +58,14 @@ fn header_at(file: &File, at: u64, left: u64) -> Result<(Header, u64), String> {
     Err("the header of a page is damaged".to_owned())
 }
 
-/// The parts of a page's header for which memory is reserved.
+/// Fields of a page's header that determine how much memory is reserved.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Header {
     uncompressed: i64,
     compressed: i64,
-    /// Number of values and encoding of a page of data.
+    /// Number of values and encoding of a data page.
     data: Option<(i64, i64)>,
-    /// Number of values of a dictionary.
+    /// Number of values of a dictionary page.
     dictionary: Option<i64>,
 }
 
@@ -95,7 +94,7 @@ impl Header {
         Some(header)
     }
 
-    /// Returns the length of the page's content in the file.
+    /// Checks the header; returns the length of the page's content in the file.
     fn check(&self, compression: Compression) -> Result<u64, String> {
         let Self {
             uncompressed,
@@ -107,7 +106,7 @@ impl Header {
             Some(_) => DICTIONARY_BYTES,
             None => PAGE_BYTES,
         };
-        // Snappy copies at most 64 bytes for three.
+        // Snappy encodes at most 64 copied bytes in three.
         let possible = match compression {
             Compression::UNCOMPRESSED => compressed,
             _ => compressed.saturating_mul(32).saturating_add(64),
@@ -133,7 +132,7 @@ impl Header {
     }
 }
 
-/// A reader of Thrift's compact protocol.
+/// Reader of Thrift's compact protocol.
 struct Compact<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -169,8 +168,7 @@ impl Compact<'_> {
         (end <= self.bytes.len()).then_some(())
     }
 
-    /// Calls `each` with the number and the type of each field of a struct; it reads the
-    /// field.
+    /// Calls `each` with the number and the type of each field of a struct; `each` reads the field.
     fn each_field(
         &mut self,
         depth: u32,
@@ -194,7 +192,8 @@ impl Compact<'_> {
         }
     }
 
-    /// The integers of a struct whose first `count` fields are such; one that is missing is 0.
+    /// Returns the integers of a struct whose first `count` fields are integers; a missing one is
+    /// 0.
     fn numbers(&mut self, count: i64) -> Option<[i64; 6]> {
         let mut numbers = [0; 6];
         self.each_field(1, |reader, id, kind| {
@@ -209,7 +208,7 @@ impl Compact<'_> {
 
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
-            // A boolean field is in its head.
+            // The value of a boolean field is in its header.
             1 | 2 => Some(()),
             3 => self.advance(1),
             4..=6 => self.unsigned().map(drop),
@@ -255,26 +254,26 @@ impl Compact<'_> {
 
 const STOP: u8 = 0;
 const DEEPEST: u32 = 32;
-/// Headers have some thirty bytes, and more with statistics of long texts.
+/// Initial read length. Headers have about thirty bytes, and more with statistics of long texts.
 const SHORT_HEADER: usize = 4 * 1024;
 const LONG_HEADER: usize = 512 * 1024;
 
-/// Most that a page of data decodes to. Writers end pages at 1 MiB, which a thousand values
-/// of 32 KiB may exceed.
+/// Maximum decoded size of a data page, in bytes. Writers end pages at 1 MiB, which a thousand
+/// values of 32 KiB may exceed.
 const PAGE_BYTES: i64 = 64 << 20;
-/// Writers end dictionaries at 1 MiB.
+/// Maximum decoded size of a dictionary, in bytes. Writers end dictionaries at 1 MiB.
 const DICTIONARY_BYTES: i64 = 16 << 20;
 const DICTIONARY_VALUES: i64 = 1 << 20;
-/// PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED, RLE_DICTIONARY,
-/// BYTE_STREAM_SPLIT. Those that are left out reserve memory for as many lengths as the
-/// page's content claims.
+/// Accepted encodings: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED,
+/// RLE_DICTIONARY, BYTE_STREAM_SPLIT. Decoders of the others reserve memory for as many lengths as
+/// the page's content claims.
 const ENCODINGS: [i64; 7] = [0, 2, 3, 4, 5, 8, 9];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Of a page of data: type 0, sizes, and 100 values in encoding 0, levels in 3.
+    /// Returns the header of a data page: type 0, sizes, 100 values in encoding 0, and levels in 3.
     fn data(uncompressed: u8, compressed: u8) -> Vec<u8> {
         let sizes = [0x15, 0, 0x15, 2 * uncompressed, 0x15, 2 * compressed];
         let page = [0x2c, 0x15, 0xc8, 1, 0x15, 0, 0x15, 6, 0x15, 6, 0];

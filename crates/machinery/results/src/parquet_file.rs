@@ -127,7 +127,7 @@ fn group(
     Ok(())
 }
 
-/// Calls `each` for every row of the file, some thousand rows in memory at a time.
+/// Calls `each` for every row of the file, with a few thousand rows in memory at a time.
 pub(crate) fn read<R: Row>(
     file: File,
     path: &Path,
@@ -158,7 +158,7 @@ pub(crate) fn read<R: Row>(
         let group = guarded(path, || reader.get_row_group(index))?;
         let mut readers = Vec::with_capacity(places.len());
         for &place in &places {
-            // It looks at no page yet, and refuses compressions that it cannot undo.
+            // This reads no page yet, and refuses unsupported compressions.
             readers.push(guarded(path, || group.get_column_reader(place))?);
             page_headers::check(&pages, group.metadata().column(place))
                 .map_err(|why| ResultsError::malformed(path, why))?;
@@ -190,9 +190,9 @@ pub(crate) fn read<R: Row>(
     Ok(())
 }
 
-/// Refuses a file that claims more rows than one of its length has: what is made of them
-/// takes memory for each. (A row has an instant of the machine's clock, which compresses
-/// to some bytes; tables that were made up come down to half a byte.)
+/// Refuses a file that claims more rows than its length allows: each row takes memory once it is
+/// decoded. (A row has an instant of the machine's clock, which compresses to a few bytes;
+/// synthetic tables compress to half a byte a row.)
 fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     let rows = metadata.row_groups().iter();
     let rows: i128 = rows.map(|group| i128::from(group.num_rows())).sum();
@@ -214,7 +214,7 @@ fn guarded<T>(
         .map_err(|error| ResultsError::malformed(path, error))
 }
 
-/// Reads the next `rows` of a column; fewer where it has no more.
+/// Reads the next `rows` of a column; fewer at its end.
 fn read_column(
     reader: &mut ColumnReader,
     rows: usize,
@@ -250,7 +250,7 @@ fn values<T: DataType>(
     rows: usize,
 ) -> Result<Vec<T::T>, ParquetError> {
     let mut values = Vec::with_capacity(rows);
-    // An optional column, of a file that another program wrote, needs room for its levels.
+    // An optional column, written by another program, needs room for its levels.
     let mut levels = Vec::new();
     while values.len() < rows {
         let (records, _, _) =
@@ -303,10 +303,10 @@ fn empty_columns<R: Row>() -> Vec<Column> {
 }
 
 const ROWS_PER_GROUP: usize = 65_536;
-/// How many rows are decoded at a time.
+/// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8_192;
 const ROWS_PER_BYTE: i128 = 8;
-/// So many rows any file may have.
+/// Number of rows that any file may have.
 const FEW_ROWS: i128 = 1 << 20;
-/// Longest text: twice what the journal keeps of one.
+/// Maximum length of a text, in bytes: twice the limit of the journal.
 const TEXT_BYTES: usize = 64 * 1024;

@@ -1,5 +1,5 @@
-//! A folder of the run directory that belongs to a program of another user, which may write
-//! nowhere else in it. Timeloom reads nothing in it.
+//! Folder of the run directory that belongs to a program of another user, which may write nowhere
+//! else in the directory. Timeloom reads nothing in it.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::ResultsError;
 use crate::tree::Tree;
 
-/// Folder of all of them.
+/// Name of the folder that contains all of them.
 pub(crate) const FILES: &str = "files";
 
 /// Makes `files/NAME`, which only this user may enter. `name` is one component.

@@ -131,7 +131,8 @@ table! {
         pub end: Instant<Virtual> = "end_ns",
         /// MITRE ATT&CK for ICS technique, or several with blanks: `T0830 T0814`.
         pub technique: Arc<str> = "technique",
-        /// What was attacked, or several names with blanks; empty where the scenario does not say.
+        /// Target of the attack, or several names separated by blanks; empty if the scenario names
+        /// none.
         pub target: Arc<str> = "target",
         /// The attack's name in the scenario.
         pub attack: Arc<str> = "attack",
@@ -139,7 +140,7 @@ table! {
 }
 
 impl LabelRow {
-    /// The attack's name, with its techniques if it has any.
+    /// Returns the attack's name, with its techniques if it has any.
     pub(crate) fn title(&self) -> String {
         match &*self.technique {
             "" => self.attack.to_string(),

@@ -1,4 +1,4 @@
-//! The directory of a sweep: its runs, its table and its page.
+//! Directory of a sweep: its runs, its table and its page.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,8 +8,8 @@ use crate::columns::{Column, encode_columns};
 use crate::tree::Tree;
 use crate::{ResultsError, RunDirectory};
 
-/// A sweep's directory. Like those of runs it may have been prepared by another user, so its
-/// files are opened by methods of this type only.
+/// Directory of a sweep. It may have been prepared by another user, like the directory of a run, so
+/// its files are opened by methods of this type only.
 #[derive(Clone, Debug)]
 pub struct SweepDirectory {
     tree: Tree,
@@ -19,16 +19,16 @@ impl SweepDirectory {
     /// Makes the directory, unless there is one.
     ///
     /// # Errors
-    /// It cannot be made, or another user can write in it.
+    /// Fails if it cannot be made, or if another user can write in it.
     pub fn make(path: &Path) -> Result<Self, ResultsError> {
         let tree = Tree::make(path)?;
         Ok(Self { tree })
     }
 
-    /// Makes the folders of runs and of what they print.
+    /// Makes the folders of the runs and of their output.
     ///
     /// # Errors
-    /// One cannot be made, or is a link, or another user can write in it.
+    /// Fails if a folder cannot be made, is a link, or if another user can write in it.
     pub fn make_folders(&self) -> Result<(), ResultsError> {
         self.tree.make_folder(RUNS)?;
         self.tree.make_folder(CONSOLE)
@@ -37,15 +37,15 @@ impl SweepDirectory {
     /// Returns true if the directory has no entries.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if it cannot be read.
     pub fn is_empty(&self) -> Result<bool, ResultsError> {
         Ok(self.tree.entries(".")?.is_empty())
     }
 
-    /// Returns the text of `sweep.json`; `None` where there is none.
+    /// Returns the text of `sweep.json`; `None` if there is no such file.
     ///
     /// # Errors
-    /// It is no regular file of text, or too long.
+    /// Fails if it is not a regular text file, or is too long.
     pub fn definition(&self) -> Result<Option<String>, ResultsError> {
         self.tree.read_text(DEFINITION, DEFINITION_BYTES)
     }
@@ -53,7 +53,7 @@ impl SweepDirectory {
     /// Writes `sweep.json`.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn write_definition(&self, text: &str) -> Result<(), ResultsError> {
         self.tree.replace(DEFINITION, text.as_bytes())
     }
@@ -62,7 +62,7 @@ impl SweepDirectory {
     /// length.
     ///
     /// # Errors
-    /// The file cannot be written, or two columns have one name.
+    /// Fails if the file cannot be written, or if two columns have the same name.
     pub fn write_table(&self, columns: &[Column]) -> Result<PathBuf, ResultsError> {
         let path = self.tree.path_of(TABLE);
         let bytes = encode_columns(columns, &path)?;
@@ -73,7 +73,7 @@ impl SweepDirectory {
     /// Writes `sweep.html` and returns its path for messages.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn write_page(&self, html: &str) -> Result<PathBuf, ResultsError> {
         self.tree.replace(PAGE, html.as_bytes())?;
         Ok(self.tree.path_of(PAGE))
@@ -82,35 +82,35 @@ impl SweepDirectory {
     /// Opens the run `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is no such run.
     pub fn run(&self, name: &str) -> Result<RunDirectory, ResultsError> {
         RunDirectory::of(self.tree.subtree(&in_folder(RUNS, name))?)
     }
 
-    /// Returns where the run `name` is made, for the command that makes it.
+    /// Returns the path of the run `name`, for the command that makes it.
     pub fn run_path(&self, name: &str) -> PathBuf {
         self.tree.path_of(&in_folder(RUNS, name))
     }
 
-    /// Removes the run `name`, which no process writes any more.
+    /// Removes the run `name`, which no process may still write.
     ///
     /// # Errors
-    /// [`ResultsError::InUse`] among others.
+    /// Fails with [`ResultsError::InUse`], among others.
     pub fn remove_run(&self, name: &str) -> Result<(), ResultsError> {
-        // Says so of a run that still goes on.
+        // Fails for a run in progress.
         self.run(name)?.recovered()?;
         self.tree.remove_all(&in_folder(RUNS, name))
     }
 
-    /// Makes the file for what the run `name` prints, in the place of an earlier one.
+    /// Makes the file for the output of the run `name`, replacing an earlier one.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn console(&self, name: &str) -> Result<File, ResultsError> {
         self.tree.begin(&console(name))
     }
 
-    /// Returns the last line that the run `name` printed and that is not blank.
+    /// Returns the last non-blank line that the run `name` printed.
     pub fn last_console_line(&self, name: &str) -> Option<String> {
         let mut file = self.tree.read(&console(name)).ok()??;
         let length = file.metadata().ok()?.len();
@@ -140,8 +140,8 @@ const DEFINITION: &str = "sweep.json";
 const TABLE: &str = "sweep.parquet";
 const PAGE: &str = "sweep.html";
 
-/// Longest definition that is read: a hundred thousand runs have some 20 MB.
+/// Maximum length of a definition, in bytes: a hundred thousand runs have about 20 MB.
 const DEFINITION_BYTES: u64 = 64 << 20;
-/// How much of the end of what a run printed is looked at.
+/// Number of bytes at the end of a run's output that are searched.
 const LAST_BYTES: u64 = 16 * 1024;
 const LONGEST_LINE: usize = 500;

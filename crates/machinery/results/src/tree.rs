@@ -1,10 +1,11 @@
 //! The files of a run directory, all of which are opened, made, replaced and removed
 //! here, and only here.
 //!
-//! A directory may have been prepared by another user: unpacked, copied, or left where
-//! a run will be told to write. Names are therefore looked up from a descriptor of the
-//! directory and no symbolic link in it is ever followed, new files are new, and a directory
-//! in which another user could create files meanwhile is not written to. Only regular files
+//! A directory may have been prepared by another user: unpacked, copied, or placed where a run will
+//! be told to write. Names are therefore looked up from a descriptor of the directory. No symbolic
+//! link in it is ever followed, existing files are never overwritten, and a directory in which
+//! another user could create files meanwhile is not written to. Only regular files are opened: a
+//! FIFO would block, and opening a device has side effects.
 //! are opened: a FIFO would block, and opening a device has effects of its own.
 
 use std::ffi::OsString;
@@ -56,7 +57,7 @@ impl Tree {
         })
     }
 
-    /// Opens a folder of this directory as a directory of its own.
+    /// Opens a folder of this directory as a tree of its own.
     pub(crate) fn subtree(&self, name: &str) -> Result<Self, ResultsError> {
         Ok(Self {
             root: Arc::new(self.folder(name)?),
@@ -64,7 +65,7 @@ impl Tree {
         })
     }
 
-    /// Path of the directory, for messages and for programs that are given it.
+    /// Returns the path of the directory, for messages and for programs that receive it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -92,7 +93,7 @@ impl Tree {
         }
     }
 
-    /// Content of a text file of at most `most` bytes; `None` when there is no such file.
+    /// Returns the content of a text file of at most `most` bytes; `None` if there is no such file.
     pub(crate) fn read_text(&self, name: &str, most: u64) -> Result<Option<String>, ResultsError> {
         let Some(file) = self.read(name)? else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Tree {
             return Err(too_long());
         }
         let mut text = String::new();
-        // It may grow meanwhile.
+        // The file may grow meanwhile.
         let read = file.take(most + 1).read_to_string(&mut text);
         match read.map_err(ResultsError::io(&path))? as u64 > most {
             true => Err(too_long()),
@@ -192,10 +193,10 @@ impl Tree {
         }
     }
 
-    /// Makes a folder that is not there yet.
+    /// Makes a folder that must not exist yet.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] among others.
+    /// Fails with [`io::ErrorKind::AlreadyExists`], among others.
     pub(crate) fn make_new_folder(&self, name: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
         let (parent, last) = self.folder_of(name)?;
@@ -229,8 +230,8 @@ impl Tree {
         Ok(found)
     }
 
-    /// Returns true if the directory and its folders have regular files only, whose names
-    /// `is_known`.
+    /// Returns true if the directory and its folders contain only regular files with names for
+    /// which `is_known` returns true.
     pub(crate) fn holds_only(&self, is_known: &dyn Fn(&str) -> bool) -> bool {
         let known = |name: &str, is_file: bool| is_file && is_known(name);
         let Ok(entries) = self.entries(".") else {
@@ -270,15 +271,15 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
     }
 
-    /// Removes what is called `name` with everything in it; nothing where there is no such
-    /// name. Links are removed, not followed.
+    /// Removes the entry `name` with everything in it; does nothing if there is none. Links are
+    /// removed, not followed.
     pub(crate) fn remove_all(&self, name: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
         if !self.has(name) {
             return Ok(());
         }
         let (folder, last) = self.folder_of(name)?;
-        // From the descriptor. The standard library follows no link on the way down.
+        // Starts at the descriptor; below it the standard library follows no links.
         let there = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(last);
         let is_folder = fs::symlink_metadata(&there).is_ok_and(|it| it.is_dir());
         let removed = match is_folder {
@@ -288,11 +289,11 @@ impl Tree {
         removed.map_err(ResultsError::io(&self.path_of(name)))
     }
 
-    /// Moves a regular file out of another directory on the same file system to `to`, which
-    /// must not exist.
+    /// Moves a regular file from another directory on the same file system to `to`, which must not
+    /// exist.
     pub(crate) fn take_over(&self, from: &Self, name: &str, to: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
-        // Opened to be judged: what it names may be anything.
+        // The open checks the type: the name may refer to anything.
         drop(from.file(name, OFlags::RDONLY)?);
         let ((old, from_last), (new, to_last)) = (from.folder_of(name)?, self.folder_of(to)?);
         let flags = rustix::fs::RenameFlags::NOREPLACE;
@@ -311,12 +312,12 @@ impl Tree {
         Ok((self.folder(folder)?, last))
     }
 
-    /// Opens a regular file; everything else is refused, at once and without effect.
+    /// Opens a regular file; anything else is refused at once and without side effects.
     fn file(&self, name: &str, flags: OFlags) -> Result<File, ResultsError> {
         let path = self.path_of(name);
         let failed = |error: Errno| ResultsError::io(&path)(error.into());
-        // Judged before it is opened: opening a tape rewinds it. Its type may change in
-        // between, hence the second look.
+        // The type is checked before the open, since opening a tape rewinds it. It may change in
+        // between, hence the second check.
         match self.at(name, OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(found) => self.check_regular(&rustix::fs::fstat(found).map_err(failed)?, &path)?,
             Err(ResultsError::Io { source, .. })

@@ -1,22 +1,22 @@
-//! Text of programs, run directories and other machines as it may go to a terminal.
+//! Filtering of text from programs, run directories and other machines for terminals.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with every character visible that a terminal would act upon: escape
-/// sequences, other control characters except newline and tabulator, and characters that
-/// reverse the direction of writing. An escape is shown as `\x1b`, others as `\u009b`, so
-/// that an object of JSON stays the same object.
+/// Returns the text with every character made visible that a terminal would act upon: escape
+/// sequences, other control characters except newline and tab, and characters that reverse the
+/// writing direction. An escape is shown as `\x1b`, others as `\u009b`, so that a JSON object stays
+/// the same object.
 pub fn visible(text: &str) -> Cow<'_, str> {
     filtered(text, |_| 0)
 }
 
-/// As [`visible`], of text that Timeloom has coloured: sequences that select colours stay.
+/// Filters, as [`visible`], text that Timeloom has coloured: sequences that select colours stay.
 pub fn visible_in_colours(text: &str) -> Cow<'_, str> {
     filtered(text, colour)
 }
 
-/// `kept` says how many bytes at the beginning of a text stay as they are.
+/// Filters a text. `kept` returns the number of bytes at its beginning that stay unchanged.
 fn filtered(text: &str, kept: impl Fn(&str) -> usize) -> Cow<'_, str> {
     if !text.chars().any(is_acted_upon) {
         return Cow::Borrowed(text);
@@ -31,7 +31,7 @@ fn filtered(text: &str, kept: impl Fn(&str) -> usize) -> Cow<'_, str> {
             continue;
         }
         rest = &rest[c.len_utf8()..];
-        // A String takes everything.
+        // Writing to a String never fails.
         let _ = match u32::from(c) {
             _ if !is_acted_upon(c) => out.write_char(c),
             code @ 0..0x20 => write!(out, "\\x{code:02x}"),
@@ -47,7 +47,7 @@ fn is_acted_upon(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t' || is_direction
 }
 
-/// Length of a sequence of the form `ESC [ 1 ; 31 m` at the beginning; 0 without one.
+/// Returns the length of a sequence of the form `ESC [ 1 ; 31 m` at the beginning; 0 without one.
 fn colour(text: &str) -> usize {
     let Some(parameters) = text.strip_prefix("\u{1b}[") else {
         return 0;
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn what_a_terminal_acts_upon_is_shown() {
         assert!(matches!(visible("plain\ttext\nü √ 漢"), Cow::Borrowed(_)));
-        // A title, a reply to be typed, a line overwritten, 8-bit CSI, reversed writing.
+        // A title, a reply request, an overwritten line, 8-bit CSI, reversed writing.
         let shown = visible("\u{1b}]0;x\u{7}\u{1b}[6n\rdone\u{9b}2J\u{7f}\u{202e}cod");
         assert_eq!(
             shown,

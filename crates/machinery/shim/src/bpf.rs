@@ -23,7 +23,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Installs it as a filter; returns what the kernel does.
+    /// Installs the program as a filter; returns the kernel's result.
     pub(crate) fn install(&self, flags: usize) -> isize {
         let program = core::ptr::from_ref(self) as usize;
         // SAFETY: the kernel reads the program, and checks its pointer.
@@ -41,7 +41,7 @@ pub(crate) const fn load_constant(k: u32) -> Instruction {
     instruction(0x00, k)
 }
 
-/// Keeps these bits of what is loaded.
+/// Masks the accumulator with `k`.
 pub(crate) const fn and(k: u32) -> Instruction {
     instruction(0x54, k)
 }
@@ -51,7 +51,7 @@ pub(crate) const fn jump(k: u32) -> Instruction {
     instruction(JUMP, k)
 }
 
-/// Jumps over so many instructions if equal, or over so many if not.
+/// Jumps over `then` instructions if the accumulator equals `k`, and over `otherwise` if not.
 pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
     Instruction {
         code: 0x15,
@@ -61,7 +61,7 @@ pub(crate) const fn if_equal(k: u32, then: u8, otherwise: u8) -> Instruction {
     }
 }
 
-/// As [`if_equal`], if what is loaded is at least `k`.
+/// Jumps, as [`if_equal`], depending on whether the accumulator is at least `k`.
 pub(crate) const fn if_at_least(k: u32, then: u8, otherwise: u8) -> Instruction {
     Instruction {
         code: 0x35,
@@ -76,11 +76,11 @@ pub(crate) const fn done(action: u32) -> Instruction {
     instruction(RETURN, action)
 }
 
-/// Ends with what is loaded as the action.
+/// Ends with the accumulator as the action.
 pub(crate) const DONE_WITH_LOADED: Instruction = instruction(RETURN_LOADED, 0);
-/// Copies what is loaded to the second register.
+/// Copies the accumulator to the index register.
 pub(crate) const KEEP: Instruction = instruction(0x07, 0);
-/// Loads what [`KEEP`] has copied.
+/// Copies the index register to the accumulator.
 pub(crate) const LOAD_KEPT: Instruction = instruction(0x87, 0);
 
 const fn instruction(code: u16, k: u32) -> Instruction {
@@ -101,7 +101,7 @@ pub(crate) const RETURN: u16 = 0x06;
 /// `BPF_RET | BPF_A`.
 pub(crate) const RETURN_LOADED: u16 = 0x16;
 
-/// The part of an action that says what is done.
+/// Bits of an action that select its kind.
 pub(crate) const ACTION: u32 = 0xffff_0000;
 pub(crate) const ALLOW: u32 = 0x7fff_0000;
 pub(crate) const RETURN_LOG: u32 = 0x7ffc_0000;
@@ -125,7 +125,7 @@ pub(crate) const IMAGE_BEGIN: u32 = IMAGE_ADDRESS as u32;
 pub(crate) const IMAGE_END: u32 = (IMAGE_ADDRESS + IMAGE_LIMIT) as u32;
 
 pub(crate) const SET_MODE_FILTER: usize = 1;
-/// SECCOMP_FILTER_FLAG_TSYNC: for all threads.
+/// SECCOMP_FILTER_FLAG_TSYNC: applies the filter to all threads.
 pub(crate) const TSYNC: usize = 1;
 /// SECCOMP_FILTER_FLAG_SPEC_ALLOW: without it every call would be slower.
 pub(crate) const SPEC_ALLOW: usize = 1 << 2;

@@ -213,7 +213,7 @@ pub(crate) extern "C" fn timeloom_vdso_time(out: *mut i64) -> i64 {
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
     if matches!(id, 0 | 1 | 4..=7 | 11) {
-        // The kernel's vDSO knows these without a call.
+        // The kernel's vDSO answers for these clocks without a call.
         // SAFETY: the kernel checks the pointer.
         return unsafe {
             syscall(nr::CLOCK_GETRES, [id as usize, out as usize, 0, 0, 0, 0]) as i32
@@ -246,7 +246,7 @@ extern "C" fn timeloom_vdso_getrandom(
     unsafe { syscall_as_program(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
 }
 
-/// A call that the kernel's vDSO would make, too.
+/// Makes a call that the kernel's vDSO would make, too.
 fn native(number: usize, id: u32, out: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
     unsafe { syscall_as_program(number, [id as usize, out, 0, 0, 0, 0]) }

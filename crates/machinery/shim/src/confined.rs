@@ -1,16 +1,16 @@
 //! Seccomp filters that a program installs for itself.
 //!
-//! The image makes calls that such a filter does not expect: the return from a signal
-//! handler, a wait in several parts, a question of whether memory can be read. So the filter
-//! is installed in another form (`rewrite.rs`), which lets calls of the image pass. All others
-//! it judges as it stands.
+//! The image makes calls that such a filter does not expect: the return from a signal handler, a
+//! wait in several parts, a check whether memory is readable. The filter is therefore installed in
+//! a rewritten form (`rewrite.rs`), which lets calls of the image pass. Its verdicts on all other
+//! calls are unchanged.
 //!
-//! The kernel alone says whether the filter is one: it is asked to install it with a
-//! listener. A process in a session has one already, and a second is refused, but only after
-//! everything else was checked: privileges, flags, the memory, each instruction.
+//! Only the kernel decides whether a filter is valid: the image asks it to install the filter with
+//! a listener. A process in a session already has a listener, and a second one is refused, but only
+//! after all other checks: privileges, flags, the memory, each instruction.
 //!
-//! The image keeps nothing: a descriptor that cannot exist tells whether there is such a
-//! filter ([`has_filter`]), for each thread and whatever it starts.
+//! The image stores no state: closing a descriptor that cannot exist tells whether there is such a
+//! filter ([`has_filter`]), for each thread and its children.
 
 mod rewrite;
 mod strict;
@@ -23,7 +23,7 @@ use crate::bpf::{Instruction, Program, SET_MODE_FILTER, SPEC_ALLOW, TSYNC};
 use crate::sys::{self, errno, nr, readable, syscall};
 pub(crate) use strict::end_strictly;
 
-/// `seccomp(operation, flags, pointer)`.
+/// Handles `seccomp(operation, flags, pointer)`.
 pub(crate) fn seccomp(args: [usize; 6]) -> isize {
     let [operation, flags, pointer, ..] = args;
     match operation as u32 {
@@ -34,7 +34,7 @@ pub(crate) fn seccomp(args: [usize; 6]) -> isize {
     }
 }
 
-/// `prctl(option, value, …)` of seccomp, or of the time-stamp counter.
+/// Handles `prctl(option, value, …)` for seccomp and for the time-stamp counter.
 pub(crate) fn prctl(args: [usize; 6]) -> isize {
     let [option, value, pointer, ..] = args;
     match option as u32 {
@@ -49,11 +49,11 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
 
 /// Returns true if the thread has a filter of the program's own, installed under the clock.
 pub(crate) fn has_filter() -> bool {
-    // SAFETY: no such descriptor can exist: it is negative.
+    // SAFETY: no such descriptor can exist, since the number is negative.
     unsafe { syscall(nr::CLOSE, [PROBE as usize, 0, 0, 0, 0, 0]) == errno::ECANCELED }
 }
 
-/// The process executes nothing that gains privileges from now on.
+/// Sets `no_new_privs`: from now on the process cannot gain privileges by an exec.
 pub(crate) fn give_up_new_privileges() {
     // SAFETY: no pointers.
     unsafe { syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]) };
@@ -62,11 +62,11 @@ pub(crate) fn give_up_new_privileges() {
 /// Installs the `struct sock_fprog` at `pointer`.
 fn install(flags: usize, pointer: usize) -> isize {
     if flags & !ALL_FLAGS != 0 {
-        // A flag of kernels to come.
+        // A flag of a future kernel.
         return errno::EINVAL;
     }
     if flags & !HANDLED_FLAGS != 0 {
-        // The kernel allows one listener, which is the supervisor's: it refuses.
+        // The kernel allows one listener, which the supervisor has, so it refuses.
         // SAFETY: the kernel checks the pointer.
         return unsafe { syscall(nr::SECCOMP, [SET_MODE_FILTER, flags, pointer, 0, 0, 0]) };
     }
@@ -77,11 +77,12 @@ fn install(flags: usize, pointer: usize) -> isize {
             [SET_MODE_FILTER, NEW_LISTENER, pointer, 0, 0, 0],
         )
     } {
-        // In order, or (without a descriptor left) as far as the kernel got.
+        // The filter is valid, or (if no descriptor is left) was checked as far as the kernel got.
         errno::EBUSY | errno::EMFILE | errno::ENFILE => {}
-        // Without a supervisor there is no listener. It is installed, and will be once more.
+        // Without a supervisor there is no listener. The filter is installed, and is installed
+        // again below.
         listener if listener >= 0 => {
-            // SAFETY: just created.
+            // SAFETY: the descriptor was just created.
             unsafe { syscall(nr::CLOSE, [listener as usize, 0, 0, 0, 0, 0]) };
         }
         refused => return refused,
@@ -97,7 +98,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     sys::ask(ImageCall::Confines);
     let result = match room.copy(&given) {
         Err(refused) => refused,
-        // SAFETY: both halves of the room are as large as a filter can be.
+        // SAFETY: each half of the room fits a filter of maximum length.
         Ok(()) => match unsafe {
             rewrite::rewrite(
                 room.original(),
@@ -118,7 +119,7 @@ fn install(flags: usize, pointer: usize) -> isize {
     result
 }
 
-/// Memory for the program's filter and for ours.
+/// Memory for the program's filter and for the rewritten one.
 struct Room(usize);
 
 impl Room {
@@ -131,7 +132,7 @@ impl Room {
             usize::MAX,
             0,
         ];
-        // SAFETY: new memory, where there was none.
+        // SAFETY: a new mapping at a free address.
         let address = unsafe { syscall(nr::MMAP, args) };
         (address > 0).then_some(Self(address as usize))
     }
@@ -144,7 +145,7 @@ impl Room {
         (self.0 + FILTER_BYTES) as *mut Instruction
     }
 
-    /// Copies the program's filter, which others may change meanwhile.
+    /// Copies the program's filter, which other threads may change meanwhile.
     fn copy(&self, given: &Program) -> Result<(), isize> {
         let (length, from) = (usize::from(given.length), given.instructions as usize);
         if length == 0 || length > MOST_INSTRUCTIONS {
@@ -158,13 +159,13 @@ impl Room {
             }
             at += PROBED_BYTES;
         }
-        // SAFETY: readable, as just tried, and room for the longest.
+        // SAFETY: readable, as just checked, and the room fits the maximum length.
         unsafe { core::ptr::copy_nonoverlapping(from as *const u8, self.0 as *mut u8, bytes) };
         Ok(())
     }
 
     fn give_back(self) {
-        // SAFETY: ours, and used no more.
+        // SAFETY: mapped by this type, and no longer used.
         unsafe { syscall(nr::MUNMAP, [self.0, 2 * FILTER_BYTES, 0, 0, 0, 0]) };
     }
 }
@@ -172,7 +173,7 @@ impl Room {
 /// BPF_MAXINSNS.
 const MOST_INSTRUCTIONS: usize = 4096;
 const FILTER_BYTES: usize = MOST_INSTRUCTIONS * size_of::<Instruction>();
-/// No page is skipped when both ends of so many bytes are tried.
+/// Distance between probes; no page is skipped if both ends of each such piece are checked.
 const PROBED_BYTES: usize = 4096;
 
 const MODE_FILTER: u32 = SET_MODE_FILTER as u32;

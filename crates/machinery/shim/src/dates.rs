@@ -1,10 +1,10 @@
-//! Dates of files in sessions that show virtual ones.
+//! Dates of files in sessions that show virtual dates.
 //!
-//! An inode holds dates of two kinds: those that the kernel set, by the machine's clock, and
-//! those that programs set, which are on the virtual clock already or any date at all. The
-//! supervisor knows what the host's clock showed whenever the kernel may have dated a file, and
-//! which dates programs of the session have set. So each date since the session began is asked
-//! for; older ones are never changed.
+//! An inode holds dates of two kinds: dates set by the kernel, by the machine's clock, and dates
+//! set by programs, which are on the virtual clock already or arbitrary. The supervisor knows the
+//! time of the host's clock at every instant at which the kernel may have dated a file, and the
+//! dates set by programs of the session. The image therefore asks it for each date since the
+//! session began; older dates are never changed.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::page;
 use crate::sys::{ask, nr, syscall};
 
-/// `stat`, `lstat`, `fstat` and `newfstatat`, whose argument number `at` is where the result goes.
+/// Handles `stat`, `lstat`, `fstat` and `newfstatat`; argument number `at` points to the result.
 pub(crate) fn in_stat(call: usize, args: [usize; 6], at: usize) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointers.
     let result = unsafe { syscall(call, args) };
@@ -30,7 +30,7 @@ pub(crate) fn in_stat(call: usize, args: [usize; 6], at: usize) -> isize {
     result
 }
 
-/// `statx(directory, path, flags, mask, result)`.
+/// Handles `statx(directory, path, flags, mask, result)`.
 pub(crate) fn statx(args: [usize; 6]) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointers.
     let result = unsafe { syscall(nr::STATX, args) };
@@ -49,8 +49,8 @@ pub(crate) fn statx(args: [usize; 6]) -> isize {
     result
 }
 
-/// Tells the supervisor which dates of a file a program has set just now, by a `utimensat` of
-/// this directory, path and flags. `which`: access, modification.
+/// Reports the dates of a file that a program has just set, by a `utimensat` of this directory,
+/// path and flags. `which`: access, modification.
 pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]) {
     let from_ns = from_ns();
     if from_ns == 0 {
@@ -68,7 +68,7 @@ pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]
     }
     let [device, number, ..] = status;
     for (is_access, offset, is_set) in [(true, ACCESS, which[0]), (false, MODIFICATION, which[1])] {
-        // SAFETY: within what the kernel has written.
+        // SAFETY: within the structure that the kernel has written.
         let date = unsafe { ((at + offset) as *const Timespec).read() };
         if let (true, Some(date_ns)) = (is_set, date.to_ns())
             && date_ns >= from_ns
@@ -82,11 +82,11 @@ pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]
     }
 }
 
-/// The dates of one file.
+/// Dates of one file.
 struct Dates {
     file: [u64; 2],
     from_ns: i64,
-    /// The last that was asked for, and the answer: dates of a file are often the same.
+    /// Last date that was asked for, with its answer: dates of a file are often equal.
     last: [i64; 2],
 }
 
@@ -100,9 +100,9 @@ impl Dates {
     }
 
     /// # Safety
-    /// `date` may be read and written.
+    /// `date` must be readable and writable.
     unsafe fn show(&mut self, date: *mut Timespec) {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         let given = unsafe { date.read_unaligned() };
         if let Some(shown) = given.to_ns().and_then(|given_ns| self.shown(given_ns)) {
             // SAFETY: as above.
@@ -111,9 +111,9 @@ impl Dates {
     }
 
     /// # Safety
-    /// `date` may be read and written.
+    /// `date` must be readable and writable.
     unsafe fn show_x(&mut self, date: *mut ExtendedTime) {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         let given = unsafe { date.read_unaligned() };
         let ns = Timespec {
             s: given.s,
@@ -130,7 +130,7 @@ impl Dates {
         }
     }
 
-    /// What to show instead of a date; `None` for the date itself.
+    /// Returns the date to show instead; `None` for the date itself.
     fn shown(&mut self, given_ns: i64) -> Option<i64> {
         if self.from_ns == 0 || given_ns < self.from_ns {
             return None;
@@ -143,19 +143,19 @@ impl Dates {
             file: self.file,
             date_ns: given_ns,
         });
-        // Negative is an error, or before 1970.
+        // A negative value is an error, or a date before 1970.
         let shown_ns = if answer < 0 { given_ns } else { answer as i64 };
         self.last = [given_ns, shown_ns];
         Some(shown_ns)
     }
 }
 
-/// From when on dates may be the kernel's of this session; 0 where they are not looked at.
+/// Returns the first date that the kernel may have set in this session; 0 if dates are not virtual.
 fn from_ns() -> i64 {
     page().dates_from_ns.load(Relaxed)
 }
 
-/// A device's number in `struct stat` by those in `struct statx` (`new_encode_dev`).
+/// Returns a device number as in `struct stat` from its parts in `struct statx` (`new_encode_dev`).
 fn device(major: u64, minor: u64) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
@@ -169,7 +169,7 @@ struct ExtendedTime {
     gap: i32,
 }
 
-// Of `struct stat`, alike on both architectures.
+// Layout of `struct stat`, equal on both architectures.
 const STAT_BYTES: usize = 144;
 const ACCESS: usize = 72;
 const MODIFICATION: usize = 88;

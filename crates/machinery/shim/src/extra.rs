@@ -29,8 +29,8 @@ pub(crate) fn install(extra: Extra) -> bool {
     if is_installed(extra) || (is_of_files && is_installed(Extra::Timeouts)) {
         return true;
     }
-    // A filter that is newer than one of the program's has precedence over its traps and
-    // errnos. So its traps ask what that one decides.
+    // A filter newer than one of the program's takes precedence over its traps and errnos. Its
+    // traps therefore ask for the verdict of the program's filter.
     let has_precedence = confined::has_filter();
     let installed = |filters: &'static [&'static [Instruction]; 2]| {
         let filter = filters[usize::from(has_precedence)];
@@ -53,8 +53,8 @@ pub(crate) fn install(extra: Extra) -> bool {
         result = program.install(TSYNC | SPEC_ALLOW);
     }
     if result > 0 {
-        // A thread has filters of its own, so the kernel cannot give this one to all: it is
-        // for the calling thread, and for what that starts.
+        // Another thread has filters of its own, so the kernel cannot apply this one to all: it
+        // applies to the calling thread and its children.
         result = program.install(SPEC_ALLOW);
     }
     result == 0
@@ -75,8 +75,8 @@ const fn probe_of(extra: Extra) -> u32 {
     }
 }
 
-/// A filter that traps the calls that `extra` needs, with a mark, when they are made outside
-/// of the image.
+/// Returns a filter that traps the calls of `extra`, with a mark, if they are made outside of the
+/// image.
 const fn filter<const CALLS: usize, const LENGTH: usize>(
     extra: Extra,
     mark: u16,
@@ -120,7 +120,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     steps
 }
 
-/// The filter for an [`Extra`] in a process that has none of its own, and in one that has.
+/// Defines the filters for an [`Extra`]: for a process without filters of its own, and with some.
 macro_rules! filters {
     ($($name:ident: $extra:expr,)*) => {
         $(static $name: [&[Instruction]; 2] = {
@@ -141,5 +141,5 @@ filters! {
     SIGNALS: Extra::Signals,
 }
 
-/// Instructions around the comparisons with calls' numbers.
+/// Number of instructions besides the comparisons with call numbers.
 const AROUND: usize = 19;

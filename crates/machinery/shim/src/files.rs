@@ -1,6 +1,6 @@
 //! Times of files that a program sets to "now": the virtual one.
 //!
-//! What the kernel writes by itself, when a file is changed, is the machine's time; see
+//! Dates that the kernel sets itself, when a file is changed, are in the machine's time; see
 //! [`crate::dates`].
 
 use crate::abi::Timespec;

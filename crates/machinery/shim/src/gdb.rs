@@ -1,5 +1,5 @@
-//! Arguments that a gdb of the session starts with: SIGSYS, by which each call that
-//! carries time reaches the image, is passed on without a stop.
+//! Start arguments for a gdb in the session: SIGSYS, by which each time-related call reaches the
+//! image, is passed on without a stop.
 
 core::arch::global_asm!(
     ".pushsection .rodata.timeloom_gdb, \"a\"",

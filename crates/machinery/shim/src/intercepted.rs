@@ -102,8 +102,8 @@ pub(crate) fn kernel_mask(program: u64) -> u64 {
     mask
 }
 
-/// A mask that the program has written into a frame of the kernel's, as the kernel is to
-/// have it. Beside what the program has set, the frame still has the stand-ins' bits.
+/// Converts a mask that the program has written into a kernel frame to the kernel's form. Besides
+/// the program's bits, the frame still has those of the stand-ins.
 pub(crate) fn without_kept(mask: u64) -> u64 {
     let instead = |mask: u64, kept: Intercepted| match mask & kept.bit() {
         0 => mask,
@@ -488,7 +488,7 @@ unsafe extern "C" {
 pub(crate) const SIGSYS: usize = 31;
 pub(crate) const SIGSEGV: usize = 11;
 const SIGSTKFLT: usize = 16;
-/// Signals that a mask of the kernel's must not block, where the image keeps them.
+/// Signals that a kernel mask must not block while the image handles them.
 pub(crate) const KEPT_BITS: u64 = SYS.bit() | SEGV.bit();
 /// Signals 32 and 33.
 const OF_LIBRARIES: u64 = bit(32) | bit(33);

@@ -47,10 +47,10 @@
 //! # Under a filter of the program's own
 //!
 //! A program may install a seccomp filter that allows only its own calls. `confined.rs`
-//! rewrites it before it is installed: calls from inside the image pass, but for three known
-//! instructions at which the image asks what the program's filters decide (`verdict.rs`).
-//! Where the kernel's vDSO would make a call for the program, that goes through the
-//! program's filters too ([`arch::syscall_as_program`]).
+//! rewrites it before it is installed: calls from inside the image pass, except at three known
+//! instructions, where the image asks for the verdict of the program's filters (`verdict.rs`). A
+//! call that the kernel's vDSO would make for the program goes through the program's filters, too
+//! ([`arch::syscall_as_program`]).
 //!
 //! # Constraints on this crate
 //!

@@ -1,20 +1,19 @@
-//! Calls on ranges of memory that reach into the clock page or the image.
+//! Calls on memory ranges that overlap the clock page or the image.
 //!
-//! Natively nothing is mapped there. A program that walks `/proc/self/maps` finds both, and
-//! expects what it does to a mapping to succeed; one that clears a range of addresses expects
-//! it to be cleared. So such a call is made for what lies below and above, and succeeds for
-//! the rest, which stays as it is. To have memory of its own there a program cannot be given:
-//! that fails for want of memory.
+//! Natively nothing is mapped there. A program that walks `/proc/self/maps` finds both, and expects
+//! operations on a mapping to succeed; a program that clears a range of addresses expects it to be
+//! cleared. Such a call is therefore made for the parts below and above, and succeeds for the rest,
+//! which stays unchanged. A program cannot get memory of its own there: that fails with ENOMEM.
 
 use timeloom_page::{KEPT_RANGE, PAGE_SIZE};
 
 use crate::sys::{errno, nr, syscall};
 
-/// `munmap`, `mprotect`, `pkey_mprotect` or `madvise`, as `call` says: of all its range but
-/// what is kept.
+/// Handles `munmap`, `mprotect`, `pkey_mprotect` or `madvise`, according to `call`, for the range
+/// without the kept part.
 pub(crate) fn on_range(call: usize, args: [usize; 6]) -> isize {
     let [address, length, rest @ ..] = args;
-    // SAFETY: the program's own call, on a range without what is kept.
+    // SAFETY: the program's own call, on a range without the kept part.
     let native = |address: usize, length: usize| unsafe {
         let [second, third, fourth, fifth] = rest;
         syscall(call, [address, length, second, third, fourth, fifth])
@@ -22,7 +21,7 @@ pub(crate) fn on_range(call: usize, args: [usize; 6]) -> isize {
     let Some(end) = end_if_reaching(address, length) else {
         return native(address, length);
     };
-    // An empty range: the other arguments are checked. (`munmap` has none, and takes no such
+    // An empty range: the kernel checks the other arguments. (`munmap` has none, and refuses such a
     // range.)
     if call != nr::MUNMAP {
         let result = native(address, 0);
@@ -42,46 +41,46 @@ pub(crate) fn on_range(call: usize, args: [usize; 6]) -> isize {
     0
 }
 
-/// `mmap` at a fixed address.
+/// Handles `mmap` at a fixed address.
 pub(crate) fn mmap(args: [usize; 6]) -> isize {
     if end_if_reaching(args[0], args[1]).is_some() {
         return errno::ENOMEM;
     }
-    // SAFETY: the program's own call, elsewhere.
+    // SAFETY: the program's own call, outside the kept range.
     unsafe { syscall(nr::MMAP, args) }
 }
 
-/// `mremap(old, old_length, new_length, flags, new)`.
+/// Handles `mremap(old, old_length, new_length, flags, new)`.
 pub(crate) fn mremap(args: [usize; 6]) -> isize {
     let [old, old_length, new_length, flags, new, _] = args;
     if end_if_reaching(old, old_length).is_some() {
-        // As where nothing is mapped.
+        // The error for an unmapped range.
         return errno::EFAULT;
     }
     if flags & MREMAP_FIXED != 0 && end_if_reaching(new, new_length).is_some() {
         return errno::ENOMEM;
     }
-    // SAFETY: the program's own call, elsewhere.
+    // SAFETY: the program's own call, outside the kept range.
     unsafe { syscall(nr::MREMAP, args) }
 }
 
-/// `remap_file_pages(address, length, protection, offset, flags)`.
+/// Handles `remap_file_pages(address, length, protection, offset, flags)`.
 pub(crate) fn remap_file_pages(args: [usize; 6]) -> isize {
     if end_if_reaching(args[0], args[1]).is_some() {
         return errno::EINVAL;
     }
-    // SAFETY: the program's own call, elsewhere.
+    // SAFETY: the program's own call, outside the kept range.
     unsafe { syscall(nr::REMAP_FILE_PAGES, args) }
 }
 
-/// `arch_prctl(ARCH_MAP_VDSO_…)`: as where the program still has its vDSO, which has no data.
-/// Another one would have the kernel's.
+/// Handles `arch_prctl(ARCH_MAP_VDSO_…)`: fails as if the program still had its vDSO. The program's
+/// vDSO has no data, while another one of the kernel would show the machine's time.
 pub(crate) fn arch_prctl() -> isize {
     errno::EEXIST
 }
 
-/// The end of a range, if it reaches into what is kept. `None` also for what the kernel
-/// refuses: an address within a page, nothing, or more than there is.
+/// Returns the end of a range if it overlaps the kept range. `None` also for ranges that the kernel
+/// refuses: an unaligned address, an empty range, or one beyond the address space.
 fn end_if_reaching(address: usize, length: usize) -> Option<usize> {
     if !address.is_multiple_of(PAGE_SIZE) || length == 0 {
         return None;

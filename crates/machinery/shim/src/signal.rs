@@ -50,7 +50,7 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     result
 }
 
-/// The mask in force, as the kernel has it.
+/// Returns the kernel's current signal mask.
 pub(crate) fn mask() -> u64 {
     let mut mask = 0u64;
     let address = &raw mut mask as usize;
@@ -59,26 +59,26 @@ pub(crate) fn mask() -> u64 {
     mask
 }
 
-/// `rt_sigreturn()` made by the program itself, from the frame at its stack pointer. The
+/// Handles `rt_sigreturn()` made by the program itself, from the frame at its stack pointer. The
 /// image makes the call in its place, once no mask in that frame blocks SIGSYS.
 pub(crate) fn rt_sigreturn(context: &mut Context) -> isize {
     let frame = arch::frame_at(context.stack_pointer());
-    // Where there is no frame, the kernel ends the program.
+    // If there is no frame, the kernel ends the program.
     let mask = frame as usize + core::mem::offset_of!(Context, mask);
     if readable(mask, 8) {
-        // SAFETY: the kernel has just read it; a frame is the program's to be written.
+        // SAFETY: the kernel has just read it; the program may write its own frame.
         unsafe { timeloom_repair_mask(&mut *frame) };
     }
     context.set_instruction(arch::restorer());
     context.result()
 }
 
-/// Makes the mask that a frame is about to put in force one of the kernel's. Called with
-/// the frame from which the program's handlers return (`timeloom_restorer`), if its mask
-/// blocks a signal that the image keeps.
+/// Converts the mask that a frame is about to restore to the kernel's form. Called with the frame
+/// from which the program's handlers return (`timeloom_restorer`), if its mask blocks a signal
+/// reserved by the image.
 ///
 /// # Safety
-/// The frame can be read, and written if it has to be changed.
+/// The frame must be readable, and writable if it has to be changed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_repair_mask(frame: &mut Context) {
     let written = frame.mask;
@@ -91,8 +91,8 @@ unsafe extern "C" fn timeloom_repair_mask(frame: &mut Context) {
     }
 }
 
-/// `ptrace(PTRACE_GETSIGMASK | PTRACE_SETSIGMASK, thread, size, mask)` of a tracee that
-/// has an image of its own.
+/// Handles `ptrace(PTRACE_GETSIGMASK | PTRACE_SETSIGMASK, thread, size, mask)` of a tracee that has
+/// an image of its own.
 pub(crate) fn ptrace(args: [usize; 6]) -> isize {
     let [request, thread, size, mask, ..] = args;
     // SAFETY: the kernel checks the pointer.

@@ -50,8 +50,8 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
             // SAFETY: the program's own call, on its own behalf.
             _ => unsafe { syscall(call, context.arguments()) },
         };
-        // A handler of the program has run in the wait, on a frame whose mask it may have
-        // changed for whatever is interrupted.
+        // A handler of the program has run in the wait, on a frame whose mask it may have changed
+        // for the interrupted code.
         if result == errno::EINTR && !keeps_signals_out {
             context.mask = signal::mask();
         }
@@ -65,7 +65,7 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
     }
 }
 
-/// Returns true if the program's own filters allow a call; else does what they want.
+/// Returns true if the program's own filters allow a call; otherwise carries out their verdict.
 #[cold]
 #[inline(never)]
 fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {

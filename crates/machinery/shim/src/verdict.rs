@@ -1,8 +1,9 @@
-//! What a program's own seccomp filters decide about a call that has come to the image.
+//! Verdicts of a program's own seccomp filters on a call that has trapped to the image.
 //!
-//! Of several filters the kernel takes the strictest action only. Where one of the program's
-//! has something to say, and ours traps the call as well, the image asks: it makes the call
-//! at an instruction from which ours lets nothing through (`timeloom_calls::verdict`).
+//! Of several filters the kernel applies only the strictest action. If a filter of the program may
+//! restrict a call that the session's filter traps, the image asks for its verdict: it makes the
+//! call at an instruction from which the session's filter lets nothing through
+//! (`timeloom_calls::verdict`).
 
 use timeloom_calls::ImageCall;
 use timeloom_calls::verdict::{ENDS, FORESEE, JUDGE, PROCEED, UNAVAILABLE};
@@ -12,24 +13,24 @@ use crate::abi::SignalInfo;
 use crate::arch::{foresee, judge};
 use crate::sys::{self, errno};
 
-/// What becomes of a call.
+/// Verdict on a call.
 pub(crate) enum Verdict {
-    /// It is for the image.
+    /// The image handles the call.
     Allowed,
-    /// It returns this, and is not made.
+    /// The call returns this value, and is not made.
     Returns(isize),
-    /// The program's handler of SIGSYS gets it, with this as `si_errno`.
+    /// The program's handler of SIGSYS receives the call, with this value as `si_errno`.
     Traps(i32),
 }
 
-/// Asks the program's filters about a call. Does not return if one of them ends the process
-/// or the thread for it; the supervisor reports that before.
+/// Asks the program's filters about a call. Does not return if one of them ends the process or the
+/// thread for it, which the supervisor reports before.
 pub(crate) fn of(call: usize, args: [usize; 6]) -> Verdict {
-    // SAFETY: no filter lets a call from there pass: the kernel touches no argument.
+    // SAFETY: no filter lets a call from that site pass, so the kernel touches no argument.
     if unsafe { foresee(call, args) } == nested(ENDS as i32) {
         sys::ask(ImageCall::Ended { call: call as i32 });
     }
-    // SAFETY: the program's own call, on its own behalf, if at all.
+    // SAFETY: the program's own call, on its own behalf, if it is made at all.
     match unsafe { judge(call, args) } {
         errno::ENOSYS => Verdict::Allowed,
         result if result == -(PROCEED as isize) => Verdict::Allowed,
@@ -41,15 +42,15 @@ pub(crate) fn of(call: usize, args: [usize; 6]) -> Verdict {
     }
 }
 
-/// The result of a call at which the image asks, if the trap was there: what the filter says,
-/// for the image that stands in that call.
+/// Returns the result of a question of the image, if the trap was caused by one: the filter's
+/// verdict.
 pub(crate) fn answer(info: &SignalInfo) -> Option<isize> {
     let offset = (info.call_address as u64).wrapping_sub(IMAGE_ADDRESS);
     let asks = offset == u64::from(FORESEE) || offset == u64::from(JUDGE);
     asks.then(|| nested(info.errno))
 }
 
-/// Outside the range of what the kernel returns.
+/// Encodes a value outside the range of the kernel's results.
 const fn nested(data: i32) -> isize {
     -0x2000_0000 - data as isize
 }

@@ -137,7 +137,7 @@ impl Account {
 }
 
 impl Account {
-    /// Returns true if this process has that user.
+    /// Returns true if this process runs as that user.
     pub fn is_own(&self) -> bool {
         rustix::process::geteuid().as_raw() == self.user
     }

@@ -43,7 +43,7 @@ pub fn read_ns(clock: ClockId) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// A tick of the kernel, in which its timers count.
+/// Returns the kernel's tick, the unit of its timers.
 pub fn tick() -> Duration {
     let tick = rustix::time::clock_getres(ClockId::RealtimeCoarse);
     Duration::from_ns((tick.tv_sec * 1_000_000_000 + tick.tv_nsec).max(1))

@@ -37,19 +37,19 @@ pub fn restrict(command: &mut Command, rights: Rights) {
     unsafe { command.pre_exec(take) };
 }
 
-/// What `command` starts leads a session of the kernel's of its own, without a terminal: it
-/// can neither read nor type into ours. It leads a process group too.
+/// Makes the process of `command` lead a session of its own, without a terminal: it can neither
+/// read from nor type into ours. It leads a process group, too.
 pub fn lead_session(command: &mut Command) {
     let lead = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(lead) };
 }
 
-/// What `command` starts has no descriptors but its streams and what it is given by
-/// [`inherit`], which is to be said after this.
+/// Makes the process of `command` inherit no descriptors but its streams and those passed by
+/// [`inherit`], which must be called after this.
 pub fn inherit_nothing(command: &mut Command) {
     let close = || {
-        // SAFETY: no memory; descriptors of the child, that are closed by its exec.
+        // SAFETY: no memory is used; the child's exec closes its descriptors.
         let done = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC) };
         match done {
             0 => Ok(()),

@@ -1,12 +1,12 @@
-//! The environment variables that a program gets without being asked for: those of its
-//! user, language and terminal. Others may hold secrets, or steer what it loads.
+//! Environment variables that a program inherits by default: those of its user, language and
+//! terminal. Others may contain secrets, or determine what it loads.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::account::Account;
 
-/// Names that a program of the same user gets.
+/// Names that a program of the same user inherits.
 pub const USUAL: &[&str] = &[
     "PATH",
     "HOME",
@@ -24,10 +24,10 @@ pub const USUAL: &[&str] = &[
     "TIMELOOM",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 pub const USUAL_PREFIXES: &[&str] = &["LC_", "TIMELOOM_"];
 
-/// Those of [`USUAL`] that belong to a user: another has its own, or none.
+/// Names in [`USUAL`] that belong to a user: another user has its own value, or none.
 const OF_USER: &[&str] = &[
     "HOME",
     "USER",
@@ -37,7 +37,7 @@ const OF_USER: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Returns true if a program gets the variable `name` of its starter unasked.
+/// Returns true if a program inherits the variable `name` by default.
 pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
     let is_named = USUAL.iter().any(|usual| name == *usual);
     let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
@@ -46,8 +46,8 @@ pub fn is_usual(name: &OsStr, of_another_user: bool) -> bool {
         && !(of_another_user && is_of_user)
 }
 
-/// The variables of this process that a program of `account` gets unasked, and those that
-/// say who it is. Without an account: of our own user.
+/// Returns the variables of this process that a program of `account` inherits by default, and those
+/// that identify the account. Without an account: those for our own user.
 pub fn usual(account: Option<&Account>) -> impl Iterator<Item = (OsString, OsString)> + '_ {
     let of_another = account.is_some_and(|account| !account.is_own());
     let ours = std::env::vars_os().filter(move |(name, _)| is_usual(name, of_another));
@@ -65,8 +65,7 @@ pub fn given<'a>(
     usual(account).chain(wanted)
 }
 
-/// Returns true if one of `wanted` names the variable. A `*` at the end of one stands for
-/// any rest.
+/// Returns true if one of `wanted` matches the variable. A `*` at the end matches any suffix.
 pub fn is_wanted(name: &OsStr, wanted: &[String]) -> bool {
     wanted.iter().any(|one| match one.strip_suffix('*') {
         Some(beginning) => name.as_bytes().starts_with(beginning.as_bytes()),

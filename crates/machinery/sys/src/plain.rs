@@ -38,14 +38,14 @@ pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(read(path, most_bytes)?)
 }
 
-/// The text in a plain file of at most so many bytes, and whether the file that was read lies below
-/// the directory `top`, however it is named.
+/// Returns the text of a regular file of at most `most_bytes`, and true if the opened file lies
+/// below the directory `top`, by whatever path.
 ///
 /// # Errors
-/// As [`read_text`].
+/// Fails as [`read_text`].
 pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(String, bool)> {
     let (file, _) = open_plain(path)?;
-    // By the open file: a link may lead elsewhere by now.
+    // Checks the open file, since a link may have changed meanwhile.
     let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let is_below = match (real, top.canonicalize()) {
         (Ok(real), Ok(top)) => real.starts_with(top),

@@ -1,4 +1,4 @@
-//! A timeline's changes of status as its daemon knew them: one JSON object a line, appended to
+//! Changes of a timeline's status as recorded by its daemon: one JSON object a line, appended to
 //! the file that `journal` of the configuration names.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct StatusChange {
     pub local_ns: i64,
     /// Status from then on.
     pub status: StatusName,
-    /// Cause, where the daemon knows one.
+    /// Cause, if the daemon knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

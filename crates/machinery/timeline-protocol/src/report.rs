@@ -29,9 +29,9 @@ pub struct Report {
     /// The last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_disturbance: Option<String>,
-    /// Contradiction between the kernel's TAI offset, the configured one and the leap seconds
-    /// known for the date, with the values. Where one of them is used in spite of it, the
-    /// others are certainly wrong.
+    /// Contradiction between the kernel's TAI offset, the configured one and the leap seconds known
+    /// for the date, with the values. If one of them is used nevertheless, the others are certainly
+    /// wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tai_offset_contradiction: Option<String>,
     /// With a probability of 0.999999 the estimate is within this of the middle

@@ -1,5 +1,5 @@
-//! The connections of a timeline: so many, of one user no more than a share, so that no user
-//! takes the daemon's descriptors away from its sources, from its own user and from others.
+//! Connections of a timeline: limited in total, and for each user to a share, so that no user can
+//! exhaust the descriptors that the daemon needs for its sources, its own user and others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use timeloom_sys::{limit, local};
 pub(crate) struct Clients {
     /// Of all users.
     most: usize,
-    /// The daemon's user, which may have all of them and always has a part.
+    /// User of the daemon; may have all connections and always has a reserved part.
     own: u32,
     /// Oldest first.
     open: Arc<Mutex<Vec<Open>>>,
@@ -32,8 +32,8 @@ struct Open {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) socket: Arc<OwnedFd>,
-    /// To be kept true while it has bindings: then it is not ended for another's sake, within
-    /// its user's share.
+    /// True while the connection has bindings, set by its owner: it is then not closed in favour of
+    /// another user, within its user's share.
     pub(crate) bound: Arc<AtomicBool>,
 }
 
@@ -50,13 +50,13 @@ impl Clients {
         }
     }
 
-    /// Lets a connection in, or closes it.
+    /// Admits a connection, or closes it.
     ///
-    /// One part of all is reserved for the daemon's user. The others present share the rest
-    /// evenly, each of them at most one such part. A user that has its share loses its oldest
-    /// connection without a binding. Where there is no room left for a user that has less, the
-    /// user furthest beyond its share gives way: with its oldest connection without a binding,
-    /// or else with the last that it bound.
+    /// One part of all connections is reserved for the daemon's user. The other users present share
+    /// the rest evenly, each at most one such part. A user that has its full share loses its oldest
+    /// connection without a binding. If there is no room for a user that has less, the user
+    /// furthest beyond its share loses a connection: its oldest without a binding, or else the last
+    /// that it bound.
     pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Admitted> {
         let user = local::peer(&socket).ok()?.uid;
         self.admit_user(user, socket)
@@ -95,11 +95,11 @@ impl Clients {
     }
 }
 
-/// How the connections are divided among the users present, one of which has just come.
+/// Division of the connections among the users present, including the new one.
 struct Shares {
     most: usize,
     own: u32,
-    /// Connections of each user.
+    /// Number of connections of each user.
     counts: BTreeMap<u32, usize>,
 }
 
@@ -120,7 +120,7 @@ impl Shares {
         self.counts.get(&user).copied().unwrap_or(0)
     }
 
-    /// Returns what the others than the daemon's user may have together.
+    /// Returns the number of connections for all users except the daemon's.
     fn of_others(&self) -> usize {
         self.most - self.most / SHARES
     }
@@ -144,7 +144,7 @@ impl Shares {
         all < self.most && (user == self.own || others < self.of_others())
     }
 
-    /// Returns the place of the connection that is ended for another user's.
+    /// Returns the index of the connection that is closed in favour of another user.
     fn gives_way(&self, open: &[Open]) -> Option<usize> {
         let beyond = |(user, count): (u32, usize)| {
             let beyond = count.checked_sub(self.entitled(user))?;
@@ -156,7 +156,7 @@ impl Shares {
             open.iter()
                 .rposition(|client| Some(client.user) == furthest)
         };
-        // Nobody is beyond a share: any that is idle, of the user with the most.
+        // No user is beyond its share: choose an idle connection of the user with the most.
         let any_idle = || {
             let idle = open.iter().filter(|client| client.is_idle());
             let most = idle.map(|client| (self.count(client.user), client.user));
@@ -172,7 +172,7 @@ impl Open {
     }
 }
 
-/// Returns the place of a user's oldest connection without a binding.
+/// Returns the index of a user's oldest connection without a binding.
 fn idle_of(open: &[Open], user: u32) -> Option<usize> {
     let mut all = open.iter();
     all.position(|client| client.user == user && client.is_idle())
@@ -192,8 +192,8 @@ const MOST: usize = 1024;
 /// And wherever there are not.
 const LEAST: usize = 8;
 
-/// One part of so many is reserved for the daemon's user, and is the most that another user
-/// may have.
+/// Number of equal parts. One is reserved for the daemon's user, and one is the maximum of any
+/// other user.
 const SHARES: usize = 4;
 
 /// Descriptors for the daemon itself, and again for each timeline.
@@ -262,7 +262,7 @@ mod tests {
             admitted.bound.store(true, SeqCst);
             Some(admitted)
         };
-        // Four users take and bind all that they get.
+        // Four users take and bind as many connections as they can.
         let greedy = [100, 101, 102, 103];
         let mut held = Vec::new();
         for user in greedy {
@@ -280,7 +280,7 @@ mod tests {
                 true
             }));
         }
-        // A fifth and a sixth user come to an even share.
+        // A fifth and a sixth user receive an equal share.
         for user in [104, 105] {
             held.extend((0..32).map_while(|_| bound(user)).map(|it| (user, it)));
         }

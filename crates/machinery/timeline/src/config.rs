@@ -96,7 +96,7 @@ pub struct TimelineConfig {
     /// Samples lie in this unit of NTP's shared memory.
     #[serde(default)]
     pub ntp_shm: Option<u16>,
-    /// Changes of status are appended here, one JSON object a line.
+    /// File to which changes of status are appended, one JSON object a line.
     #[serde(default)]
     pub journal: Option<PathBuf>,
     /// What knows the time.

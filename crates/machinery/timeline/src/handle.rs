@@ -44,7 +44,7 @@ pub(crate) enum KeepError {
     Source(Untold),
     /// An output cannot be written as configured: place and fix.
     Output(OutputError),
-    /// The journal cannot be written: which file, and why.
+    /// The journal cannot be written: its path, and the error.
     Journal(PathBuf, std::io::Error),
     /// No effort meets the accuracy that the configuration requires.
     Accuracy(Impossible),

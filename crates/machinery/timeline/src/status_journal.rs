@@ -1,6 +1,6 @@
-//! Record of a timeline's changes of status, for those who ask later when this machine knew.
-//! A page shows the present status alone, and a reader that looks once a second sees nothing of
-//! a disturbance that lasts 20 ms.
+//! Record of a timeline's changes of status, for a later analysis of the times at which this
+//! machine knew them. A page shows the present status only, and a reader that polls once a second
+//! misses a disturbance of 20 ms.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(crate) struct StatusJournal {
 }
 
 impl StatusJournal {
-    /// Opens the file, which is made where it is missing.
+    /// Opens the file, and makes it if it is missing.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: File::options().append(true).create(true).open(path)?,
@@ -27,8 +27,8 @@ impl StatusJournal {
         })
     }
 
-    /// Appends the status from `at` on, if it is another one than the last. A disk that is full
-    /// loses the line: the pages must not wait for it.
+    /// Appends the status from `at` on, if it differs from the last one. If the disk is full, the
+    /// line is lost: the pages must not wait for it.
     pub(crate) fn note(&mut self, at: Instant<Core>, status: Status, why: Option<String>) {
         if self.last == status {
             return;
@@ -44,17 +44,17 @@ impl StatusJournal {
         let _ = self.file.write_all(&line);
     }
 
-    /// Appends the status of `segment`, which was published, at its age of `now`.
+    /// Appends the status that the published `segment` has at its age of `now`.
     pub(crate) fn note_age(&mut self, segment: &Segment, now: Instant<Core>) {
         let status = segment.status_at(now);
-        // A thread that was late did not make the daemon dead: whoever reads this is alive.
+        // A late thread does not mean that the daemon is dead: this code still runs.
         if status != Status::DaemonDead {
             self.note(changed_at(segment, now), status, None);
         }
     }
 }
 
-/// Returns when age gave `segment` its status of `now`; `now` where it did not.
+/// Returns the instant at which age gave `segment` its status of `now`; `now` if age did not.
 fn changed_at(segment: &Segment, now: Instant<Core>) -> Instant<Core> {
     let ages = [segment.fresh_until, segment.void_after];
     let past = ages.into_iter().filter(|at| *at < now);
@@ -63,7 +63,7 @@ fn changed_at(segment: &Segment, now: Instant<Core>) -> Instant<Core> {
         .unwrap_or(now)
 }
 
-/// Returns when age changes the status of `segment` next.
+/// Returns the instant at which age next changes the status of `segment`.
 pub(crate) fn next_change(segment: &Segment, now: Instant<Core>) -> Option<Instant<Core>> {
     let ages = [segment.fresh_until, segment.void_after];
     ages.into_iter().filter(|at| *at >= now).min()

@@ -168,7 +168,7 @@ impl Worker {
         }
     }
 
-    /// Ends all readings, and says in the journal why.
+    /// Ends all readings, and records the cause in the journal.
     fn disrupt(&mut self, disturbance: Disturbance) {
         self.pages.iter().for_each(PageWriter::disrupt);
         if let Some(journal) = &mut self.journal {

@@ -37,7 +37,7 @@ impl Token {
     pub(crate) const DEPARTURE: u32 = 9 << 28;
     /// A step of all fluid flows.
     pub(crate) const FLUID: u32 = 10 << 28;
-    /// Timers that are kept for a host's kernel are due.
+    /// Kernel timers kept for a host have expired.
     pub(crate) const KERNEL: u32 = 11 << 28;
     pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }

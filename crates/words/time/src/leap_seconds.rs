@@ -1,16 +1,16 @@
-//! Table of leap seconds: how far TAI is ahead of UTC at a date.
+//! Table of leap seconds: the difference of TAI and UTC at a date.
 //!
-//! The built-in table is that of the International Earth Rotation and Reference Systems
-//! Service (IERS), which announces each leap second half a year before in its Bulletin C.
-//! A table therefore ends: beyond its expiry the offset is known only within the leap seconds
-//! that may have been announced since. [`LeapSeconds::parse`] reads the file that
-//! distributions keep current (`leap-seconds.list`).
+//! The built-in table is that of the International Earth Rotation and Reference Systems Service
+//! (IERS), which announces each leap second half a year in advance in its Bulletin C. A table
+//! therefore has an expiry: beyond it the offset is known only up to the leap seconds that may have
+//! been announced since. [`LeapSeconds::parse`] reads the file that distributions update
+//! (`leap-seconds.list`).
 
 use core::ops::RangeInclusive;
 
 use crate::{Duration, Instant, Utc};
 
-/// Leap seconds up to an expiry.
+/// Leap seconds up to an expiry date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeapSeconds {
     /// Instants at which an offset begins, ascending, with TAI minus UTC in seconds.
@@ -18,12 +18,12 @@ pub struct LeapSeconds {
     expires: Instant<Utc>,
 }
 
-/// Why a text is not used as a table of leap seconds.
+/// Reason why a text is not used as a table of leap seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeapSecondsError {
     /// Line with this number (from 1) is neither a comment nor an instant and an offset.
     Line(usize),
-    /// No line `#@` states when the table expires.
+    /// No line `#@` states the expiry of the table.
     NoExpiry,
     /// The offsets are not those of the built-in table for the dates that both cover.
     Contradicts,
@@ -42,7 +42,7 @@ impl core::fmt::Display for LeapSecondsError {
 impl core::error::Error for LeapSecondsError {}
 
 impl LeapSeconds {
-    /// Returns the table that is part of this program.
+    /// Returns the table built into this program.
     pub fn built_in() -> Self {
         let changes = BUILT_IN.map(|(ntp_s, offset_s)| (from_ntp(ntp_s), offset_s));
         Self {
@@ -54,7 +54,7 @@ impl LeapSeconds {
     /// Parses a file in the format of `leap-seconds.list`.
     ///
     /// # Errors
-    /// When it is not in that format, or contradicts the built-in table.
+    /// Fails if it is not in that format, or contradicts the built-in table.
     pub fn parse(text: &str) -> Result<Self, LeapSecondsError> {
         let seconds = |text: &str| -> Option<i64> {
             let s: u32 = text.parse().ok()?;
@@ -101,8 +101,8 @@ impl LeapSeconds {
         self.expires
     }
 
-    /// Returns TAI minus UTC in seconds as far as the table says, also beyond its expiry;
-    /// `None` before 1972, when the difference was no whole number of seconds.
+    /// Returns TAI minus UTC in seconds according to the table, also beyond its expiry; `None`
+    /// before 1972, when the difference was not a whole number of seconds.
     pub fn offset_at(&self, utc: Instant<Utc>) -> Option<i16> {
         let after = self.changes.partition_point(|&(at, _)| at <= utc);
         Some(self.changes[after.checked_sub(1)?].1)
@@ -111,8 +111,8 @@ impl LeapSeconds {
     /// Returns the offsets that are possible when a clock of UTC shows `utc`; `None` before
     /// 1972.
     ///
-    /// There are two in the second before a leap second, whose count the inserted second
-    /// repeats. Beyond the expiry, each half year may have brought one more or one less.
+    /// Two offsets are possible in the second before a leap second, whose number the inserted
+    /// second repeats. Beyond the expiry, each half year may have brought one more or one less.
     pub fn possible_at(&self, utc: Instant<Utc>) -> Option<RangeInclusive<i16>> {
         let now = self.offset_at(utc)?;
         let soon = self.offset_at(utc + Duration::from_s(1))?;
@@ -139,7 +139,7 @@ const NTP_TO_UNIX_S: i64 = 2_208_988_800;
 /// Expiry of the built-in table: 2026-06-28, by Bulletin C 71.
 const EXPIRES_NTP_S: i64 = 3_991_593_600;
 
-/// Seconds since 1900 at which TAI minus UTC becomes so many seconds.
+/// Seconds since 1900 at which TAI minus UTC changes, with the new value in seconds.
 const BUILT_IN: [(i64, i16); 28] = [
     (2_272_060_800, 10), // 1972-01-01
     (2_287_785_600, 11), // 1972-07-01

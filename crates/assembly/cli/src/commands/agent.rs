@@ -204,7 +204,8 @@ impl Agent {
         status
     }
 
-    /// Waits until all machines are there. Names them when that takes long, and ends at Ctrl-C.
+    /// Waits until all machines have joined. Names the missing ones after [`SAID_AFTER`]; Ctrl-C
+    /// ends the wait.
     fn wait_for_start(&self, line: &dyn MachineWire) -> Result<(), Failure> {
         let interrupted = interruption()?;
         let (began, said) = (StdInstant::now(), Cell::new(false));
@@ -373,7 +374,7 @@ fn parse_peer(text: &str) -> Result<(String, SocketAddr), Failure> {
 /// has steered for half an hour.
 const UNSYNCHRONISED: Duration = Duration::from_s(1);
 
-/// A wait that lasts longer is told of.
+/// Waiting time after which the missing machines are printed.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 
 /// How often a program that runs is looked after.

@@ -95,9 +95,13 @@ impl Python {
             )));
         }
         let here = std::env::current_dir().map_err(Failure::run)?;
-        let package =
-            timeloom_run::Lent::to(std::slice::from_ref(&shown), (&BTreeMap::new(), &[]), &here, None)
-                .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
+        let package = timeloom_run::Lent::to(
+            std::slice::from_ref(&shown),
+            (&BTreeMap::new(), &[]),
+            &here,
+            None,
+        )
+        .map_err(|error| Failure::run(format!("the package `timeloom`: {error}")))?;
         let ended = Command::new(&python)
             .args(["-m", &format!("timeloom.bridge_{name}")])
             .arg(argument)

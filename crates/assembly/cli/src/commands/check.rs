@@ -11,8 +11,8 @@ use timeloom_scenario::{Machine, Plan, ScenarioErrors, load_with_places};
 
 /// Check a scenario: every key and rule, and that its programs exist here
 ///
-/// All mistakes are shown at once, each where it stands and with its fix. Nothing of the scenario
-/// is started, unless --ask-plants says so.
+/// Shows all mistakes at once, each with its position and its fix. Starts no program of the
+/// scenario, unless --ask-plants is given.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom check examples/ieee13/ieee13.toml --set attack.dos.enabled=false"
@@ -23,12 +23,12 @@ pub(crate) struct Check {
     /// Change a value of the scenario, as `timeloom run --set` does; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Do not look whether directories and programs exist on this machine
+    /// Do not check that directories and programs exist on this machine
     #[arg(long)]
     file_only: bool,
-    /// Start each plant, for as long as it takes to say which signals it has: devices and records
-    /// must name no others. Plants run with your rights, or those of their `user`: use it only
-    /// with a scenario that you would run
+    /// Start each plant to learn its signals: devices and records must name no others. Plants run
+    /// with your rights, or those of their `user`: use this option only with a scenario that you
+    /// would run
     #[arg(long, conflicts_with = "file_only")]
     ask_plants: bool,
     /// Print one JSON object: the summary; or one for each mistake
@@ -124,8 +124,8 @@ impl Check {
     }
 }
 
-/// Returns the signals of each plant that can be asked. One that cannot (its packages may be
-/// missing here) is no mistake of the file.
+/// Returns the signals of each plant that answers. A plant that does not (its packages may be
+/// missing on this machine) is not a mistake of the file.
 fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for (name, plant) in &plan.simulation.plants {

@@ -81,14 +81,14 @@ impl Finding {
         }
     }
 
-    /// A finding that is not good, once it has its consequence and fix.
+    /// Starts a finding of a problem; the result still needs a consequence and a fix.
     fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Bad {
         let good = Self::good(need, feature, detail);
         Bad(Self { state, ..good })
     }
 }
 
-/// A need that is not met, without what follows from that.
+/// Finding of an unmet need, without its consequence and fix.
 struct Bad(Finding);
 
 impl Bad {

@@ -73,16 +73,15 @@ pub(crate) struct Exec {
     /// machine's, in the machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
-    /// What programs see of the dates that the kernel gives to files: the machine's, or
-    /// their clock's of files that were written in the session, at the cost of a trap per
-    /// `stat`
+    /// Dates of files that programs see: the machine's, or, for files written in the session, those
+    /// of their host's clock; the latter costs a trap per `stat`
     #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
     file_times: FilesChoice,
     #[command(flatten)]
     who: Who,
-    /// Set a variable of the program, or, without a value, pass ours on: a program of
-    /// another user has only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be given
-    /// several times
+    /// Set a variable of the program, or, without a value, pass on the caller's. A program of
+    /// another user inherits only the usual ones (PATH, LANG, LC_*, TZ, TERM). May be given several
+    /// times
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
     env: Vec<(OsString, OsString)>,
     /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
@@ -132,7 +131,7 @@ enum ProcChoice {
     Machine,
 }
 
-/// [`FileTimes`] as an argument.
+/// Command-line form of [`FileTimes`].
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum FilesChoice {
     Machine,
@@ -221,7 +220,7 @@ impl Exec {
             true => streams(terminal.as_ref()).map_err(doing("duplicating a stream"))?,
             false => Output::Inherit,
         };
-        // Its terminal is not ours, from which Ctrl-C would reach it.
+        // The program has a terminal of its own, so Ctrl-C typed on ours does not reach it.
         let forwarded = (is_another && terminal.is_none())
             .then(Forwarded::register)
             .transpose()
@@ -271,8 +270,8 @@ fn doing(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::run(format!("{what}: {error}"))
 }
 
-/// The streams of a program that is not to have our terminal: those of `terminal`, or ours
-/// where they are none.
+/// Returns the streams of a program that must not share our terminal: those of `terminal`, or ours
+/// if they are not a terminal.
 fn streams(terminal: Option<&Terminal>) -> io::Result<Output> {
     let ours = (stdin(), stdout(), stderr());
     let is_redirected = !ours.2.is_terminal();
@@ -295,7 +294,7 @@ fn streams(terminal: Option<&Terminal>) -> io::Result<Output> {
     })
 }
 
-/// Ctrl-C and Ctrl-\ for a program that leads a session of its own.
+/// Forwarding of Ctrl-C and Ctrl-\ to a program that leads a session of its own.
 struct Forwarded([(Signal, Arc<AtomicBool>); 2]);
 
 impl Forwarded {
@@ -308,7 +307,7 @@ impl Forwarded {
         Ok(Self([register(Signal::INT)?, register(Signal::QUIT)?]))
     }
 
-    /// Waits for the program's end. What comes meanwhile goes to its process group.
+    /// Waits for the end of the program and forwards signals to its process group meanwhile.
     fn wait(&self, guest: &Guest) -> i32 {
         loop {
             if let Some(status) = guest.wait_for(Some(LOOK_EVERY)) {
@@ -395,7 +394,7 @@ pub(crate) fn parse_start(text: &str) -> Result<Instant<Utc>, Failure> {
     Ok(Instant::from_ns(ns))
 }
 
-/// `NAME=VALUE`, or the name of a variable that we have.
+/// Parses `NAME=VALUE`, or the name of a variable of this process.
 fn parse_variable(text: &str) -> Result<(OsString, OsString), Failure> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.into()),

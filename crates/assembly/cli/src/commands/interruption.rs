@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks a command to end in order, a second ends it at once.
+//! Handling of Ctrl-C and SIGTERM: the first asks a command for an orderly end, a second ends it at
+//! once.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -11,11 +12,11 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use signal_hook::low_level::pipe;
 use timeloom_exit::Failure;
 
-/// Returns the flag that the first signal sets. A second one ends the process with exit code 1;
-/// what it leaves of a session, the session's keeper removes.
+/// Returns a flag that the first signal sets. A second signal ends the process with exit code 1;
+/// the reaper of each session then removes what the session leaves behind.
 ///
-/// Signals within a second are one request: a terminal, `timeout` and a parent each pass theirs
-/// on to the whole group of processes.
+/// Signals within one second count as one request: a terminal, `timeout` and a parent process may
+/// each send theirs to the whole process group.
 pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let again = Arc::new(AtomicBool::new(false));

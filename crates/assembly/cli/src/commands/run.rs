@@ -31,8 +31,8 @@ use super::interruption::interruption;
 /// Exit code: 0 when the run reached its end and all checks hold; 1 when
 /// something failed; 2 for a mistake in the scenario; 3 when this machine
 /// cannot do it; 4 when it did, too slowly for the results to be trusted: then
-/// neither checks that hold nor checks that fail say anything. With --verify also 1 when
-/// the runs differ, and 5 when they differ in nothing but the texts that programs printed.
+/// then neither passed nor failed checks are meaningful. With --verify also 1 when the runs differ,
+/// and 5 when they differ only in the text that programs printed.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The scenario file
@@ -46,16 +46,16 @@ pub(crate) struct Run {
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What programs see of the dates that the kernel gives to files: as `time.files` of
-    /// the scenario [default: what the scenario says]
+    /// Dates of files that programs see, overriding `time.files` of the scenario [default: the
+    /// scenario's]
     #[arg(long, value_enum, value_name = "WHOSE")]
     file_times: Option<FilesChoice>,
     /// Name of the session, for `timeloom query` and others [default: run-PID]
     #[arg(long)]
     name: Option<String>,
     /// Run the scenario twice and compare: shows the first row that differs, by virtual
-    /// time, and fails when there is one; exit code 5 when only printed texts differ. The
-    /// second run directory is DIR-again
+    /// time, and fails if there is one; exit code 5 if only printed text differs. The second run
+    /// directory is DIR-again
     #[arg(long)]
     verify: bool,
     /// Print the result as one JSON object

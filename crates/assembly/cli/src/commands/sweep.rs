@@ -43,9 +43,9 @@ pub(crate) struct Sweep {
     /// combination is run
     #[arg(long = "set", value_name = "KEY=VALUE,…", value_parser = Axis::parse)]
     sets: Vec<Axis>,
-    /// Run each combination with the seeds 1 to N [default: once, with the scenario's]. Programs and
-    /// plants find their own, derived from it, in TIMELOOM_SEED; one that draws its random numbers
-    /// without it does the same in every run
+    /// Run each combination with the seeds 1 to N [default: once, with the scenario's]. Programs
+    /// and plants receive a seed of their own, derived from it, in TIMELOOM_SEED; a program that
+    /// does not seed its random numbers with it behaves the same in every run
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     seeds: u64,
     /// How many runs go side by side

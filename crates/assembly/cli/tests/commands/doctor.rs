@@ -81,8 +81,8 @@ fn people_get_a_line_for_each_and_a_verdict() {
     }
 }
 
-/// `ip netns exec` gives a program a /sys of its own, in which no cgroup is mounted. What the doctor
-/// says helps there.
+/// `ip netns exec` gives a program a `/sys` of its own without a cgroup mount. The fix that
+/// `doctor` suggests works there.
 #[test]
 fn where_cgroups_are_not_mounted_the_fix_helps() {
     let doctor = |prepare: &str| {

@@ -121,7 +121,8 @@ fn a_laboratory_with_an_attack() {
     }
 }
 
-/// A hop that lies changes no message on the wire: what it says of itself is wrong in each Sync.
+/// A lying hop does not alter messages in transit; each of its Syncs carries a false statement
+/// about the hop itself.
 #[test]
 fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
     let scratch = Scratch::new("ptp-lie");

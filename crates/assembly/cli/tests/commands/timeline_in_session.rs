@@ -169,8 +169,8 @@ fn a_step_of_the_hosts_clock_is_noticed() {
     assert!(at[0] >= 1_900_000_000_000_000_000, "{at:?}");
 }
 
-/// A kernel whose TAI offset nobody set says 1 after a leap second. Root in a session may set
-/// its host's.
+/// A kernel whose TAI offset was never set reports 1 after a leap second. Root in a session may set
+/// its host's offset.
 #[test]
 fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
     const SET: &str = "python3 -c 'import ctypes, struct\n\
@@ -198,7 +198,7 @@ fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
         assert!(ended.status.success(), "{out}{err}");
         (out, err)
     };
-    // The configured offset is possible at this date, the kernel's is not.
+    // At this date the configured offset is possible and the kernel's is not.
     let then = format!("{IN_STEP}\n{LOOK}\n$T timeline list; kill $P; wait $P");
     let (out, _) = run("tai-overruled", "--tai-offset-s 37", &then);
     let lines: Vec<&str> = out.lines().collect();
@@ -212,7 +212,7 @@ fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
         "{out}"
     );
     assert!(out.contains("the configuration 37 s"), "{out}");
-    // Nothing but the impossible one: no reading, and the reason.
+    // With the impossible offset alone there is no reading, but a reason.
     let then = "until $T timeline list | grep 'the last because'; do sleep 0.02; done\n\
         $T timeline read plant; [ $? = 1 ] || exit 8; kill $P; wait $P";
     let (_, err) = run("tai-refused", "", then);

@@ -176,7 +176,7 @@ fn check(directory: &Path) -> usize {
     check_inside(directory)
 }
 
-/// That each timeline says when it was disrupted, however soon it was in order again.
+/// Checks that each timeline reports its disruption, even one that ended quickly.
 fn check_seen(directory: &Path, between_s: (f64, f64)) {
     let run = RunDirectory::open(directory).expect("a run");
     let events = run.events().expect("recorded");
@@ -271,7 +271,7 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
         "time.duration=\"90 s\"",
         "check=[]",
     ];
-    // Far longer than the disruption lasts.
+    // Far longer than the disruption.
     let mut run = Run::start(&scratch, name, "10 s", &[&all, sets].concat());
     let directory = run.directory.clone();
     run.wait_for_session();
@@ -288,7 +288,7 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
     }
     assert!(run.end().success());
     check_inside(&directory);
-    // Each daemon hears of it when it asks a source, two seconds later at most.
+    // Each daemon learns of it at its next query of a source, at most two seconds later.
     check_seen(&directory, (45.0, 48.0));
     TIMELINES.map(|timeline| samples(&directory, timeline, "status").last().copied())
 }

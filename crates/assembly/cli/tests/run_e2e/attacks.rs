@@ -1,8 +1,8 @@
-//! Attacks in the results: whose address was taken, and what the labels say.
+//! Attacks in the results: the host whose address was taken, and the labels.
 
 use crate::support::Lab;
 
-/// Host `bad` says by ARP that it has the address of its network's router.
+/// Host `bad` claims its network router's address by ARP.
 const LIE: &str = r#"
 import socket, subprocess, time
 gateway = subprocess.check_output(["ip", "-4", "route", "show", "default"], text=True).split()[2]
@@ -68,7 +68,7 @@ fn the_address_of_a_router_is_watched_and_labels_say_who_was_attacked() {
     assert!(run.path().join("net/tap.pcapng").is_file());
     let labels = directory.labels().expect("the labels can be read");
     assert_eq!((&*labels[0].attack, &*labels[0].target), ("lie", "r1 a"));
-    // It has no technique.
+    // This attack has no technique.
     let report = std::fs::read_to_string(run.path().join("report.html"));
     let report = report.expect("there is a report");
     assert!(report.contains("lie begins, against r1 a"), "no moment");

@@ -239,7 +239,7 @@ fn programs_that_start_as_the_run_ends_do_not_keep_it() {
     fail(&Lab::new(&scenario), &["victim", "status 3"]);
 }
 
-/// Asked for the first time at the end of the run, a plant fails where its model does.
+/// A plant that is first asked at the end of the run fails at the instant at which its model fails.
 #[test]
 fn a_plant_s_failure_is_dated_by_when_it_failed() {
     for (failure, what) in [

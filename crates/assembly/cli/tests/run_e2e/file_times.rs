@@ -1,8 +1,8 @@
-//! Dates of files in runs whose scenario, or command line, asks for virtual ones.
+//! Virtual dates of files in runs, requested by the scenario or the command line.
 
 use crate::support::{Lab, Scenario, log_lines};
 
-/// Programs of another user, and in a container, too.
+/// Virtual dates also reach programs of another user and in a container.
 #[test]
 fn files_of_a_run_have_dates_of_the_run() {
     let look = "echo x > \"$1\"/f-$2; sleep 3600; echo x > \"$1\"/g-$2; \

@@ -1,5 +1,5 @@
-//! Host names: each host has its own, and its programs find all others by name, whatever
-//! resolver they use; a look-up of an unknown name fails without waiting.
+//! Host names: each host has its own, and its programs resolve all other hosts by name with any
+//! resolver. A look-up of an unknown name fails without delay.
 
 use std::fs;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ fn expect(lines: &[String], expected: &[&str]) {
     }
 }
 
-/// Two hosts of both kinds of IP, and a device.
+/// Two hosts with IPv4 and IPv6 addresses, and a device.
 const NAMES: &str = r#"
 schema = "timeloom/1"
 name = "names"
@@ -76,7 +76,7 @@ fn built(lab: &Lab, compiler: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The C libraries of GNU and musl, Go and Java.
+/// Resolvers of glibc, musl, Go and Java.
 #[test]
 fn every_resolver_finds_the_hosts_and_fails_at_once_for_others() {
     need("cc", "gcc");
@@ -148,8 +148,8 @@ fn expect_look(lines: &[String], host: &str, directory: &Path) {
     );
 }
 
-/// Programs of another user, of an attack, with the machine's `/proc`, and commands that come
-/// in from outside; each stays in its directory.
+/// Programs of another user, of an attack, with the machine's `/proc`, and commands of `timeloom
+/// exec` resolve the names; each keeps its working directory.
 #[test]
 fn all_that_runs_on_a_host_has_its_names() {
     let attack = "[[attack]]\nid = \"look\"\nhost = \"bob\"\nat = \"1 s\"\n\
@@ -203,8 +203,8 @@ fn all_that_runs_on_a_host_has_its_names() {
     }
 }
 
-/// Mounts and names that a program changes are those of its host: the next program of the host
-/// finds them, and neither the other host nor the machine does.
+/// Mounts and host names changed by a program belong to its host: the next program of that host
+/// sees them; the other host and the machine do not.
 #[test]
 fn what_a_host_changes_stays_on_it() {
     let change = "mkdir -p /tmp/LAB && mount -t tmpfs LAB /tmp/LAB && echo 1 > /tmp/LAB/there \
@@ -256,7 +256,7 @@ fn what_a_host_changes_stays_on_it() {
     expect(&other, &["b", "looked"]);
 }
 
-/// The machine's entries stay, but for names of the experiment.
+/// Entries of the machine's file stay, except for names of the experiment.
 #[test]
 fn entries_of_the_machine_stay() {
     let lab = lab(&[("look", &["cat", "/etc/hosts"], "")]);
@@ -282,8 +282,7 @@ fn entries_of_the_machine_stay() {
     );
 }
 
-/// Routers and hosts that are only simulated have names, too: a router one for all its
-/// addresses.
+/// Routers and simulated hosts have names, too; a router has one name for all its addresses.
 #[test]
 fn nodes_of_a_simulated_network_have_names() {
     const SIMULATED: &str = r#"
@@ -321,8 +320,8 @@ generate = [{ name = "core", shape = "star", size = 2 }]
     );
 }
 
-/// In a container the image's own entries stay, a link in the image's `/etc` leads nowhere,
-/// the image is as it was, and a mount over the file counts and is said.
+/// In a container the entries of the image's file stay, a link in the image's `/etc` is not
+/// followed, the image is unchanged, and a mount over the file takes effect and is reported.
 #[test]
 fn programs_in_a_container_find_the_hosts() {
     let look = "cat /etc/hosts; echo resolver $(cat /etc/resolv.conf); hostname; \
@@ -376,7 +375,7 @@ fn programs_in_a_container_find_the_hosts() {
     }
 }
 
-/// Names that no program could look up are mistakes.
+/// Names that no program could resolve are mistakes.
 #[test]
 fn a_name_that_cannot_be_looked_up_is_refused() {
     for name in ["10", "0x7f", "localhost"] {

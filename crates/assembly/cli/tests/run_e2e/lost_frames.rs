@@ -1,11 +1,11 @@
-//! TCP whose frames are lost where time skips: the network has the timers of the hosts' kernels,
-//! and what it has not makes a run that is not to be trusted.
+//! TCP with lost frames in time that skips: the simulated network keeps the timers of the hosts'
+//! kernels; timers that it does not keep make a run untrusted.
 
 use crate::support::{Finished, Lab, log_lines};
 
 const NONE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
 
-/// Drops what comes to a host, between two instants of the session each.
+/// Drops frames to a host, each between two instants of the session.
 const DROP: &str = r#"
 import subprocess, sys, time
 BEGIN = 1767225600
@@ -36,7 +36,7 @@ while True:
     number += 1
 "#;
 
-/// Says how long each of these took, in seconds.
+/// Prints the duration of each step, in seconds.
 const CLIENT: &str = r#"
 import socket, time
 BEGIN = 1767225600
@@ -111,7 +111,7 @@ fn lab(text: &str, client: &str) -> Lab {
     lab
 }
 
-/// Of each line the last word, a number, by the words before it.
+/// Returns the last word of each line, a number, with the words before it.
 fn said(run: &Finished, program: &str) -> Vec<(String, f64)> {
     let lines = log_lines(run.path(), program).into_iter();
     let number = |(_, line): (i64, String)| {
@@ -142,9 +142,9 @@ fn assert_doubted(run: &Finished, words: &str) {
     );
 }
 
-/// A lost SYN, SYN-ACK, request and FIN come again when Linux sends them again, an
-/// acknowledgement is delayed as it delays one, and after ten seconds without a link all goes
-/// on. Twice the same.
+/// A lost SYN, SYN-ACK, request and FIN are retransmitted at Linux's times, an acknowledgement is
+/// delayed as by Linux, and after ten seconds without a link all connections continue. Two runs
+/// agree.
 #[test]
 fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
     let client = r#"run = ["python3", "-u", "client.py"]
@@ -167,7 +167,7 @@ fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
     });
     let [(client, server, one), (.., two)] = &runs;
     let took = |name: &str| client.iter().find(|(it, _)| it == name).expect(name).1;
-    // The wheel of the kernel's timers is up to 32 ms late with a second.
+    // The kernel's timer wheel is up to 32 ms late for a second.
     let about = |name: &str, least: f64, most: f64| {
         assert!(
             (least..most).contains(&took(name)),
@@ -185,12 +185,12 @@ fn what_is_lost_comes_again_at_the_instant_at_which_the_kernel_would_send_it() {
         .expect("end 3")
         .1;
     assert!((20.32..20.4).contains(&fin), "the FIN came at {fin}");
-    // It is sent again after 0.2, 0.4, 0.9, 1.7 s and so on.
+    // Retransmissions follow after 0.2, 0.4, 0.9, 1.7 s and so on.
     about("down", 10.0, 17.0);
     assert_eq!(one, two);
 }
 
-/// Of which one in ten frames is lost, each way.
+/// One in ten frames of these requests is lost, in each direction.
 const REQUESTS: &str = r#"
 import socket, sys, time
 import os
@@ -203,8 +203,8 @@ for _ in range(80):
 print(f"took {time.time() - began:.4f}")
 "#;
 
-/// Without a loss 80 requests take 21.6 s. A loss costs 0.24 s or more: of 80 there are about
-/// 16 of those.
+/// Without a loss 80 requests take 21.6 s. Each loss costs at least 0.24 s; about 16 of 80 requests
+/// have one.
 #[test]
 fn requests_over_a_link_that_loses_frames_are_answered_all() {
     for (addresses, sets) in [
@@ -224,13 +224,13 @@ fn requests_over_a_link_that_loses_frames_are_answered_all() {
         let took = took.first().unwrap_or_else(|| panic!("{}", run.output())).1;
         assert!((23.0..40.0).contains(&took), "{took} s");
         let untrusted = run.manifest().untrusted.into_iter();
-        // Where computing takes time, this machine may have too little of it.
+        // Where computing takes time, this machine may be too slow.
         let doubts: Vec<_> = untrusted.filter(|it| !it.contains("too slow")).collect();
         assert!(doubts.is_empty(), "{doubts:?}");
     }
 }
 
-/// Links of the kernel: what is lost there is sent again in real time.
+/// On links of the kernel, lost frames are retransmitted in real time.
 #[test]
 fn time_that_jumps_over_the_timers_of_a_kernel_is_not_trusted() {
     let request = r#"run = ["python3", "-u", "client.py", "10.0.0.2"]"#;
@@ -263,8 +263,8 @@ one.recv(1)
     assert_trusted(&run);
 }
 
-/// A host that is not there, a congestion control that paces by time, and a program that limits
-/// how long data may stay unacknowledged.
+/// Covers an absent host, a congestion control that paces by time, and a program that limits the
+/// time that data may stay unacknowledged.
 #[test]
 fn what_the_network_does_not_do_as_a_kernel_would_is_not_trusted() {
     let server = r#"run = ["python3", "-u", "server.py", "10.0.0.2"]

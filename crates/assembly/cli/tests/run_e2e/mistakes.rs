@@ -106,8 +106,8 @@ fn a_program_that_does_not_exist_is_found_before_anything_is_started() {
     );
 }
 
-/// Only the plant has the names of its signals, so this is found after its start: the mistake is
-/// shown as `check --ask-plants` shows it, what was started is ended, and no directory is left.
+/// Signal names are known only to the plant, so the mistake is found after its start: it is shown
+/// as by `check --ask-plants`, started processes are ended, and no directory is left.
 #[test]
 fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     let text = good().to_toml();
@@ -129,7 +129,7 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     }
 }
 
-/// Such as the one that a Python is given.
+/// Such as a script given to Python.
 #[test]
 fn a_script_that_is_not_there_is_found_before_anything_is_started() {
     for (run, file) in [
@@ -155,7 +155,7 @@ fn a_script_that_is_not_there_is_found_before_anything_is_started() {
     assert_refused(&lab, &lab.run(&[]), &["there is no file `", "/plan.py`"]);
 }
 
-/// What `timeloom check` exits with, and what it says on stderr.
+/// Returns exit code and stderr of `timeloom check`.
 fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
     let file = lab.path().join("scenario.toml");
     let arguments = ["check", file.to_str().expect("UTF-8")];
@@ -241,7 +241,8 @@ fn a_run_directory_is_replaced_only_when_that_is_said() {
     assert_ne!(third.manifest().started, started);
 }
 
-/// A scenario may be a stranger's: `check` starts nothing of it unless that is said.
+/// A scenario may come from an untrusted source: `check` starts none of its programs without the
+/// option.
 #[test]
 fn check_starts_a_plant_only_when_it_is_to_ask_it() {
     let text = good().to_toml();

@@ -1,8 +1,9 @@
-//! The scenario's seed reaches every program: each has one of its own.
+//! Every program receives a seed of its own, derived from the scenario's.
 
 use crate::support::{Lab, Scenario, log_lines};
 
-/// What the two programs and the plant found, and a program for which the scenario has a value.
+/// Returns the seeds received by two programs and the plant, and that of a program whose seed the
+/// scenario sets.
 fn seeds(lab: &Lab, seed: u64) -> [String; 4] {
     lab.start_with(&["--replace"], &[&format!("seed={seed}")])
         .wait()

@@ -358,7 +358,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     lab.assert_nothing_left();
 }
 
-/// What is set where a run is started reaches its programs only where that is asked for.
+/// Variables of the caller's environment reach programs only on request.
 #[test]
 fn programs_have_the_usual_variables_no_terminal_and_no_files_of_others() {
     const SAYS: &str = "import os; \

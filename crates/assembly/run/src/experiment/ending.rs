@@ -20,18 +20,18 @@ use crate::simulated::AskedOfTcp;
 use crate::timelines;
 use crate::verdict::{End, Reporter};
 
-/// A run whose clock stands for good.
+/// Run whose clock has stopped for good.
 pub(super) struct Ended {
     end: End,
-    /// The share in the pause that keeps the bus from ever resuming.
+    /// Hold on the pause, by which the bus never resumes.
     hold: Option<timeloom_bus::Hold>,
-    /// Why the results are not to be trusted.
+    /// Reasons why the results are not to be trusted.
     doubts: Vec<Caveat>,
 }
 
 impl Run<'_> {
-    /// Returns how the run ended now that all is known that happened before (a program
-    /// failed at its last instant, a plant could not compute the rest of it).
+    /// Returns how the run ended, once all earlier failures are known (a program failed at its last
+    /// instant; a plant could not compute the rest of it).
     pub(super) fn stop_for_good(
         &self,
         planned_end: Instant<Virtual>,
@@ -58,7 +58,7 @@ impl Run<'_> {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
         self.scribe.clock_edge(ClockAction::End);
-        // Ending the programs ends their connections.
+        // Read before the programs end, since their end closes their connections.
         let doubts = self.kernel_timers.doubts();
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
@@ -217,15 +217,15 @@ impl Run<'_> {
     }
 }
 
-/// Returns the programs that made such calls.
+/// Returns the programs that made the calls selected by `are_meant`.
 fn callers(calls: &[UnhandledCall], are_meant: impl Fn(&UnhandledCall) -> bool) -> Vec<String> {
     let calls = calls.iter().filter(|call| are_meant(call));
     let names: BTreeSet<String> = calls.map(|call| call.program.clone()).collect();
     names.into_iter().collect()
 }
 
-/// Returns why results are not to be trusted where programs asked for a congestion control
-/// that goes by time, and kept one that does not.
+/// Returns a caveat if programs requested a congestion control that paces by time and kept one that
+/// does not.
 fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     let names = callers(calls, |call| call.outcome == PACED_OTHERWISE);
     (!names.is_empty()).then(|| {
@@ -238,7 +238,7 @@ fn paced_otherwise(calls: &[UnhandledCall]) -> Option<Caveat> {
     })
 }
 
-/// As the table of calls has it.
+/// Name of the call in the table of calls.
 const TCP_USER_TIMEOUT: &str = "setsockopt(TCP_USER_TIMEOUT)";
 
 fn told_cut(cut: &CutRows) -> Caveat {

@@ -223,7 +223,7 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
 /// The uptime of each host at the beginning of a run: the same in every mode, on every machine.
 const UP_FOR: Duration = Duration::from_s(86_400);
 
-/// Returns what this machine does less well than it could be done.
+/// Returns caveats about features that this machine provides only in a degraded form.
 fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {
     let mut modes = Vec::new();
     if session.freeze_kind() == FreezeKind::Signals {

@@ -27,7 +27,7 @@ pub(super) struct FirstTimeouts {
     session: Weak<Session>,
     whole: Option<FirstTimeout>,
     hosts: BTreeMap<String, FirstTimeout>,
-    /// They are beyond all that passes, whatever the dilation.
+    /// The timeouts are longer than any run, whatever the dilation.
     are_beyond: bool,
     /// Why it stays as the kernel has it.
     refused: Option<String>,
@@ -45,7 +45,7 @@ impl FirstTimeouts {
         }
     }
 
-    /// Where computing takes no time, or time jumps.
+    /// Used where computing takes no time or time skips.
     pub(super) fn outlast_computing(&mut self) {
         self.are_beyond = true;
         let set = self.set_whole(BEYOND_COMPUTING);
@@ -80,7 +80,7 @@ impl FirstTimeouts {
         }
     }
 
-    /// Returns why programs see the kernel's own.
+    /// Returns a caveat if programs see the kernel's own timeouts.
     pub(super) fn lacks(&self) -> Option<Caveat> {
         let why = self.refused.as_ref()?;
         let reason = format!(

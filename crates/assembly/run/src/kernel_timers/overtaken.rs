@@ -1,15 +1,15 @@
-//! Timers of the TCP of a run's kernels over which virtual time has jumped.
+//! Kernel TCP timers over which virtual time has skipped.
 //!
-//! Where links are the kernel's own, it is the kernel that sends again what was lost, in real
-//! time, and virtual time goes to the next thing that happens meanwhile: the result is that of
-//! no network. Where the network is simulated it has those timers; should a kernel send by its
-//! own all the same, something has taken minutes of real time.
+//! On links of the kernel, the kernel retransmits lost segments in real time, while virtual time
+//! skips to the next event: the result matches no real network. A simulated network keeps those
+//! timers itself; if a kernel retransmits on its own all the same, something took minutes of real
+//! time.
 
 use timeloom_fabric::{KernelError, Namespace, TcpState};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_scenario::Plan;
 
-/// The stations of a run whose time skips.
+/// Stations of a run whose time skips.
 #[derive(Default)]
 pub(super) struct Overtaken {
     stations: Vec<Namespace>,
@@ -17,7 +17,7 @@ pub(super) struct Overtaken {
 }
 
 impl Overtaken {
-    /// Those of a plan; none if its time does not skip.
+    /// Returns the stations of a plan; empty if its time does not skip.
     pub(super) fn of<'a>(
         plan: &Plan,
         stations: impl Iterator<Item = &'a Namespace>,
@@ -33,8 +33,8 @@ impl Overtaken {
         })
     }
 
-    /// Returns why the results are not to be trusted. The clock stands, and
-    /// the programs have not been ended yet.
+    /// Returns reasons why the results are not to be trusted. Call with the clock stopped and the
+    /// programs still alive.
     pub(super) fn doubts(&self) -> Vec<Caveat> {
         let doubts = self.stations.iter().filter_map(|station| {
             let doubt = match TcpState::of(station) {
@@ -115,7 +115,7 @@ mod tests {
                 pending: 1,
                 ..quiet
             };
-            // In a simulated network it is the network's to send it again.
+            // In a simulated network the network retransmits.
             assert_eq!(overtaken.doubt("a", pending).is_some(), !is_simulated);
         }
     }

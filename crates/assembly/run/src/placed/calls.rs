@@ -1,11 +1,11 @@
-//! The conversations of a run with agents that are not prepared yet: ended together when the run
-//! is interrupted, or when one agent cannot take part.
+//! Connections of a run to agents that are not prepared yet. All are closed when the run is
+//! interrupted or one agent cannot take part.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Open conversations.
+/// Open connections.
 #[derive(Default)]
 pub(super) struct Calls(Mutex<State>);
 
@@ -16,10 +16,10 @@ struct State {
 }
 
 impl Calls {
-    /// Takes a conversation in.
+    /// Registers a connection.
     ///
     /// # Errors
-    /// When all are given up already.
+    /// Fails if the connections have been given up already.
     pub(super) fn add(&self, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
         let mut state = self.lock();
@@ -30,7 +30,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Ends all of them, and those that are yet to come.
+    /// Closes all registered connections, and refuses later ones.
     pub(super) fn give_up(&self) {
         let mut state = self.lock();
         state.given_up = true;

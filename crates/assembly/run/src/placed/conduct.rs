@@ -48,7 +48,7 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     manifest.time_mode = plan.time.mode.to_string();
     manifest.session_start = plan.time.start;
     directory.write_manifest(&manifest)?;
-    // From here on the manifest says how the run ends, whatever fails.
+    // From this point the manifest records the end of the run, even if something fails.
     let interrupted = Arc::clone(&options.interrupted);
     let conducted = prepare_all(&plan, &options, &directory, &mut manifest)
         .map(|(conductor, incoming)| conductor.go(options, incoming));
@@ -61,7 +61,7 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
             };
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
-            // Why it could not begin is to be said before what else went wrong.
+            // The cause of the failed start takes precedence over later errors.
             let _ = directory.use_room_aside();
             let _ = directory.write_manifest(&manifest);
             return Err(error);
@@ -70,9 +70,8 @@ pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError
     put_away(&plan, &directory, agents, end, manifest)
 }
 
-/// Keeps what the run consists of, makes the folders in which results will arrive, and
-/// prepares all agents. Folders are made first: one that is in the way is said before any
-/// agent begins.
+/// Stores the inputs of the run, makes the folders for results, and prepares all agents. Folders
+/// come first: an obstacle is reported before any agent begins.
 fn prepare_all<'a>(
     plan: &'a Plan,
     options: &Options,
@@ -102,7 +101,7 @@ fn prepare_all<'a>(
     }
 }
 
-/// Where the results of agents arrive, by agent.
+/// Folders for the results of agents, by agent name.
 type Places = BTreeMap<String, Arc<Incoming>>;
 
 /// The agents, all prepared.
@@ -121,7 +120,7 @@ struct Agent {
     lengths: Lengths,
     /// How it ended, once it has; or that it is gone.
     ended: Option<Ended>,
-    /// Where its results arrive, once the run has begun.
+    /// Folder for the agent's results, once the run has begun.
     results: Option<Arc<Incoming>>,
 }
 
@@ -154,8 +153,8 @@ impl<'a> Conductor<'a> {
         Ok(Self { plan, agents })
     }
 
-    /// Prepares all agents side by side. The first that cannot take part, and an interruption,
-    /// end the wait for the others.
+    /// Prepares all agents concurrently. The first failure, or an interruption, ends the wait for
+    /// the others.
     fn prepare_all(
         plan: &Plan,
         secret: &Secret,
@@ -246,7 +245,7 @@ impl<'a> Conductor<'a> {
             // One that is gone needs no word.
             let _ = agent.sender.say(&ToAgent::Done);
             if agent.ended.is_none() {
-                // It was waited for long enough, and its thread waits longer.
+                // The wait has timed out here, but the agent's thread waits longer.
                 agent.sender.hang_up();
             }
         }
@@ -280,7 +279,7 @@ impl<'a> Conductor<'a> {
                 shown = Some(slowest);
                 (options.progress)(&progress(self.plan, slowest));
             }
-            // An agent tells how far it is once time has begun for it.
+            // An agent reports its progress once its time has begun.
             let late = |agent: &&Agent| agent.lengths.wall_ns == 0;
             if stopped.is_none() && self.agents.iter().any(|agent| late(&agent)) && notice.is_due()
             {
@@ -379,13 +378,13 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Agents by their names.
+/// Returns the names of agents, for messages.
 fn named<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let names = agents.map(|agent| format!("agent {}", agent.name));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// When a wait has lasted so long that the user should know what is waited for.
+/// Time after which a wait is reported to the user.
 struct Notice(Option<StdInstant>);
 
 impl Notice {
@@ -393,7 +392,7 @@ impl Notice {
         Self(Some(StdInstant::now()))
     }
 
-    /// Returns true once, when the wait has lasted for long.
+    /// Returns true once, when the wait has become long.
     fn is_due(&mut self) -> bool {
         let is_long = |since: &mut StdInstant| since.elapsed() > SAID_AFTER;
         self.0.take_if(is_long).is_some()
@@ -504,10 +503,10 @@ fn put_away(
     let all = all.filter_map(|agent| Some((agent.name.clone(), agent.results.as_deref()?)));
     let (came, empty): (Vec<_>, Vec<_>) = all.partition(|(_, place)| !place.is_empty());
     let merged = merge(directory, &came);
-    // What is still to be written is little.
+    // Little is still to be written.
     let room = directory.use_room_aside().map_err(MergeError::Whole);
     let merged = merged.and_then(|told| room.map(|()| told));
-    // What could not be merged is not thrown away.
+    // Results that could not be merged are kept.
     let done = if merged.is_ok() { &came[..] } else { &[] };
     for (_, place) in done.iter().chain(&empty) {
         let _ = place.remove();
@@ -560,7 +559,7 @@ fn put_away(
 }
 
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
-/// A wait that lasts longer is told of.
+/// Waiting time after which the missing agents are reported.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 /// For what belongs to a conversation's beginning.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);

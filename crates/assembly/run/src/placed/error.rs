@@ -53,7 +53,7 @@ pub enum SpreadError {
         /// What is the matter.
         why: AgentError,
     },
-    /// It was stopped from outside while these agents were not ready.
+    /// The run was interrupted while these agents were not ready.
     #[error("interrupted while waiting for {0}")]
     Interrupted(String),
     /// What these two share is not one clock.

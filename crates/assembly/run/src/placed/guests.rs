@@ -1,9 +1,9 @@
-//! The conversations of an agent that waits for runs.
+//! Connections of an agent that waits for runs.
 //!
 //! A connection costs a thread and a descriptor before the agent knows whether its peer has the
-//! key. Those that have not proved it have a quota of their own: when it is used up, the oldest
-//! of the address with the most of them is ended. So connections that stay silent, or send a byte
-//! now and then, keep nobody out who has the key.
+//! key. Peers without proof of the key have a quota of their own: when it is exhausted, the agent
+//! closes the oldest connection of the address with the most. Connections that stay silent, or send
+//! a byte now and then, therefore cannot lock out a peer that has the key.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All open conversations.
+/// All open connections of the agent.
 #[derive(Default)]
 pub(super) struct Guests(Mutex<State>);
 
@@ -30,24 +30,24 @@ struct Open {
 }
 
 enum Phase {
-    /// The peer has not shown that it has the key.
+    /// The peer has not proved that it has the key.
     Unproved,
     Proved,
-    /// Its share runs; set to end that.
+    /// The peer's share runs; setting the flag interrupts it.
     Running(Arc<AtomicBool>),
 }
 
-/// One conversation, open as long as this lives.
+/// One connection, registered until this value is dropped.
 pub(super) struct Guest {
     all: Arc<Guests>,
     number: u64,
 }
 
 impl Guests {
-    /// Takes a connection in; another one that has not proved its key may end for it.
+    /// Registers a connection; an older one without proof of the key may be closed in its place.
     ///
     /// # Errors
-    /// When there is no descriptor left.
+    /// Fails if no descriptor is left.
     pub(super) fn admit(
         self: &Arc<Self>,
         stream: &TcpStream,
@@ -79,7 +79,7 @@ impl Guests {
         self.lock().open.is_empty()
     }
 
-    /// Ends all: shares that run are interrupted and still send their results.
+    /// Ends all: running shares are interrupted and still send their results.
     pub(super) fn stop(&self) {
         for guest in &self.lock().open {
             match &guest.phase {
@@ -102,7 +102,7 @@ impl State {
         all.filter(|(_, guest)| matches!(guest.phase, Phase::Unproved))
     }
 
-    /// Returns the place of the oldest of the address that has the most.
+    /// Returns the index of the oldest connection of the address with the most.
     fn gives_way(&self) -> Option<usize> {
         let mut counts = BTreeMap::<IpAddr, usize>::new();
         for (_, guest) in self.unproved() {
@@ -115,7 +115,7 @@ impl State {
 }
 
 impl Guest {
-    /// Notes that the peer has the key. Returns false when there are too many of those.
+    /// Records that the peer has proved the key. Returns false if there are too many such peers.
     pub(super) fn prove(&self) -> bool {
         let mut state = self.all.lock();
         let proved = state.open.len() - state.unproved().count();
@@ -126,7 +126,7 @@ impl Guest {
         has_room
     }
 
-    /// Notes that the peer's share runs, and by what it is interrupted.
+    /// Records that the peer's share runs, with the flag that interrupts it.
     pub(super) fn runs(&self, interrupted: Arc<AtomicBool>) {
         self.enter(&mut self.all.lock(), Phase::Running(interrupted));
     }
@@ -146,10 +146,11 @@ impl Drop for Guest {
     }
 }
 
-/// Connections at a time of which it is not known whether they have the key.
+/// Maximum number of simultaneous connections without proof of the key.
 const MOST_UNPROVED: usize = 64;
 
-/// Conversations at a time with those who have it; all but one are told that the agent is busy.
+/// Maximum number of simultaneous connections with proof of the key; all but one are answered that
+/// the agent is busy.
 const MOST_PROVED: usize = 16;
 
 #[cfg(test)]
@@ -186,7 +187,7 @@ mod tests {
         assert!(is_open(proved.number) && is_open(lone.number));
         assert_eq!(guests.lock().unproved().count(), MOST_UNPROVED);
         assert!(lone.prove(), "there is room for who proves its key");
-        // The oldest of the flood was ended, which its peer sees.
+        // The oldest connection of the flood was closed, as its peer sees.
         assert_eq!(far[2].read(&mut [0]).unwrap(), 0);
         guests.stop();
         assert_eq!(far[1].read(&mut [0]).unwrap(), 0);

@@ -37,7 +37,7 @@ struct Share {
     moved: Duration,
 }
 
-/// Puts the results of `agents` (name, and where they arrived) into `whole`.
+/// Merges the results of `agents` (name and folder) into `whole`.
 ///
 /// # Errors
 /// Results that cannot be read or written, with the agent's name.
@@ -109,7 +109,7 @@ pub(super) fn merge(
     }
     recorder.finish()?;
     for share in &shares {
-        // Logs and captures: names of programs and links are of one agent each.
+        // Logs and captures: names of programs and links are unique to one agent.
         let taken = whole.take_over_files(&share.run);
         taken.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }

@@ -52,13 +52,13 @@ pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     }
 }
 
-/// The files of a run directory that are sent back; none where there is no run.
+/// Returns the files of a run directory to send back; none if there is no run.
 pub(super) fn gather(results: &Path) -> Vec<OutgoingFile> {
     let run = RunDirectory::open(results);
     run.map(|run| run.outgoing()).unwrap_or_default()
 }
 
-/// What is said of such a file before its content.
+/// Returns the announcement of a file, sent before its content.
 pub(super) fn entry(file: &OutgoingFile) -> Entry {
     Entry {
         name: file.name.clone(),
@@ -67,7 +67,7 @@ pub(super) fn entry(file: &OutgoingFile) -> Entry {
     }
 }
 
-/// Sends the content of each.
+/// Sends the content of each file.
 pub(super) fn send(sender: &mut Sender, files: &mut [OutgoingFile]) -> io::Result<()> {
     for OutgoingFile { name, file, bytes } in files {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));

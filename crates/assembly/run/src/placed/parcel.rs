@@ -171,8 +171,8 @@ pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the content of `entries` to files that `create` makes. More of them, or more than
-/// `most_bytes` in all, end the conversation before any is made.
+/// Receives the content of `entries` into files made by `create`. Too many entries, or more than
+/// `most_bytes` in all, end the conversation before any file is made.
 pub(super) fn receive<S: Read>(
     receiver: &mut Receiver<S>,
     entries: &[Entry],
@@ -199,7 +199,7 @@ pub(super) fn receive<S: Read>(
     Ok(())
 }
 
-/// Makes the new file of an entry below `root`, which exists and is this process's.
+/// Makes the new file of an entry below `root`, which exists and belongs to this process.
 pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
     if !is_beneath(&entry.name) {
         return Err(bad(format!(
@@ -214,7 +214,7 @@ pub(super) fn new_below(root: &Path, entry: &Entry) -> io::Result<File> {
     }
     OpenOptions::new()
         .write(true)
-        // No other of this name, and no link.
+        // Fails if the name exists, also as a link.
         .create_new(true)
         .mode(if entry.executable { 0o755 } else { 0o644 })
         .open(&path)
@@ -234,9 +234,9 @@ fn is_beneath(name: &str) -> bool {
 }
 
 const MOST_FILES: usize = 10_000;
-/// Of all files that one message announces.
+/// Limit for the names of all files that one message announces, in bytes.
 const MOST_BYTES_OF_NAMES: usize = 4 << 20;
-/// Of one path: each is a directory to be made.
+/// Maximum number of directories in one path; each has to be made.
 const MOST_FOLDERS: usize = 64;
 /// That one agent gets.
 pub(super) const MOST_BYTES_IN_ALL: u64 = 1 << 30;

@@ -1,5 +1,5 @@
-//! Directories of an agent's runs: one for each, locked while its agent lives. An agent that was
-//! killed leaves its own behind, and the next one that starts in the same place removes it.
+//! Directories of an agent's runs, one per run, locked while the agent lives. A killed agent leaves
+//! its directories behind; the next agent that starts in the same place removes them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,18 +10,18 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::secret::draw;
 
-/// A run's directory, removed with all in it.
+/// Directory of a run, removed with its content on drop.
 pub(super) struct Scratch {
     path: PathBuf,
-    /// Locked: whoever can lock it finds it left behind.
+    /// Lock on the directory; a process that can acquire it knows that the owner is gone.
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes a directory of a random name below `agents`, the agent's own directory.
+    /// Makes a directory with a random name below `agents`, the agent's own directory.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the directory cannot be made.
     pub(super) fn create(agents: &Path) -> io::Result<Self> {
         for _ in 0..TRIES {
             let [a, b, c, d, ..] = draw()?;
@@ -30,7 +30,7 @@ impl Scratch {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // An agent that starts at this moment may have taken it for one left behind.
+            // An agent starting at this moment may have removed it as a leftover.
             if let Some(lock) = lock(&path)? {
                 return Ok(Self { path, _lock: lock });
             }
@@ -46,15 +46,16 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in the agent's own directory, where the next one tries again.
+        // A directory that cannot be removed is removed by the next agent that starts in this
+        // place.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes what agents left behind that were killed. Returns how many directories.
+/// Removes the directories of killed agents. Returns their number.
 ///
 /// # Errors
-/// When the agent's own directory cannot be read.
+/// Fails if the agent's own directory cannot be read.
 pub(super) fn sweep(agents: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(agents)? {
@@ -71,7 +72,7 @@ pub(super) fn sweep(agents: &Path) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Locks a directory; `None` when another agent has it, or it is gone.
+/// Locks a directory; `None` if another agent holds the lock or the directory is gone.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = File::options()
@@ -105,7 +106,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let agents = place.path();
         let held = Scratch::create(agents).unwrap();
-        // As a version before left them: named by a process id, which comes again.
+        // An earlier version named directories by the process id, which can be reused.
         let left = agents.join(format!("run-{}-0", std::process::id()));
         fs::create_dir_all(left.join("files/deep")).unwrap();
         fs::create_dir(agents.join("kept")).unwrap();

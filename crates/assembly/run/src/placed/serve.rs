@@ -110,7 +110,7 @@ impl Serve {
                             (its.serve.say)(format!("{from}: {error}"));
                         }
                     };
-                    // Without a thread the connection is closed.
+                    // If no thread can be made, the connection is closed.
                     let _ = thread::Builder::new().spawn(talk);
                 }
                 Err(_) => thread::sleep(LOOK_EVERY),
@@ -119,7 +119,7 @@ impl Serve {
         let given_up = StdInstant::now() + ENDS_WITHIN;
         let mut said = false;
         while !agent.guests.is_empty() && StdInstant::now() < given_up {
-            // Again and again: a share may just have begun.
+            // Repeated, since a share may just have begun.
             agent.guests.stop();
             if !std::mem::replace(&mut said, true) {
                 let waits = "ends: waits until its run has stopped and the results are sent";
@@ -157,7 +157,7 @@ struct Agent {
     serve: Serve,
     busy: Mutex<()>,
     guests: Arc<Guests>,
-    /// When a peer without the key was told of last.
+    /// Time of the last report about a peer without the key.
     stranger: Mutex<Option<StdInstant>>,
 }
 
@@ -282,7 +282,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells of a peer that has not proved the key, now and then: anybody can make those.
+    /// Reports a peer without proof of the key, at a limited rate: any host can connect.
     fn tell_of_stranger(&self, from: SocketAddr, error: &io::Error) {
         let mut last = lock(&self.stranger);
         if last.is_none_or(|last| last.elapsed() > STRANGER_EVERY) {

@@ -85,7 +85,7 @@ pub(crate) enum NoStart {
 #[derive(Default)]
 pub(crate) struct Line {
     wire: OnceLock<Arc<dyn MachineWire>>,
-    /// The run ends before time has begun: no hold waits for the other agents any more.
+    /// True if the run ends before time has begun: no hold waits for other agents any more.
     given_up: AtomicBool,
 }
 
@@ -207,7 +207,7 @@ impl Together {
     /// Says that this run is prepared, and waits until all are and time has begun.
     ///
     /// # Errors
-    /// When the agents do not come together, or the run is interrupted before.
+    /// Fails if not all agents join, or if the run is interrupted before.
     pub(crate) fn begin(
         &self,
         session: &Arc<Session>,

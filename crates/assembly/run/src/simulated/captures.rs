@@ -62,8 +62,8 @@ impl Captures {
     }
 }
 
-/// The interfaces of a model that have addresses: those of stations, simulated hosts and routers, of
-/// which each has one for each of its links.
+/// Returns the interfaces of a model that have addresses: those of stations, simulated hosts and
+/// routers, one for each of their links.
 fn owners(world: &World) -> Vec<(&str, IpAddr, [u8; 6])> {
     let all = world.cables().flat_map(|cable| {
         let (name, mac) = (world.name(cable.from), world.mac(cable.port));

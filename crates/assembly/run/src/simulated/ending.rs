@@ -18,8 +18,8 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<Caveat>,
-    /// Segments of kernels whose timers the network has; of those, how many they sent again;
-    /// and timeouts.
+    /// Counts for kernels whose TCP timers the network keeps: segments, retransmitted segments, and
+    /// timeouts.
     tcp_timers: [u64; 3],
 }
 
@@ -55,7 +55,8 @@ impl Closing {
         }
     }
 
-    /// Segments, retransmissions and timeouts of kernels whose timers the network has.
+    /// Returns segments, retransmissions and timeouts of kernels whose TCP timers the network
+    /// keeps.
     pub(super) fn tcp_timers(&self) -> TcpTimerStats {
         let [segments, resent, timeouts] = self.tcp_timers;
         TcpTimerStats {

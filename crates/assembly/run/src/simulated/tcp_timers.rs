@@ -1,10 +1,10 @@
-//! What is to be said of the timers of TCP that a simulated network keeps for a host's kernel,
-//! where time skips.
+//! Reports about the TCP timers that a simulated network keeps for a host's kernel where time
+//! skips.
 
 use timeloom_net::TcpTimerStats;
 use timeloom_results::{Caveat, Remedy};
 
-/// What the timers of host `name` have done, as an event; `None` where that is nothing.
+/// Returns the activity of the timers of host `name` as an event; `None` if there was none.
 pub(super) fn event(name: &str, timers: &TcpTimerStats) -> Option<(String, String)> {
     if timers.timeouts + timers.probes == 0 {
         return None;
@@ -16,7 +16,7 @@ pub(super) fn event(name: &str, timers: &TcpTimerStats) -> Option<(String, Strin
     Some(("tcp timers".to_owned(), text))
 }
 
-/// Returns why the results are not to be trusted.
+/// Returns reasons why the results are not to be trusted.
 pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     let mut reasons = Vec::new();
     let mut because = |count: u64, what: &str| {
@@ -53,17 +53,17 @@ pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     reasons.iter().map(|reason| caveat(name, reason)).collect()
 }
 
-/// Programs that asked the kernel's TCP for what it does by its clock.
+/// Programs that asked the kernel's TCP for behaviour that depends on its clock.
 #[derive(Debug, Default)]
 pub(crate) struct AskedOfTcp {
-    /// Those that limit how long data may stay unacknowledged (TCP_USER_TIMEOUT).
+    /// Programs that limit the time that data may stay unacknowledged (TCP_USER_TIMEOUT).
     pub(crate) limits: Vec<String>,
-    /// Those that wanted CUBIC, and have Reno.
+    /// Programs that requested CUBIC and have Reno.
     pub(crate) cubic: Vec<String>,
 }
 
 impl AskedOfTcp {
-    /// Returns why the results are not to be trusted, after what all hosts have sent.
+    /// Returns reasons why the results are not to be trusted, given the segments of all hosts.
     pub(super) fn doubts(&self, timers: &TcpTimerStats) -> Vec<Caveat> {
         let mut doubts = Vec::new();
         if timers.timeouts > 0 && !self.limits.is_empty() {
@@ -90,16 +90,16 @@ impl AskedOfTcp {
     }
 }
 
-/// Linux's CUBIC takes 15 % longer than its Reno where it sends one segment of 20 again, and
-/// equally long where it sends one of 100 again (docs/skip-loss.md).
+/// Threshold for CUBIC requests. Linux's CUBIC takes 15 % longer than its Reno at 1 retransmission
+/// in 20 segments, and equally long at 1 in 100 (docs/skip-loss.md).
 const LOSSES_OF: u64 = 50;
 
-/// Beyond what was compared (docs/skip-loss.md): at a loss of 10 % in both directions a fifth of
-/// all requests are sent again by a timer.
+/// Threshold beyond the comparison in docs/skip-loss.md: at a loss of 10 % in both directions a
+/// timer retransmits a fifth of all requests.
 const LOST_OF: u64 = 3;
 const FEW: u64 = 20;
 
-/// A collapse among so many segments does not show in the means.
+/// Number of segments per collapse of the window at which the means do not show the collapse.
 const COLLAPSES_OF: u64 = 50;
 
 fn caveat(name: &str, reason: &str) -> Caveat {

@@ -72,7 +72,7 @@ pub enum SweepError {
         /// What the system said.
         error: std::io::Error,
     },
-    /// The directory, or a file in it.
+    /// The directory, or a file in it, failed.
     #[error(transparent)]
     Results(#[from] ResultsError),
 }

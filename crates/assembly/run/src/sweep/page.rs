@@ -71,7 +71,7 @@ pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     others.map(cells).collect()
 }
 
-/// The page about all runs of the sweep in `directory`.
+/// Returns the page about all runs of the sweep in `directory`.
 pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> String {
     let passed = rows.iter().filter(|row| row.ended == Ended::Passed).count();
     let (columns, lines) = by_values(rows);
@@ -113,8 +113,8 @@ pub(super) fn page(name: &str, directory: &SweepDirectory, rows: &[Row]) -> Stri
     .render()
 }
 
-/// Sentences that name the combinations and signals that have no curve or chart; empty when
-/// all are drawn.
+/// Returns sentences that name the combinations and signals without a curve or chart; empty if all
+/// are drawn.
 fn not_drawn(rows: &[Row]) -> String {
     let groups: Vec<String> = groups(rows).into_iter().map(|group| group.label).collect();
     let signals = names(rows, |row| row.signals.keys());
@@ -229,7 +229,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
 const FEW: usize = 3;
 const MOST_CHARTS: usize = 8;
 const MOST_CURVES: usize = 7;
-/// How many names a sentence lists.
+/// Maximum number of names that a sentence lists.
 const MOST_LISTED: usize = 20;
 const INSTANTS: usize = 400;
 

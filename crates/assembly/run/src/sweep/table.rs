@@ -52,7 +52,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Reads that of a run of the sweep in `directory`.
+    /// Reads the row of a run of the sweep in `directory`.
     pub(super) fn read(point: &Point, directory: &SweepDirectory) -> Self {
         let mut row = Self {
             point: point.clone(),
@@ -68,7 +68,7 @@ impl Row {
         let (manifest, checks, run) = match found {
             Ok(found) => found,
             Err(_) => {
-                // Why it has no results, it said last.
+                // The last console line gives the reason for missing results.
                 row.culprit = directory.last_console_line(&point.name);
                 return row;
             }

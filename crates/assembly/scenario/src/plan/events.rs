@@ -33,8 +33,8 @@ pub struct Attack {
     /// labels.
     #[schemars(default)]
     pub technique: Vec<String>,
-    /// What it is directed against: hosts, devices, switches, plants or simulated nodes; written to
-    /// the labels.
+    /// Targets of the attack: hosts, devices, switches, plants or simulated nodes; written to the
+    /// labels.
     #[schemars(default)]
     pub target: Vec<String>,
     /// The programs that carry it out.
@@ -56,7 +56,7 @@ pub struct Capture {
 pub enum CapturedLink {
     /// The nodes at its ends.
     Ends([String; 2]),
-    /// The name that the scenario gives it, or that its signals have (`net.link.NAME`).
+    /// The name given by the scenario, or the name in its signals (`net.link.NAME`).
     Named(String),
 }
 
@@ -66,7 +66,7 @@ impl Default for CapturedLink {
     }
 }
 
-/// What its file is called.
+/// Formats the link as in the name of its capture file.
 impl fmt::Display for CapturedLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

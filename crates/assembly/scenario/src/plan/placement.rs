@@ -205,7 +205,7 @@ impl Plan {
             .retain(|capture| match (&capture.link, self.link_of(capture)) {
                 (CapturedLink::Ends([first, _]), _) => mine(first),
                 (CapturedLink::Named(_), Some(link)) => mine(&link.between[0]),
-                // Of a generated one, its engine has the frames.
+                // The engine of a generated link has its frames.
                 (CapturedLink::Named(_), None) => true,
             });
         plan.checks.clear();

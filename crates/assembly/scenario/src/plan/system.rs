@@ -115,12 +115,12 @@ pub struct Program {
     /// The executable and its arguments; never given to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
-    /// Environment variables added to the usual ones (`PATH`, `HOME`, `LANG`, `TZ`, `TERM`
-    /// and their like) of Timeloom.
+    /// Environment variables, added to the usual ones that programs inherit from Timeloom (`PATH`,
+    /// `HOME`, `LANG`, `TZ`, `TERM` and similar).
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
-    /// Names of further variables of Timeloom's that it has. A `*` at the end of one stands
-    /// for any rest.
+    /// Names of further variables to inherit from Timeloom's environment. A `*` at the end of a
+    /// name matches any suffix.
     #[schemars(default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,

@@ -36,7 +36,7 @@ pub struct Time {
     /// What programs see in /proc/uptime and /proc/stat.
     #[schemars(default)]
     pub proc: Proc,
-    /// What programs see of the dates that the kernel gives to files.
+    /// Dates of files that programs see.
     #[schemars(default)]
     pub files: FileTimes,
     /// How much time computing takes; `none` only where time skips.
@@ -159,19 +159,19 @@ pub enum Proc {
     /// Uptime and boot time of its host's clock, in a mount namespace of its own.
     #[default]
     Virtual,
-    /// The machine's. Nothing lies over a program's `/proc` then.
+    /// The machine's `/proc`; nothing is mounted over it.
     Machine,
 }
 
-/// What a program sees of the dates that the kernel gives to files.
+/// Dates of files that a program sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileTimes {
-    /// The machine's.
+    /// The machine's dates.
     #[default]
     Machine,
-    /// Those of its host's clock, of files that were read, written or made in the run. Each
-    /// `stat` traps.
+    /// For files read, written or made in the run, the dates of the host's clock. Each `stat`
+    /// traps.
     Virtual,
 }
 

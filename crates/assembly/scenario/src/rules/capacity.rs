@@ -30,9 +30,9 @@ struct Needs {
     processes: u64,
     /// Of networks: one for each host and device, one for the switches.
     net_namespaces: u64,
-    /// Of mounts: one for each host and one for each program.
+    /// Number of mount namespaces: one for each host and one for each program.
     mount_namespaces: u64,
-    /// Of host names: one for each host.
+    /// Number of UTS namespaces: one for each host.
     uts_namespaces: u64,
     cgroups: u64,
     /// Of the switch that has the most.
@@ -59,8 +59,8 @@ impl Needs {
             None => plan.system.switches.iter().map(ports).max(),
             Some(_) => None,
         };
-        // As counted in runs of 2 to 12 hosts, with some room: 36 + 8 a host, 4 to 5 a
-        // program, 10 + 3 threads a program.
+        // Measured in runs of 2 to 12 hosts, with some reserve: 36 + 8 a host, 4 to 5 a program, 10
+        // + 3 threads a program.
         Self {
             descriptors: 64
                 + 5 * stations

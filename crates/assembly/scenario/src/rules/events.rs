@@ -49,7 +49,7 @@ fn attacks(rules: &mut Rules<'_>) {
     }
 }
 
-/// That the plan has what an attack is directed against.
+/// Checks that the plan contains the target of an attack.
 fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
     let (system, network) = (&rules.plan.system, rules.plan.network.as_ref());
     let known = (system.hosts.keys().chain(system.devices.keys()))
@@ -130,8 +130,8 @@ fn unknown(link: &CapturedLink) -> String {
     }
 }
 
-/// That the network has a cable of its own, generated or in a file, of this name or between these
-/// ends.
+/// Checks that the network has a cable of its own, generated or read from a file, with this name or
+/// between these ends.
 fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
     let Some(names) = &rules.network else {
         return; // what is wrong with the network was said

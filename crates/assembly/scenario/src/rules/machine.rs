@@ -1,5 +1,5 @@
-//! What this machine must have: the directories, executables and scripts. Looked at
-//! before a run, so that none fails half-way for a missing file.
+//! Requirements on this machine: directories, executables and scripts. They are checked before a
+//! run, so that none fails half-way for a missing file.
 
 mod script;
 
@@ -21,7 +21,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     // What is in containers is their own.
     let outside = rules.programs().into_iter().filter(|placed| !placed.inside);
     for placed in outside {
-        // The tools and the user of a disabled attack need not be there.
+        // A disabled attack does not need its tools and its user.
         if placed.runs {
             user(rules, &placed.path, placed.program.user.as_ref());
             let program = placed.program;

@@ -87,8 +87,8 @@ impl<'a> Rules<'a> {
         self.report.misplaced(self.root, path, message, help);
     }
 
-    /// Returns the fix for a word that is none of `known`, unless no mistake more is collected:
-    /// to look for the nearest of thousands takes long.
+    /// Returns the fix for a word that is not among `known`, unless no more mistakes are collected:
+    /// a search for the nearest of thousands of words takes long.
     fn hint<'k>(
         &self,
         word: &str,

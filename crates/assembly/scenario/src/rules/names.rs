@@ -155,7 +155,7 @@ fn node(rules: &mut Rules<'_>, path: &[String], name: &str) {
     }
 }
 
-/// Programs find hosts and devices by their names.
+/// Checks a name by which programs resolve a host or device.
 fn host_name(rules: &mut Rules<'_>, path: &[String], name: &str) {
     let message = if name == "localhost" {
         "`localhost` is every host's name for itself".to_owned()

@@ -142,26 +142,26 @@ struct Node {
     path: Vec<String>,
     /// The first cable that ends here.
     cable: Option<usize>,
-    /// Its number among the nodes.
+    /// Index among the nodes.
     number: usize,
 }
 
-/// Which nodes are connected, by their numbers: each leads to another of its part, and the last one
-/// to itself.
+/// Connected components of the nodes, as a union-find structure: each entry is the index of its
+/// parent, and a root is its own parent.
 struct Parts(Vec<usize>);
 
 impl Parts {
-    /// Returns the last node to which this one leads.
+    /// Returns the root of a node's component.
     fn last(&mut self, mut number: usize) -> usize {
         while self.0[number] != number {
-            // Shortens the way for the next question.
+            // Path compression.
             self.0[number] = self.0[self.0[number]];
             number = self.0[number];
         }
         number
     }
 
-    /// Joins the parts of two nodes; false if they were one.
+    /// Merges the components of two nodes; returns false if they were the same.
     fn join(&mut self, [a, b]: [usize; 2]) -> bool {
         let (a, b) = (self.last(a), self.last(b));
         self.0[b] = a;

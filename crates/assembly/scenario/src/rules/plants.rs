@@ -8,7 +8,8 @@ use crate::error::Report;
 use crate::plan::Plan;
 use crate::tree::Node;
 
-/// Checks a plan that is right but for that. `known_signals` has the signals of plants, by their names.
+/// Checks the signals of an otherwise valid plan. `known_signals` has the signals of plants, by
+/// plant name.
 pub(crate) fn check(
     plan: &Plan,
     root: &Node,

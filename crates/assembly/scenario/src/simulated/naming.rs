@@ -99,7 +99,7 @@ impl NetworkNames {
         }
     }
 
-    /// The cable that a capture records.
+    /// Returns the cable that a capture records.
     pub fn captured(&self, link: &CapturedLink) -> Option<&NamedCable> {
         match link {
             CapturedLink::Ends(ends) => self.between(ends),

@@ -46,8 +46,8 @@ impl fmt::Display for Ready {
     }
 }
 
-/// Returns true if `name` can be a host name: labels of letters, digits, `-` and `_` that dots
-/// part (RFC 1123, 2.1), and no text that resolvers take for an IPv4 address, as `10` or `0x7f`.
+/// Returns true if `name` can be a host name: labels of letters, digits, `-` and `_`, separated by
+/// dots (RFC 1123, 2.1), that resolvers do not parse as an IPv4 address, such as `10` or `0x7f`.
 pub fn is_host_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let label = |label: &str| {
@@ -59,7 +59,7 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label) && !reads_as_address(name)
 }
 
-/// Returns true if resolvers take `name` for an IPv4 address instead of looking it up.
+/// Returns true if resolvers parse `name` as an IPv4 address instead of looking it up.
 pub(crate) fn reads_as_address(name: &str) -> bool {
     name.split('.').all(is_number)
 }

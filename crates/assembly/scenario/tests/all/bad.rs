@@ -173,7 +173,7 @@ fn an_empty_file_needs_everything() {
     errors.render(false);
 }
 
-/// Of many mistakes the first hundred are shown, and the number of the others.
+/// The first hundred of many mistakes are shown, and the number of the others.
 #[test]
 fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
     const HEAD: &str = "schema = \"timeloom/1\"\nname = \"many\"\ntime.duration = \"1 s\"\n";
@@ -185,7 +185,7 @@ fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
         .map(|it| format!("[[system.hosts.a.programs]]\nname = \"p{it}\"\nrun = [\"p\"]\nafter = [\"q{it}\"]\n"))
         .collect();
     let programs = format!("[system.hosts.a]\naddress = \"10.0.0.1/24\"\n{programs}");
-    // Those of reading, and those of a rule.
+    // Mistakes of parsing, and mistakes of a rule.
     for text in [hosts, programs] {
         let errors = parse(&format!("{HEAD}{text}"), "many.toml", &[]).expect_err("many");
         assert_eq!(errors.count(), many);

@@ -212,7 +212,8 @@ fn what_cannot_be_extended_is_said_once() {
     );
 }
 
-/// A scenario may be a stranger's, and name a file that only its reader may read.
+/// A scenario may come from an untrusted source and name a file that only the current user may
+/// read.
 #[test]
 fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
     let outside = tempfile::tempdir().expect("a directory");
@@ -235,7 +236,7 @@ fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
             assert!(shown.contains("see `timeloom check"), "{shown}");
         }
     }
-    // A right one may lie anywhere.
+    // A valid file may lie anywhere.
     let base = outside.path().join("base.toml");
     std::fs::write(&base, BASE).expect("it can be written");
     let main = format!(
@@ -247,7 +248,7 @@ fn nothing_is_shown_of_a_file_outside_of_the_scenario_s_directory() {
         plan.unwrap_or_else(|errors| panic!("{errors}")).name,
         "other"
     );
-    // What this one says wrong of it is shown.
+    // A mistake of the extending file itself is shown.
     let (plan, _scratch) = load(&[("main.toml", &format!("{main}seed = -1\n"))], &[]);
     let errors = plan.expect_err("a seed is none");
     assert!(errors.to_string().contains("main.toml:3:8"), "{errors}");

@@ -105,7 +105,7 @@ fn a_set_is_shown_with_the_mark_under_it() {
     assert!(shown.contains("time.mode=fast"), "{shown}");
 }
 
-/// The end of the run is no matter of what does not take place in it.
+/// The end of the run does not limit disabled events.
 #[test]
 fn what_a_disabled_attack_says_may_lie_beyond_the_end() {
     let short = "time.duration=3 s";

@@ -416,7 +416,7 @@ fn a_link_and_a_flow_may_be_given_names() {
 #[test]
 fn generated_links_are_captured_and_misspelt_ones_refused() {
     with("[[capture]]\nlink = [\"g-h1\", \"g-switch\"]\n").unwrap();
-    // By the name that its signals have, too.
+    // The name in the link's signals is accepted, too.
     let names = with("").unwrap().simulated().unwrap().unwrap().names;
     let generated = names.between(&["g-h1".to_owned(), "g-switch".to_owned()]);
     let name = &generated.expect("it is there").name;

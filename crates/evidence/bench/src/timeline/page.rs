@@ -15,7 +15,7 @@ use timeloom_time::{ClockMap, Duration, Instant};
 use super::cycles::Cycles;
 use crate::error::BenchError;
 
-/// A page in sealed memory, as programs get it that bind, with its writer.
+/// Page in sealed memory, as bound programs receive it, with its writer.
 pub(super) struct Published {
     writer: PageWriter,
     scale: Option<CoreScale>,
@@ -49,7 +49,7 @@ impl Published {
             .map_err(|refusal: Refusal| BenchError::Worker(refusal.to_string()))
     }
 
-    /// Where other programs open it while this one runs.
+    /// Returns the path by which other programs open the page while this one runs.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

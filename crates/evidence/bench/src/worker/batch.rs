@@ -32,7 +32,7 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
         "stat" => {
             let path = c"/";
             let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-            // SAFETY: a text, and room for the result.
+            // SAFETY: a zero-terminated path, and room for the result.
             per_call(count, || unsafe {
                 libc::stat(path.as_ptr(), status.as_mut_ptr());
             })

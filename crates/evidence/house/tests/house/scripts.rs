@@ -1,4 +1,4 @@
-//! Scripts that run as root open nothing where every user can put a link or a file before.
+//! Scripts that run as root open no path at which every user can place a link or a file first.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Directories that every user can write to.
 const SHARED: [&str; 4] = ["/tmp/", "/var/tmp/", "/run/lock/", "/dev/shm/"];
 
-/// Parts of it run in an emulated machine of its own.
+/// Script of which parts run in an emulated machine of their own.
 const ELSEWHERE: &str = "test-aarch64";
 
 #[test]
@@ -35,7 +35,8 @@ fn no_script_opens_a_predictable_path_in_a_shared_directory() {
     );
 }
 
-/// The objects of BPF are committed. Source and object are those that `scripts/bpf` saw together.
+/// The BPF objects are committed; the checksums pair each object with the source that `scripts/bpf`
+/// compiled.
 #[test]
 fn objects_of_bpf_are_of_their_sources() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machinery/guest/bpf");

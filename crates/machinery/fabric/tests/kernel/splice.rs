@@ -1,4 +1,4 @@
-//! Two interfaces that the kernel joins, or leaves to programs.
+//! Splices of two interfaces, closed and open.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn frames_pass_while_it_is_closed_and_no_longer() {
     let mut splice = Splice::new(&middle, ["up", "down"]).unwrap();
     let from = near.udp_socket((ENDS[0], 0)).unwrap();
     let to = far.udp_socket((ENDS[1], 7000)).unwrap();
-    // The first datagram asks for the address before.
+    // The first datagram triggers address resolution.
     let passes = |within: Duration| {
         let _ = from.send_to(b"here", (ENDS[1], 7000));
         to.set_read_timeout(Some(within)).unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn instruction(registers: &Registers) -> u64 {
     registers.pc
 }
 
-/// Makes it go on at `address`.
+/// Sets the address at which the thread continues.
 pub(crate) fn set_instruction(registers: &mut Registers, address: u64) {
     registers.pc = address;
 }
@@ -65,8 +65,8 @@ pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) ->
     registers
 }
 
-/// The registers with which it makes `PTRACE_TRACEME` by the image's code at `routine`, and
-/// then its exec again by the instruction at `at`.
+/// Returns registers with which a thread makes `PTRACE_TRACEME` by the image's code at `routine`,
+/// and then repeats its exec by the instruction at `at`.
 pub(crate) fn tracing_then(base: &Registers, routine: u64, at: u64, args: [u64; 6]) -> Registers {
     let [path, arguments, environment, ..] = args;
     let traceme = [0, arguments, environment, 0, 0, 0];
@@ -77,7 +77,7 @@ pub(crate) fn tracing_then(base: &Registers, routine: u64, at: u64, args: [u64; 
     registers
 }
 
-/// These registers with another stack pointer.
+/// Returns these registers with another stack pointer.
 pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
     let mut registers = *base;
     registers.sp = stack;

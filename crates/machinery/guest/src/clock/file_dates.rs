@@ -1,11 +1,11 @@
-//! What the hosts' clocks showed when the kernel dated a file, and which dates are not its.
+//! Map from the kernel's dates of files to the hosts' clocks, and the dates set by programs.
 //!
-//! The kernel dates files by the machine's CLOCK_REALTIME, as of its last tick. So each host
-//! keeps a line from that to its own CLOCK_REALTIME for every change of its clock since the
-//! session began. A date is put onto the line that was in force then: it stays what it is,
-//! however often the clock changes afterwards.
+//! The kernel dates files by the machine's CLOCK_REALTIME as of its last tick. Each host therefore
+//! keeps, for every change of its clock since the session began, a line from the machine's clock to
+//! its own CLOCK_REALTIME. A date is mapped by the line that was in force at that date, so its
+//! virtual value never changes later.
 //!
-//! A date that a program has set is kept with its inode and never changed.
+//! A date set by a program is stored with its inode and never mapped.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ use timeloom_time::{Duration, Instant, Rate, Wall};
 
 use super::{Clock, Host};
 
-/// The machine's clock as its kernel dates files by it, and the dates set by programs.
+/// The machine's clock as used by the kernel for files, and the dates set by programs.
 pub(super) struct FileDates {
-    /// When the session began, by the kernel's last tick then.
+    /// Start of the session, by the kernel's last tick at that time.
     pub(super) from_ns: i64,
     /// The machine's CLOCK_REALTIME less its CLOCK_MONOTONIC.
     ahead_ns: i64,
-    /// When that was looked at.
+    /// Time of that reading.
     looked: Instant<Wall>,
-    /// The tick of the kernel's at which time is about to skip.
+    /// Kernel tick at which time is about to skip.
     pub(super) tick_ns: Option<i64>,
-    /// By device and number of the inode: access, modification.
+    /// Dates set by programs, by device and inode number: access, modification.
     set: HashMap<[u64; 2], [Option<i64>; 2]>,
 }
 
@@ -39,7 +39,7 @@ impl FileDates {
         }
     }
 
-    /// The onset of a line that comes into force now.
+    /// Returns the onset of a line that comes into force now.
     pub(super) fn onset(&self, wall: Instant<Wall>) -> Onset {
         let at_ns = self.realtime_ns(wall);
         Onset {
@@ -48,12 +48,12 @@ impl FileDates {
         }
     }
 
-    /// The machine's CLOCK_REALTIME at an instant that is now or was a moment ago.
+    /// Returns the machine's CLOCK_REALTIME at an instant that is now or was a moment ago.
     pub(super) fn realtime_ns(&self, wall: Instant<Wall>) -> i64 {
         wall.as_ns() + self.ahead_ns
     }
 
-    /// Returns true if the machine's CLOCK_REALTIME was set since it was looked at.
+    /// Returns true if the machine's CLOCK_REALTIME was set since the last reading.
     fn notice_step(&mut self, wall: Instant<Wall>) -> bool {
         if wall - self.looked <= LOOK_EVERY {
             return false;
@@ -69,33 +69,33 @@ impl FileDates {
     }
 }
 
-/// From the machine's CLOCK_REALTIME to a host's, line by line.
+/// Lines from the machine's CLOCK_REALTIME to a host's.
 #[derive(Default)]
 pub(super) struct DateLines {
     lines: Vec<DateLine>,
-    /// Whether lines were left out.
+    /// True if lines were dropped.
     is_thinned: bool,
 }
 
-/// When a line came into force, by the machine's CLOCK_REALTIME.
+/// Start of a line, by the machine's CLOCK_REALTIME.
 #[derive(Clone, Copy)]
 pub(super) struct Onset {
-    /// The first date that it is for: where time skips, the kernel's last tick before.
+    /// First date that the line maps; where time skips, the kernel's last tick before.
     pub(super) from_ns: i64,
     pub(super) at_ns: i64,
 }
 
 #[derive(Clone, Copy)]
 struct DateLine {
-    /// The first of the machine's dates that it is for.
+    /// First of the machine's dates that the line maps.
     from_ns: i64,
-    /// The machine's CLOCK_REALTIME at its start.
+    /// Machine's CLOCK_REALTIME at the start of the line.
     machine_ns: i64,
-    /// The host's at its start.
+    /// Host's CLOCK_REALTIME at the start of the line.
     shown_ns: i64,
-    /// Where the host's stops by itself.
+    /// Host's CLOCK_REALTIME at which its clock stops by itself.
     most_ns: i64,
-    /// Shown per machine.
+    /// Host time per machine time.
     rate: Rate,
 }
 
@@ -108,14 +108,14 @@ impl DateLine {
 }
 
 impl DateLines {
-    /// A line comes into force.
+    /// Adds a line that comes into force at `onset`.
     pub(super) fn push(&mut self, onset: Onset, shown_ns: i64, most_ns: i64, rate: Rate) {
-        // Where the machine's clock was set back, dates mean the later of two instants.
+        // If the machine's clock was set back, an ambiguous date means the later instant.
         let is_ahead = |last: &DateLine| last.from_ns > onset.from_ns + SET_BACK_NS;
         while self.lines.last().is_some_and(is_ahead) {
             self.lines.pop();
         }
-        // The tick at which time skips may lie before a change that did not matter.
+        // The tick of a skip may precede a change that had no effect.
         let last_ns = self.lines.last().map_or(onset.from_ns, |last| last.from_ns);
         let machine_ns = onset.at_ns;
         let line = DateLine {
@@ -138,7 +138,7 @@ impl DateLines {
         self.lines.push(line);
     }
 
-    /// What the host's clock showed when the machine's showed this.
+    /// Returns the host's time at a time of the machine's clock.
     pub(super) fn at(&self, machine_ns: i64) -> Option<i64> {
         let index = self
             .lines
@@ -146,7 +146,7 @@ impl DateLines {
         Some(self.lines.get(index.saturating_sub(1))?.at(machine_ns))
     }
 
-    /// Leaves out every second of the older lines.
+    /// Drops every second of the older lines.
     fn thin(&mut self) {
         let half = self.lines.len() / 2;
         let mut index = 0;
@@ -159,12 +159,12 @@ impl DateLines {
 }
 
 impl Clock {
-    /// Whether programs see virtual dates of files.
+    /// Returns true if programs see virtual dates of files.
     pub(crate) fn dates_files(&self) -> bool {
         self.lock().file_dates.is_some()
     }
 
-    /// What programs of `host` are to see instead of a date of a file.
+    /// Returns the date that programs of `host` see instead of a file's date.
     pub(crate) fn file_date(&self, host: &Host, file: [u64; 2], date_ns: i64) -> i64 {
         let mut state = self.lock();
         let wall = self.wall();
@@ -192,7 +192,7 @@ impl Clock {
         shown.unwrap_or(date_ns)
     }
 
-    /// A program has set this date of a file.
+    /// Records a date of a file that a program has set.
     pub(crate) fn keep_date(&self, file: [u64; 2], date_ns: i64, is_access: bool) {
         let mut state = self.lock();
         let Some(dates) = &mut state.file_dates else {
@@ -203,9 +203,9 @@ impl Clock {
         }
     }
 
-    /// Waits for the kernel's next tick where dates of files are virtual: what is written after
-    /// a skip that follows has a later date than all that was written before. The caller makes
-    /// sure that nothing was written meanwhile.
+    /// Waits for the kernel's next tick if dates of files are virtual, so that files written after
+    /// the following skip have later dates than all files written before. The caller ensures that
+    /// nothing is written meanwhile.
     pub(crate) fn await_tick(&self) {
         let (before_ns, begun) = (coarse_realtime_ns(), self.wall());
         while self.wall() - begun < LONGEST_TICK {
@@ -220,14 +220,14 @@ impl Clock {
         }
     }
 
-    /// Time has skipped, or does not.
+    /// Discards the awaited tick, after a skip or without one.
     pub(crate) fn forget_tick(&self) {
         if let Some(dates) = &mut self.lock().file_dates {
             dates.tick_ns = None;
         }
     }
 
-    /// In a sentence, why dates of files may be wrong, if they may.
+    /// Returns, as a sentence, the reason why dates of files may be wrong, if they may be.
     pub fn doubt_of_file_dates(&self) -> Option<&'static str> {
         let state = self.lock();
         let dates = state.file_dates.as_ref()?;
@@ -239,7 +239,7 @@ impl Clock {
     }
 }
 
-/// The machine's CLOCK_REALTIME less its CLOCK_MONOTONIC, by readings that were not interrupted.
+/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC, from uninterrupted readings.
 fn realtime_ahead_ns() -> i64 {
     let reading = || {
         let before = read_ns(ClockId::Monotonic);
@@ -253,26 +253,26 @@ fn realtime_ahead_ns() -> i64 {
         .map_or(0, |(_, ahead)| ahead)
 }
 
-/// By what the kernel dates files.
+/// Returns the clock by which the kernel dates files.
 fn coarse_realtime_ns() -> i64 {
     read_ns(ClockId::RealtimeCoarse)
 }
 
 const TRIES: u32 = 3;
-/// Of a kernel with 100 ticks a second, with room.
+/// Tick of a kernel with 100 ticks a second, with a margin.
 const LONGEST_TICK: Duration = Duration::from_ms(50);
 const LOOK_FOR_TICK: std::time::Duration = std::time::Duration::from_micros(100);
-/// A line may begin earlier than the one before by a tick.
+/// Span by which a line may begin before the previous one: one tick.
 const SET_BACK_NS: i64 = 50_000_000;
 const LOOK_EVERY: Duration = Duration::from_ms(100);
 const STEP_NS: i64 = 1_000_000;
-/// As much may the machine's CLOCK_REALTIME be misjudged.
+/// Error bound for the reading of the machine's CLOCK_REALTIME.
 const SLACK_NS: i64 = 1_000_000;
-/// As much as two lines through one point may differ.
+/// Rounding difference of two lines through one point.
 const ROUNDING_NS: i64 = 100;
-/// Of one host: 96 MiB.
+/// Maximum number of lines of one host: 96 MiB.
 const MOST_LINES: usize = 1 << 21;
-/// Some 80 MiB.
+/// Maximum number of inodes with a stored date: about 80 MiB.
 const MOST_FILES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
         lines.push(at(1_000), 50_000, OPEN, Rate::ONE);
         lines.push(at(2_000), 51_000, OPEN, Rate::STOPPED);
         lines.push(at(3_000), 51_000, OPEN, half);
-        // It skips.
+        // Time skips.
         lines.push(at(4_000), 90_000, OPEN, half);
         let dates = [500, 1_000, 1_999, 2_500, 3_500, 4_002];
         let expected = [50_000, 50_000, 50_999, 51_000, 51_250, 90_001];
@@ -315,14 +315,14 @@ mod tests {
         assert_eq!(lines.at(900), Some(500));
     }
 
-    /// Time skipped a little after a tick, since when nothing was written: what is dated by that
-    /// tick was written after the skip.
+    /// Time skips shortly after a tick, since which nothing was written: files dated by that tick
+    /// were written after the skip.
     #[test]
     fn a_skip_counts_from_its_tick_on() {
         let mut lines = DateLines::default();
         lines.push(at(0), 0, OPEN, Rate::ONE);
         let tick = 4_000_000;
-        // A change in between that does not matter.
+        // A change in between without effect.
         lines.push(at(tick + 10), tick + 10, OPEN, Rate::STOPPED);
         let skip = Onset {
             from_ns: tick,
@@ -333,11 +333,11 @@ mod tests {
         for date in [tick + 10, tick + 500] {
             assert_eq!(lines.at(date), Some(1_000_000_000));
         }
-        // Not as early as the tick was.
+        // The onset is later than the tick.
         assert_eq!(lines.at(tick + 700), Some(1_000_000_200));
     }
 
-    /// A line that goes on as the one before takes no room.
+    /// A line that continues the previous one takes no room.
     #[test]
     fn what_changes_nothing_is_not_kept() {
         let mut lines = DateLines::default();

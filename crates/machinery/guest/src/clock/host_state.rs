@@ -40,7 +40,7 @@ pub(super) struct HostState {
     pub(super) raw_history: RawHistory,
     /// Steps and leap seconds that were told already.
     pub(super) discontinuities: u64,
-    /// From the machine's dates to its own, where dates of files are virtual.
+    /// Lines from the machine's dates to the host's, if dates of files are virtual.
     pub(super) date_lines: DateLines,
     /// The slowest that its clock went since those who wait by it were last told.
     slowest: Rate,
@@ -60,7 +60,7 @@ pub(super) struct Moment {
     pub(super) wall: Instant<Wall>,
     /// Virtual per wall from then on.
     pub(super) virtual_per_wall: Rate,
-    /// The same by the machine's CLOCK_REALTIME, where dates of files are virtual.
+    /// Onset by the machine's CLOCK_REALTIME, if dates of files are virtual.
     pub(super) onset: Option<Onset>,
 }
 
@@ -210,7 +210,7 @@ impl HostState {
         self.note_dates(moment);
     }
 
-    /// Notes the line in force for dates of files.
+    /// Records the line in force for dates of files.
     pub(super) fn note_dates(&mut self, moment: &Moment) {
         let (Some(onset), Some(map)) = (moment.onset, self.published) else {
             return;
@@ -287,7 +287,7 @@ impl State {
         }
     }
 
-    /// The onset of a line for dates of files, where those are virtual.
+    /// Returns the onset of a line for dates of files, if those are virtual.
     pub(super) fn onset(&self, wall: Instant<Wall>) -> Option<Onset> {
         Some(self.file_dates.as_ref()?.onset(wall))
     }

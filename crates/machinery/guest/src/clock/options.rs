@@ -18,20 +18,20 @@ pub struct ClockOptions {
     pub tsc: Tsc,
     /// What programs see of the files that tell time.
     pub proc: ProcFiles,
-    /// What programs see of the dates of files that the kernel sets.
+    /// Dates of files that programs see.
     pub files: FileTimes,
     /// Whether computing takes time.
     pub compute: Compute,
 }
 
-/// What programs see of the dates that the kernel gives to files.
+/// Dates of files that programs see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileTimes {
     /// The machine's dates.
     #[default]
     Machine,
-    /// Those of the host's clock, of files that were read, written or made in the session. Each
-    /// `stat` traps.
+    /// For files read, written or made in the session, the dates of the host's clock. Each `stat`
+    /// traps.
     Virtual,
 }
 

@@ -1,12 +1,12 @@
-//! Past of a host's oscillator against the session's time: at which instant of the session the
-//! host's CLOCK_MONOTONIC_RAW showed a reading that one of its guests took.
+//! History of a host's oscillator against the session's time: maps a reading of CLOCK_MONOTONIC_RAW
+//! by a guest to the instant of the session.
 
 use std::collections::VecDeque;
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Virtual};
 
-/// Lines from the session's time to the oscillator's, oldest first. A line begins where the
-/// oscillator, or the host's own pace, changed.
+/// Lines from the session's time to the oscillator's, oldest first. A line begins at each change of
+/// the oscillator or of the host's own pace.
 #[derive(Default)]
 pub(super) struct RawHistory {
     lines: VecDeque<ClockMap<Virtual, Core>>,
@@ -28,8 +28,9 @@ impl RawHistory {
         self.lines.push_back(line);
     }
 
-    /// Returns the first instant at which the oscillator showed `raw`, of a stand the end, where
-    /// guests go on; `None` when that is older than what is kept.
+    /// Returns the first instant at which the oscillator showed `raw`; if the oscillator stood
+    /// still, the end of that interval, where guests continue. `None` if it is older than the
+    /// history.
     pub(super) fn first_showing(&self, raw: Instant<Core>) -> Option<Instant<Virtual>> {
         let after = self.lines.partition_point(|line| line.out0 <= raw);
         let line = self.lines.get(after.checked_sub(1)?)?;
@@ -39,10 +40,11 @@ impl RawHistory {
     }
 }
 
-/// Changes of an oscillator are many per second at most; readings are asked for within seconds.
+/// Maximum number of lines. An oscillator changes at most many times a second; readings are asked
+/// for within seconds.
 const MOST: usize = 4096;
 
-/// Two lines that agree may round this differently.
+/// Rounding difference of two lines that agree.
 const ROUNDING: Duration = Duration::from_ns(50);
 
 #[cfg(test)]

@@ -161,11 +161,11 @@ fn offsets_at_start(options: &ClockOptions) -> Offsets {
     }
 }
 
-/// Returns TAI minus UTC at the beginning of a session: that of its date where one was asked
-/// for, whatever the machine's kernel holds; else what the machine's programs see.
+/// Returns TAI minus UTC at the start of a session: the value at its start date, if one was
+/// requested, whatever the machine's kernel holds; else the value that the machine's programs see.
 fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
     match start {
-        // No whole number of seconds before 1972.
+        // Before 1972 the offset was not a whole number of seconds.
         Some(start) => LeapSeconds::built_in().offset_at(start).unwrap_or(0).into(),
         None => civil_state().map_or(0, |state| state.tai_offset_s),
     }

@@ -13,8 +13,8 @@ pub struct TrueTime {
     pub at: Instant<Virtual>,
     /// True civil time then.
     pub utc: Instant<Utc>,
-    /// TAI minus UTC when the session began: that of its date where it has a start of its
-    /// own, else what the machine's kernel held; zero where no daemon had set it.
+    /// TAI minus UTC at the start of the session: the value at its start date, if it has one of its
+    /// own; else the value of the machine's kernel, zero if no daemon had set it.
     pub tai_ahead: Duration,
     /// CLOCK_MONOTONIC_RAW of the host then, as its guests read it: to the
     /// nanosecond that they read, for it is from the same line.
@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// Returns the instant of the session at which CLOCK_MONOTONIC_RAW of `host` first showed
-    /// `raw`, as its guests read it; `None` when that is too long ago.
+    /// `raw`, as read by its guests; `None` if that is too long ago.
     pub fn instant_of_raw(&self, host: &Host, raw: Instant<Core>) -> Option<Instant<Virtual>> {
         let state = self.lock();
         let at = state.hosts[host.index()].raw_history.first_showing(raw)?;

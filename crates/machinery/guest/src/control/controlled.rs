@@ -88,7 +88,7 @@ pub struct Welcome {
     pub network: Option<OwnedFd>,
     /// The container in which its programs run, if they do.
     pub root: Option<Arc<Root>>,
-    /// Its host name and name service files, where it has its own.
+    /// Host name and name service files of its host, if it has its own.
     pub identity: Option<Arc<Identity>>,
     /// Variables of its programs.
     pub env: BTreeMap<OsString, OsString>,

@@ -137,8 +137,8 @@ pub(super) unsafe fn child(
         if matches!(spec.output, Output::Inherit) && !is_trusted && libc::setsid() < 0 {
             fail(STEP_STREAMS);
         }
-        // What a program of our user is started with by hand it finds, as by `env` or `nice`;
-        // every other has its streams, and nothing that we or our starter have open.
+        // A program started by hand as our user keeps open descriptors, as under `env` or `nice`;
+        // any other program gets only its streams, and no descriptor of ours or our parent's.
         if !is_trusted && libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC) != 0 {
             fail(STEP_STREAMS);
         }

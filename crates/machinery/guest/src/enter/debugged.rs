@@ -1,4 +1,4 @@
-//! Programs executed under a debugger, as they come under the clock.
+//! Preparation of programs executed under a debugger.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
-/// What became of a debugger's request that lets a new program go on.
+/// Outcome of a debugger's request that resumes a new program.
 pub(crate) enum Prepared {
-    /// The program is prepared, and stands until this is dropped.
+    /// The program is prepared, and stays stopped until this value is dropped.
     Done(Tracee),
-    /// The exec has not returned, and the debugger will see it return: not yet. The debugger
-    /// stands until this is dropped.
+    /// The debugger will still see the exec return, so it is too early. The debugger stays stopped
+    /// until this value is dropped.
     TooEarly(Tracee),
 }
 
 impl Injector {
-    /// Prepares the program of `process`, for whose debugger `asker` asks, as after an exec
-    /// that we follow. The debugger's request is repeated after that.
+    /// Prepares the program of `process`, whose debugger `asker` requests to resume it, as after an
+    /// exec that the supervisor follows. The debugger's request is then repeated.
     ///
     /// # Errors
-    /// When it could not be prepared; it has been killed then.
+    /// Fails if the program could not be prepared; it has been killed then.
     pub(crate) fn prepare_debugged(
         &self,
         listener: &Listener,
@@ -34,7 +34,7 @@ impl Injector {
         is_vdso: bool,
     ) -> Result<Prepared, GuestError> {
         let held = Tracee::seize(asker.thread, || listener.is_waiting(asker)).and_then(|thread| {
-            // What it is answered is not seen.
+            // The debugger does not see this answer: its request is repeated.
             let answer = || listener.answer(asker, Answer::Value(0));
             Debugger::hold(thread, args, self.image.syscall, answer)
         });
@@ -79,7 +79,7 @@ impl Injector {
         tracee
             .poke(at, arch::with_syscall(entry))
             .map_err(failed("writing the first instruction"))?;
-        // Execs of no program, which the supervisor answers with a descriptor.
+        // Each exec without a program is answered with a descriptor by the supervisor.
         let mut ask = || {
             let call = ("asking for a descriptor", libc::SYS_execve);
             tracee.syscall_checked(&base, at, call, [0; 6])
@@ -94,11 +94,11 @@ impl Injector {
         self.prepare(tracee, descriptors, is_vdso)
     }
 
-    /// Makes a thread that waits in its exec be traced by its parent first, as it asked. It
-    /// then asks for the exec again.
+    /// Lets a thread that waits in its exec be traced by its parent first, as requested before. The
+    /// thread then repeats the exec.
     ///
     /// # Errors
-    /// It cannot be attached to; its exec has failed then.
+    /// Fails if the thread cannot be attached to; its exec has failed then.
     pub(crate) fn begin_trace(
         &self,
         listener: &Listener,
@@ -137,5 +137,5 @@ impl Injector {
     }
 }
 
-/// Which this libc crate does not name.
+/// Request that the libc crate does not define.
 const PTRACE_SYSEMU: libc::c_uint = 31;

@@ -36,7 +36,7 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// Names, below `/etc`, and texts of the files.
+    /// Returns names, relative to `/etc`, and texts of the files.
     pub(super) fn files(&self) -> [(&'static str, String); 3] {
         [
             (HOSTS, self.hosts.clone()),
@@ -55,8 +55,8 @@ impl HostNames {
 #[derive(Debug)]
 pub struct Identity {
     namespaces: [(LinkNameSpaceType, OwnedFd); 2],
-    /// Root directory of the supervisor in that mount namespace, which a `chroot` may have
-    /// moved.
+    /// Root directory of the supervisor in that mount namespace; differs from the namespace's root
+    /// after a `chroot`.
     top: OwnedFd,
 }
 
@@ -64,11 +64,11 @@ impl Identity {
     /// Makes the namespaces of a host.
     ///
     /// # Errors
-    /// Without CAP_SYS_ADMIN; where `/etc/hosts` is missing; where the kernel refuses the
+    /// Fails without CAP_SYS_ADMIN, if `/etc/hosts` is missing, or if the kernel refuses the
     /// mounts.
     pub fn new(names: &HostNames) -> Result<Self, GuestError> {
         std::thread::scope(|scope| {
-            // unshare(2) moves the calling thread for good.
+            // unshare(2) moves the calling thread permanently.
             let thread = std::thread::Builder::new().spawn_scoped(scope, || build(names));
             let thread = thread.map_err(GuestError::system("starting a thread"))?;
             thread.join().expect("it does not panic")
@@ -78,10 +78,10 @@ impl Identity {
     /// Moves the calling process into the namespaces. Its working directory becomes `/`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the kernel's error.
     ///
     /// # Safety
-    /// In a freshly forked child only. (It makes only system calls.)
+    /// Call in a freshly forked child only. (It makes only system calls.)
     pub(super) unsafe fn enter(&self) -> rustix::io::Result<()> {
         for (kind, namespace) in &self.namespaces {
             move_into_link_name_space(namespace.as_fd(), Some(*kind))?;
@@ -113,7 +113,7 @@ fn build(names: &HostNames) -> Result<Identity, GuestError> {
                         .to_owned(),
                 ));
             }
-            // Its reader goes by defaults then, which name no server outside either.
+            // Without the file, resolvers use defaults, which name no server outside either.
             Err(Errno::NOENT) => {}
             done => done.map_err(during(format!("mounting /etc/{name}")))?,
         }
@@ -126,7 +126,7 @@ fn build(names: &HostNames) -> Result<Identity, GuestError> {
         }
     }
     unmount(PLACE, UnmountFlags::DETACH).map_err(during("unmounting the tmpfs"))?;
-    // Among the programs of this host.
+    // Mounts propagate among the programs of this host.
     mount_change(c"/", MountPropagationFlags::SHARED | all)
         .map_err(during("sharing mounts among a host's programs"))?;
     let held = |name: &CStr, flags: OFlags| {
@@ -156,11 +156,11 @@ fn write(name: &str, text: &[u8]) -> io::Result<CString> {
     Ok(CString::new(format!("{place}/{name}")).expect("it has no zero"))
 }
 
-/// Makes a file that everybody can read.
+/// Makes a world-readable file.
 pub(super) fn write_at(place: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(place, name, flags, Mode::from(0o644))?;
-    // Whatever the umask.
+    // The mode must not depend on the umask.
     rustix::fs::fchmod(&file, Mode::from(0o644))?;
     io::Write::write_all(&mut std::fs::File::from(file), text)
 }
@@ -175,14 +175,14 @@ fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Gue
 
 const HOSTS: &str = "hosts";
 
-/// Mount point of the tmpfs for a moment; every kernel has this directory.
+/// Temporary mount point of the tmpfs; every kernel has this directory.
 const PLACE: &CStr = c"/proc/fs";
 const HARMLESS: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NODEV)
     .union(MountFlags::NOEXEC);
 
-/// Sockets of daemons that answer look-ups by the machine's names: nscd, systemd-resolved and
-/// Avahi. A C library that finds no daemon there goes on to the files.
+/// Sockets of daemons that answer look-ups with the machine's names: nscd, systemd-resolved and
+/// Avahi. A C library that finds no daemon falls back on the files.
 const MACHINES_RESOLVERS: [&CStr; 3] = [
     c"/run/nscd/socket",
     c"/run/systemd/resolve/io.systemd.Resolve",

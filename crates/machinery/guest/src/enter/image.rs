@@ -28,13 +28,14 @@ pub(crate) struct Image {
     pub(crate) restorer: u64,
     /// An instruction for system calls that the filter lets pass.
     pub(crate) syscall: u64,
-    /// Code for a thread that is to be traced from its exec on.
+    /// Address of the code for a thread that is to be traced from its exec on.
     pub(crate) be_traced: u64,
-    /// Arguments for gdb, of which the first is an option: zero-terminated strings.
+    /// Addresses of zero-terminated gdb arguments, the first of which is an option.
     pub(crate) gdb_arguments: [u64; 2],
-    /// The functions that a vDSO exports, with the addresses of those to which they lead.
+    /// Functions that a vDSO exports, with the addresses of their implementations in the image.
     functions: Vec<(String, u64)>,
-    /// Where the image notes that it is listed, on processors where it looks.
+    /// Offset of the image's flag that unwinders can find its tables, on architectures that read
+    /// it.
     is_listed: Option<usize>,
     /// Threads seen with their instruction pointer in this range wait.
     pub(crate) wait: std::ops::RangeInclusive<u64>,
@@ -109,7 +110,7 @@ impl Image {
                 let prefixes = ["__vdso_", "__kernel_"];
                 let plain = prefixes.iter().find_map(|it| name.strip_prefix(it));
                 let function = format!("timeloom_vdso_{}", plain.unwrap_or(name));
-                // The linker lists the names of versions, too.
+                // The linker also lists the names of versions.
                 let is_function = exported.kind() == object::SymbolKind::Text;
                 is_function.then(|| (name.to_owned(), symbol(&function)))
             })
@@ -138,8 +139,8 @@ impl Image {
 }
 
 impl Image {
-    /// A copy under another name, by which those who map it can be told: for a program that
-    /// was not given the vDSO, and whose unwinders do not know the image.
+    /// Returns a copy under another name, which identifies processes that map it: programs that
+    /// were not given the vDSO and whose unwinders therefore do not know the image.
     pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
         let mut bytes = self.bytes.clone();
         if let Some(at) = self.is_listed {
@@ -148,7 +149,7 @@ impl Image {
         sealed_memfd(name, &bytes)
     }
 
-    /// Where the image has a function of the vDSO, by its exported name. (Not in the vDSO,
+    /// Returns the address of a vDSO function in the image, by its exported name. (Not in the vDSO,
     /// which the program may unmap.)
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
         self.functions

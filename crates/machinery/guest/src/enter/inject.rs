@@ -29,7 +29,7 @@ pub(crate) struct Injector {
     pub(super) redirection: Option<Redirection>,
     /// What of the kernel's vDSO still tells the machine's time, for the user.
     pub(super) remark: OnceLock<String>,
-    /// Whether programs may have filters of their own at their exec.
+    /// True if programs may have seccomp filters of their own at their exec.
     pub(super) expects_filters: AtomicBool,
     /// Whether the user knows.
     pub(super) has_remarked: AtomicBool,
@@ -58,8 +58,8 @@ pub(crate) enum ExecOutcome {
 }
 
 impl Injector {
-    /// From now on a program may have a filter of its own at its exec. What that demands takes
-    /// a stop more.
+    /// Announces that programs may have seccomp filters of their own at their exec. Handling these
+    /// takes an additional stop.
     pub(crate) fn expect_filters(&self) {
         self.expects_filters.store(true, Ordering::SeqCst);
     }
@@ -191,8 +191,8 @@ impl Injector {
             .map_err(failed("restoring the registers"))
     }
 
-    /// Inserts the arguments for gdb behind the program's name; returns where the stack of a
-    /// new program then begins.
+    /// Inserts the arguments for gdb after the program's name; returns the new start of the new
+    /// program's stack.
     fn add_gdb_arguments(&self, tracee: &Tracee, stack: u64) -> std::io::Result<u64> {
         let added = self.image.gdb_arguments;
         let begin = stack - 8 * added.len() as u64;
@@ -204,12 +204,12 @@ impl Injector {
         Ok(begin)
     }
 
-    /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses
-    /// and closes the descriptors, by the instruction for system calls at `instruction`.
+    /// Maps the image, the clock page and the vDSO of the image's file at their fixed addresses and
+    /// closes the descriptors, with the system call instruction at `instruction`.
     ///
-    /// A filter that the program has from the one before it lets calls from the image pass,
-    /// and perhaps no others. So what maps the image claims to come from there, and what
-    /// follows does.
+    /// A filter inherited from the previous program lets calls from the image pass, and possibly no
+    /// others. The first call therefore claims to come from the image, and all later calls do come
+    /// from there.
     pub(crate) fn map(
         &self,
         tracee: &mut Tracee,
@@ -221,9 +221,9 @@ impl Injector {
         let read = libc::PROT_READ as u64;
         let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-        // A program that writes to its vDSO gets a copy, as of the kernel's.
+        // A program that writes to its vDSO gets a private copy, as with the kernel's vDSO.
         let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
-        // Where it lies in the file.
+        // Offset in the file.
         let offset = IMAGE_ADDRESS - VDSO_ADDRESS;
         let bytes = self.image.length as u64 - offset;
         let file = image as u64;
@@ -341,8 +341,8 @@ impl Injector {
     }
 }
 
-/// Whether a process executes gdb. Its SIGSYS are the image's business, which no user should
-/// have to tell each gdb.
+/// Returns true if a process executes gdb. Each SIGSYS belongs to the image; no user should have to
+/// configure every gdb accordingly.
 fn is_gdb(pid: i32) -> bool {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     is_name_of_gdb(&program.file_name().unwrap_or_default().to_string_lossy())
@@ -370,7 +370,7 @@ fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// `image` is the image's instruction for calls.
+/// Closes descriptors in the tracee. `image` is the address of the image's call instruction.
 fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     // Best effort in a process whose exec failed: two descriptors of ours more
     // would do no harm, but a program may count on their numbers.
@@ -381,7 +381,7 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
     let instruction = if is_there {
         image
     } else {
-        // No image yet, before a launched program's first exec. The thread stands behind the
+        // Before a launched program's first exec there is no image. The thread is stopped after the
         // instruction of its own call.
         arch::instruction(&base) - arch::SYSCALL.len() as u64
     };

@@ -25,7 +25,7 @@ use super::vfork::vfork;
 pub(crate) struct Conditions<'a> {
     /// Whether the time-stamp counter is to trap.
     pub(crate) emulates_tsc: bool,
-    /// Whether dates of files are virtual.
+    /// True if dates of files are virtual.
     pub(crate) dates_files: bool,
     /// The files that tell time, if they are not the machine's.
     pub(crate) view: Option<View>,

@@ -95,8 +95,8 @@ pub(super) fn prepare(
     })
 }
 
-/// Returns the directory to enter after the namespaces; none where the child is to stay where
-/// it is. Entering a mount namespace leaves the working directory.
+/// Returns the directory to enter after the namespaces; `None` if the child keeps its own. Entering
+/// a mount namespace loses the working directory.
 fn directory(spec: &CommandSpec) -> Result<Option<PathBuf>, GuestError> {
     let given = spec.directory.clone();
     if spec.identity.is_none() || spec.root.is_some() {

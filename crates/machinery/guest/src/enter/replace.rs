@@ -102,8 +102,8 @@ struct Vector {
     place: Option<(u64, u64)>,
 }
 
-/// Points AT_SYSINFO_EHDR at the vDSO that leads to the image, and tells how large a stack for signals must
-/// be at least, where that may be told.
+/// Points AT_SYSINFO_EHDR at the vDSO that leads to the image, and states the minimum size of a
+/// signal stack, if the vector has an entry for it.
 fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestError> {
     let pid = tracee.pid();
     let failed = || GuestError::system(format!("reading the auxiliary vector of process {pid}"));

@@ -33,7 +33,8 @@ pub struct RootSpec<'a> {
     pub rooms: Vec<PathBuf>,
     /// Files and directories of this machine that programs see.
     pub binds: Vec<Bind>,
-    /// Host name, and files below `/etc` that replace those of the image. Binds lie over them.
+    /// Host name, and files below `/etc` that replace those of the image. Binds of the container
+    /// are mounted over them.
     pub names: HostNames,
     /// Their network, whose interfaces `/sys` shows.
     pub network: BorrowedFd<'a>,

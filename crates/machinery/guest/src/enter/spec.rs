@@ -17,10 +17,10 @@ use super::root::Root;
 pub struct CommandSpec {
     /// The program and its arguments. A name without a slash is looked up.
     pub argv: Vec<OsString>,
-    /// Which of our variables it has. A program of another user has the usual ones at most,
-    /// one in a container none.
+    /// Variables inherited from this process. A program of another user inherits the usual ones at
+    /// most, a program in a container none.
     pub inherits: Variables,
-    /// Variables to set on top of those.
+    /// Variables to set in addition to those.
     pub env: BTreeMap<OsString, OsString>,
     /// Working directory; ours if none. In a container it is one of its own.
     pub directory: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub struct CommandSpec {
     pub network: Option<OwnedFd>,
     /// The container that it is the first process of, with process numbers of its own.
     pub root: Option<Arc<Root>>,
-    /// Host name and name service files of its host, where it has its own and no container.
+    /// Host name and name service files of its host, if the host has its own and no container.
     pub identity: Option<Arc<Identity>>,
     /// What it may do, when that is less than we may.
     pub rights: Option<Rights>,
@@ -59,21 +59,21 @@ impl CommandSpec {
     }
 }
 
-/// Which of our environment variables a program has.
+/// Selection of this process's environment variables that a program inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variables {
     /// All.
     All,
-    /// Those of user, language and terminal (`timeloom_sys::environment`).
+    /// The variables of user, language and terminal (`timeloom_sys::environment`).
     Usual,
 }
 
 /// Where a program's streams go.
 #[derive(Debug)]
 pub enum Output {
-    /// As ours, standard input too. With [`CommandSpec::rights`] the program leads a session
-    /// of the kernel's of its own, without a terminal; otherwise it has ours, and what else
-    /// is open in us.
+    /// The streams of this process, including standard input. With [`CommandSpec::rights`] the
+    /// program leads a kernel session of its own, without a terminal; otherwise it shares the
+    /// terminal and inherits all other open descriptors.
     Inherit,
     /// Both to this descriptor (a pipe or file); standard input is empty, and
     /// the program leads a session of the kernel's of its own, without a terminal.

@@ -180,8 +180,8 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
     }
 }
 
-/// Jumps to `label` for a range that may reach into [`timeloom_page::KEPT_RANGE`]: a short one
-/// begins in the same 4 GiB, or in those below.
+/// Jumps to `label` for a range that may overlap [`timeloom_page::KEPT_RANGE`]: a range shorter
+/// than 4 GiB begins in the same 4 GiB, or in the 4 GiB below.
 fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {
     steps.push(Step::Load(argument_high(address)));
     for half in [ADDRESS_HIGH_HALF, ADDRESS_HIGH_HALF - 1] {

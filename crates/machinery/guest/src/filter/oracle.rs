@@ -14,7 +14,7 @@ use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
-/// Where the image asks what a program's own filters decide.
+/// Addresses at which the image asks for the verdicts of a program's own filters.
 pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
     IMAGE_ADDRESS + verdict::FORESEE as u64,
     IMAGE_ADDRESS + verdict::JUDGE as u64,
@@ -39,7 +39,7 @@ pub(crate) fn outcome_emulating(
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// What it would do with such a call where dates of files are virtual.
+/// Returns the filter's action on such a call if dates of files are virtual.
 pub(crate) fn outcome_dating(number: i64, address: u64, args: [u64; 6]) -> u32 {
     static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::DatingFiles));
     run(&PROGRAM, AUDIT_ARCH, number, address, args)
@@ -72,7 +72,7 @@ pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 
     actions.find(|action| *action != ALLOW).unwrap_or(ALLOW)
 }
 
-/// What one row of the table says of a call.
+/// Returns the action on a call according to one row of the table.
 fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     let emulating = call.emulating_tsc.filter(|_| guest == Guest::EmulatingTsc);
     let dating = call.file_times.filter(|_| guest == Guest::DatingFiles);
@@ -139,7 +139,7 @@ fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
     }
 }
 
-/// Whether a range of addresses is taken for one that may reach what the image keeps.
+/// Returns true if the filter treats a range of addresses as one that may overlap the kept range.
 fn may_reach(args: [u64; 6], address: u32, length: u32) -> bool {
     let [address, length] = [address, length].map(|index| args[index as usize]);
     let near = [KEPT_RANGE.start >> 32, (KEPT_RANGE.start >> 32) - 1];

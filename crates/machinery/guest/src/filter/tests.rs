@@ -122,7 +122,7 @@ fn the_supervisor_is_asked_about_execs_and_what_is_not_handled() {
     assert_eq!(set_timeout(1, 2), ALLOW, "SO_REUSEADDR");
 }
 
-/// A range that cannot reach clock page or image passes, however long a program's are.
+/// A range that cannot overlap clock page or image passes, even a very long one.
 #[test]
 fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
     let far = [0x5555_0000_0000, 0x7fff_f000_0000];
@@ -384,7 +384,7 @@ fn where_the_counter_is_emulated_all_of_sigsegv_goes_through_the_image() {
     assert_eq!(native(libc::SYS_prctl, [22, 2, 1, 0, 0, 0]), TRAP);
 }
 
-/// Whoever does not ask for virtual dates of files pays nothing for them.
+/// Without virtual dates of files, `stat` and its relatives do not trap.
 #[test]
 fn only_where_dates_of_files_are_virtual_do_their_calls_trap() {
     for call in calls().filter(|call| call.file_times.is_some() && call.treatment.is_none()) {

@@ -41,7 +41,7 @@ impl CgroupFreezer {
     pub(super) fn new(session: &str) -> io::Result<Self> {
         let mount = timeloom_sys::cgroup::mount().ok_or(io::ErrorKind::Unsupported)?;
         let whole = Group::new(mount.join(format!("{CGROUP_PREFIX}{session}")))?;
-        // Held until this process ends or removes the group: see `is_supervised`.
+        // The lock is held until this process ends or removes the group: see `is_supervised`.
         let _ = fcntl_lock(&whole.control, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             removed: AtomicBool::new(false),
@@ -375,11 +375,12 @@ pub(crate) fn remove_cgroup(directory: &Path) {
     }
 }
 
-/// Returns true if a process holds the lock that says that it supervises the session of this
-/// cgroup. The lock is one of processes (fcntl(2)): it ends with its holder, children do not
-/// inherit it, and it is seen wherever the cgroup is, also in other PID namespaces.
+/// Returns true if a process holds the lock that marks it as supervisor of the session of this
+/// cgroup. The lock belongs to a process (fcntl(2)): it ends with its holder, children do not
+/// inherit it, and it is visible wherever the cgroup is, also in other PID namespaces.
 ///
-/// A process's own lock does not show, and would be lost: for cgroups of other processes.
+/// Call for cgroups of other processes only: a process does not see its own lock, and would lose
+/// it.
 pub(crate) fn is_supervised(directory: &Path) -> bool {
     let control = directory.join("cgroup.freeze");
     let opened = with_spare(|| OpenOptions::new().write(true).open(&control));

@@ -18,7 +18,8 @@ use crate::time_files::{mounts_of, seen_by};
 /// lives where we cannot look.
 pub(super) fn may_be_supervised(socket: &Path) -> bool {
     let stream = match find(socket) {
-        // Refused: no process listens. Otherwise there may be one that we do not trust.
+        // A refused connection proves that no process listens. Otherwise an untrusted process may
+        // listen.
         Found::Nobody => return !is_refused(socket),
         Found::Full => return true, // and we cannot learn whose it is
         Found::Listener(stream) => stream,

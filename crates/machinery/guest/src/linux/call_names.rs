@@ -1,6 +1,6 @@
 //! Names of system calls by their numbers, for messages.
 
-/// The name of a call of the architecture that this is compiled for, or its number.
+/// Returns the name of a system call of the target architecture, or its number.
 pub(crate) fn name_of_call(number: i64) -> String {
     let at = |from: i64, names: &[&'static str]| {
         let index = usize::try_from(number.checked_sub(from)?).ok()?;
@@ -10,10 +10,10 @@ pub(crate) fn name_of_call(number: i64) -> String {
     name.map_or_else(|| format!("system call {number}"), str::to_owned)
 }
 
-/// From here on a call has the same number on every architecture.
+/// First number that is the same on every architecture.
 const FIRST_COMMON: i64 = 424;
 
-/// Linux 5.1 (424) to 6.17.
+/// Names from Linux 5.1 (424) to 6.17.
 #[rustfmt::skip] // Several on a line.
 const COMMON: &[&str] = &[
     "pidfd_send_signal", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_tree",
@@ -27,7 +27,7 @@ const COMMON: &[&str] = &[
     "file_setattr",
 ];
 
-/// From 0 on, as Linux has them on x86-64.
+/// Names from 0 on for x86-64.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip] // Several on a line.
 const OWN: &[&str] = &[
@@ -81,7 +81,7 @@ const OWN: &[&str] = &[
     "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq",
 ];
 
-/// From 0 on, as Linux has them on 64-bit ARM.
+/// Names from 0 on for 64-bit ARM.
 #[cfg(target_arch = "aarch64")]
 #[rustfmt::skip] // Several on a line.
 const OWN: &[&str] = &[
@@ -138,7 +138,7 @@ mod tests {
         for call in timeloom_calls::calls().filter(|call| call.name != "cpu_time") {
             let number = call.number().expect("a call of this architecture").into();
             let name = name_of_call(number);
-            // IPC's two ways to say the same.
+            // System V IPC has two sets of calls.
             assert!(
                 name == call.name || name == format!("{}64", call.name),
                 "{}",

@@ -1,8 +1,9 @@
-//! ptrace on behalf of the session by the hands of a debugger.
+//! ptrace requests issued through a debugger of the session.
 //!
-//! A process has one tracer. What a debugger of the session traces is changed by the
-//! debugger's own thread, which is stopped at a request of its own and made to issue
-//! others first. The debugger notices nothing: its request is repeated at the end.
+//! A process has at most one tracer. A tracee of a debugger in the session can therefore be changed
+//! only by the debugger's own thread. The supervisor stops that thread at one of its requests and
+//! makes it issue other requests first. The debugger does not notice: its own request is repeated
+//! at the end.
 
 use std::io;
 
@@ -10,25 +11,25 @@ use crate::arch::{self, Registers};
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::linux::remote::Alleged;
 
-/// A debugger's thread that stands before one of its requests.
+/// Thread of a debugger, stopped before one of its requests.
 pub(crate) struct Debugger {
     thread: Tracee,
-    /// Its registers behind the request.
+    /// Registers after the request.
     base: Registers,
-    /// The request's arguments.
+    /// Arguments of the request.
     args: [u64; 6],
-    /// An instruction for system calls that the filter lets pass.
+    /// Address of a system call instruction that the filter lets pass.
     syscall: u64,
-    /// Memory below its stack.
+    /// Address of scratch memory below the thread's stack.
     scratch: u64,
 }
 
 impl Debugger {
-    /// Stops a thread that waits for the answer to its `ptrace` with these arguments, which
-    /// `answer` gives. The request itself is made when this is dropped.
+    /// Stops a thread that waits for the answer to its `ptrace` with these arguments; `answer`
+    /// gives the answer. The request itself is made when this value is dropped.
     ///
     /// # Errors
-    /// The thread is traced itself, or has ended.
+    /// Fails if the thread is traced itself, or has ended.
     pub(crate) fn hold(
         mut thread: Tracee,
         args: [u64; 6],
@@ -54,18 +55,18 @@ impl Debugger {
             syscall,
             scratch: (arch::stack(&base) - SCRATCH) & !15,
         };
-        // The kernel extends a stack for its own thread only: touch the memory.
+        // The kernel extends a stack only for its own thread, so the thread touches the memory.
         let mask = [libc::SIG_BLOCK as u64, 0, held.scratch, 8, 0, 0];
         held.call(libc::SYS_rt_sigprocmask, mask)?;
         Ok(held)
     }
 
-    /// The tracee's number, as the debugger counts.
+    /// Returns the tracee's number in the debugger's PID namespace.
     fn target(&self) -> u64 {
         self.args[1]
     }
 
-    /// Makes a call in the debugger's thread.
+    /// Makes a system call in the debugger's thread.
     fn call(&mut self, number: i64, args: [u64; 6]) -> io::Result<i64> {
         let result = self
             .thread
@@ -99,12 +100,12 @@ impl Debugger {
         self.request(libc::PTRACE_GETREGSET, libc::NT_PRSTATUS as u64, scratch)?;
         let words: [i64; 2 + WORDS] = self.take()?;
         let words: [i64; WORDS] = std::array::from_fn(|index| words[2 + index]);
-        // SAFETY: so many words, of which any are registers.
+        // SAFETY: equal sizes; every bit pattern is valid in registers.
         Ok(unsafe { std::mem::transmute::<[i64; WORDS], Registers>(words) })
     }
 
     pub(super) fn set_registers(&mut self, registers: &Registers) -> io::Result<()> {
-        // SAFETY: plain numbers without gaps.
+        // SAFETY: plain numbers without padding.
         let words = unsafe { std::mem::transmute::<Registers, [u64; WORDS]>(*registers) };
         let buffer = self.scratch + 16;
         self.put(&[&[buffer, 8 * WORDS as u64][..], &words].concat())?;
@@ -128,7 +129,7 @@ impl Debugger {
         self.request(libc::PTRACE_POKEDATA, address, word)
     }
 
-    /// Signal and code for which the tracee has stopped.
+    /// Returns signal and code of the tracee's stop.
     pub(crate) fn reason(&mut self) -> io::Result<(i32, i32)> {
         let scratch = self.scratch;
         self.request(libc::PTRACE_GETSIGINFO, 0, scratch)?;
@@ -136,14 +137,14 @@ impl Debugger {
         Ok((words[0] as i32, words[1] as i32))
     }
 
-    /// Lets the tracee make one step, and waits for its next stop.
+    /// Single-steps the tracee, and waits for its next stop.
     pub(super) fn step(&mut self) -> io::Result<Stop> {
         self.request(libc::PTRACE_SINGLESTEP, 0, 0)?;
         let by_number = libc::P_PID as u64;
         let any = (libc::WEXITED | libc::WSTOPPED | libc::__WALL) as u64;
         let (target, scratch) = (self.target(), self.scratch);
         loop {
-            // An end is left for the debugger to learn of.
+            // The end of the tracee is left for the debugger to reap.
             let peek = any | libc::WNOWAIT as u64;
             let args = [by_number, target, scratch, peek, 0, 0];
             match self.call(libc::SYS_waitid, args) {
@@ -167,7 +168,7 @@ impl Debugger {
         }
     }
 
-    /// Signal, code, process and status of what `waitid` has written.
+    /// Returns signal, code, process and status written by `waitid`.
     fn change(&self) -> io::Result<[i32; 4]> {
         // `si_signo`, `si_errno`, `si_code`; `si_pid`, `si_uid`, `si_status`.
         let words: [i64; 4] = self.take()?;
@@ -180,19 +181,19 @@ impl Drop for Debugger {
     fn drop(&mut self) {
         let at = arch::instruction(&self.base) - arch::SYSCALL.len() as u64;
         let again = arch::calling(&self.base, at, libc::SYS_ptrace, self.args);
-        // It fails only if the thread has ended.
+        // Fails only if the thread has ended.
         let _ = self.thread.set_registers(&again);
     }
 }
 
-/// A signal has interrupted the call.
+/// Returns true if a signal has interrupted the call.
 fn is_to_be_repeated(error: &io::Error) -> bool {
-    // ERESTARTSYS and its relatives, which only tracers see.
+    // ERESTARTSYS and its relatives, visible only to tracers.
     matches!(error.raw_os_error(), Some(libc::EINTR | 512..=516))
 }
 
 const WORDS: usize = size_of::<Registers>() / 8;
-/// For registers and their vector; below the red zone.
+/// Bytes for the registers and their vector; below the red zone.
 const SCRATCH: u64 = 128 + 16 + 8 * (WORDS as u64 + 4);
 
 const _: () = assert!(size_of::<Registers>() == 8 * WORDS);

@@ -104,7 +104,7 @@ pub(crate) fn process_of(thread: i32) -> i32 {
         .unwrap_or(thread)
 }
 
-/// The thread that traces a thread.
+/// Returns the tracer of a thread.
 pub(crate) fn tracer_of(thread: i32) -> Option<i32> {
     let tracer = status_field(thread, "TracerPid:")?.parse().ok()?;
     (tracer != 0).then_some(tracer)
@@ -151,14 +151,14 @@ pub(crate) fn effective_capabilities(thread: i32) -> u64 {
         .unwrap_or(0)
 }
 
-/// Number of seccomp filters of a thread (from Linux 5.9 on; else none is counted).
+/// Returns the number of seccomp filters of a thread (Linux 5.9 and later; 0 before).
 pub(crate) fn seccomp_filters(thread: i32) -> u32 {
     status_field(thread, "Seccomp_filters:")
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
 }
 
-/// Whether the capabilities of a thread are those of our user namespace.
+/// Returns true if a thread has its capabilities in our user namespace.
 pub(crate) fn is_in_our_user_namespace(thread: i32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
     let own = namespace("self");

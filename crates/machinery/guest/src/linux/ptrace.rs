@@ -24,7 +24,7 @@ pub(crate) struct Tracee {
     /// Signals that arrived while it was ours; delivered when it is let go.
     held_signals: Vec<i32>,
     gone: bool,
-    /// The debugger that has seized it in our place.
+    /// Debugger that is the tracer, if it is not this process.
     through: Option<Box<RefCell<Debugger>>>,
 }
 
@@ -47,12 +47,12 @@ impl Tracee {
     ///
     /// It should stand meanwhile: what executes a program may lose its number, and
     /// only until then can be found out to which process it belongs.
-    ///
-    /// `is_it` says whether the thread of this number is the one that is meant. It is asked
-    /// once the thread is attached to, for only then the number is kept from another.
+    /// `is_it` returns true if the thread with this number is the intended one. It is called after
+    /// the attachment, which prevents the reuse of the number.
     ///
     /// # Errors
-    /// The kernel's; ESRCH when it is not the one that is meant, and was left alone.
+    /// Returns the kernel's error; ESRCH if the thread is not the intended one, which was left
+    /// alone.
     pub(crate) fn seize(pid: i32, is_it: impl FnOnce() -> bool) -> io::Result<Self> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         request(libc::PTRACE_SEIZE, pid, 0, options as usize)?;
@@ -70,8 +70,8 @@ impl Tracee {
         }
     }
 
-    /// A process that stands under a debugger, which has seized it. It is not let go when
-    /// this is dropped, but stands as before.
+    /// Returns a stopped process whose tracer is a debugger. It is not detached on drop, but stays
+    /// stopped.
     pub(crate) fn through(debugger: Debugger, pid: i32) -> Self {
         Self {
             pid,
@@ -312,8 +312,9 @@ impl Tracee {
         }
     }
 
-    /// As [`Self::syscall`], and seccomp filters take the call for one that was made at
-    /// `claimed`. They look at the registers after a tracer has seen the call begin.
+    /// Makes a call, as [`Self::syscall`], that seems to seccomp filters to be made at `claimed`.
+    /// Filters run after a tracer has seen the start of the call, so the tracer can set the
+    /// address.
     pub(crate) fn syscall_claiming(
         &mut self,
         (base, instruction, claimed): (&Registers, u64, u64),
@@ -321,7 +322,7 @@ impl Tracee {
         args: [u64; 6],
     ) -> io::Result<i64> {
         if self.through.is_some() {
-            // A debugger's tracee cannot be stopped where its call begins.
+            // A debugger's tracee cannot be stopped at the start of its call.
             return self.syscall(base, instruction, number, args);
         }
         self.set_registers(&arch::calling(base, instruction, number, args))?;
@@ -333,7 +334,7 @@ impl Tracee {
         Ok(arch::result(&self.registers()?))
     }
 
-    /// Lets it run until a call begins or, in a call, until that ends.
+    /// Resumes the tracee until a call begins or, inside a call, until it ends.
     fn proceed_to_call(&mut self) -> io::Result<()> {
         loop {
             request(libc::PTRACE_SYSCALL, self.pid, 0, 0)?;
@@ -341,14 +342,14 @@ impl Tracee {
                 Stop::Signal(libc::SIGTRAP) => return Ok(()),
                 Stop::Signal(other) => self.hold_signal(other),
                 Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
-                // A group stop or a late interrupt.
+                // A group stop or a delayed interrupt.
                 Stop::Interrupted | Stop::Exec => {}
             }
         }
     }
 
-    /// As [`Self::syscall`], by a debugger. Its tracee may stand on its way out of an exec,
-    /// whose end changes a register and takes up one step.
+    /// Makes a call, as [`Self::syscall`], through a debugger. The tracee may be stopped at the
+    /// return of an exec; that return changes a register and takes one step.
     fn syscall_through(&mut self, calling: &Registers) -> io::Result<i64> {
         let at = arch::instruction(calling);
         let debugger = self.through.as_ref().expect("a debugger's");
@@ -364,7 +365,7 @@ impl Tracee {
             let registers = debugger.registers()?;
             let is_done = arch::instruction(&registers) != at;
             match signal {
-                // The exec's own, for debuggers that have not asked for its event.
+                // The signal of the exec itself, sent to debuggers without PTRACE_O_TRACEEXEC.
                 Some(libc::SIGTRAP) if !is_done && debugger.reason()?.1 == libc::SI_USER => {
                     held.push(libc::SIGTRAP);
                 }
@@ -391,7 +392,7 @@ impl Tracee {
         self.checked(doing, result)
     }
 
-    /// The result of a call, with the kernel's errors as errors.
+    /// Returns the result of a call, with the kernel's errors as errors.
     pub(crate) fn checked(&self, doing: &str, result: io::Result<i64>) -> Result<u64, GuestError> {
         let result = result.map_err(GuestError::system(format!(
             "{doing} in process {}",
@@ -481,7 +482,7 @@ mod tests {
 
     use super::*;
 
-    /// A number that another process has by now: it is left as it is.
+    /// A number reused by another process: that process is left alone.
     #[test]
     fn what_is_not_meant_is_not_kept() {
         let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");

@@ -71,7 +71,7 @@ pub(super) fn start(
 
 impl Escort<'_> {
     fn serve(&self) -> ! {
-        // It hears of no filter that a program installs from now on.
+        // The escort is not notified of filters that a program installs from now on.
         self.injector.expect_filters();
         // SAFETY: calls without memory; a terminal's Ctrl-C is not for us.
         unsafe {

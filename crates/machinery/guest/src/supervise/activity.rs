@@ -1,18 +1,19 @@
-//! Rest by events: the kernel's scheduler reports which threads run, so that nobody has to look.
+//! Detection of rest by events: the kernel's scheduler reports the running threads, without
+//! polling.
 //!
-//! [`Activity`] is what [`skip`](super::skip) asks instead of reading /proc of each thread, where
-//! BPF can be had (root, Linux 6.1 with BTF). Its cost follows the threads that have run, not
-//! those that sleep. Three parts:
+//! [`skip`](super::skip) queries [`Activity`] instead of reading /proc of each thread, if BPF is
+//! available (root, Linux 6.1 with BTF). The cost depends on the number of threads that have run,
+//! not on the number that sleep. The three parts:
 //!
-//! - `kernel`: the programs of BPF (`bpf/awake.bpf.c`) and the word that they keep: how many
-//!   threads, softirqs and works are not at rest, and how often that has changed.
+//! - `kernel`: the BPF programs (`bpf/awake.bpf.c`) and their shared word: the number of threads,
+//! softirqs and work items that are not at rest, and a count of changes.
 //! - `waiting`: the threads that wait in virtual time, in the order of their deadlines.
-//! - this file: rest is an instant at which the word is zero, and is the same after everything
-//!   else was asked.
+//! - this file: rest is an instant at which the word is zero, and is unchanged after all other
+//! sources were queried.
 //!
-//! Threads that slept or ran before the programs were loaded are unknown to them until they are
-//! woken or blocked. So the first rest is found by looking at /proc, as without BPF; likewise
-//! after anything was lost for want of room.
+//! The programs do not know threads that slept or ran before they were loaded until these wake up
+//! or block. The first rest is therefore found by reading /proc, as without BPF; likewise after an
+//! overflow of a map.
 
 mod kernel;
 mod waiting;
@@ -29,23 +30,23 @@ use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 use kernel::{Kernel, Setup};
 
-/// Which threads of a session run, by events of the scheduler.
+/// Running threads of a session, by scheduler events.
 pub(crate) struct Activity {
     kernel: Kernel,
     /// Threads that wait in virtual time, as of the last rest.
     pub(crate) waiting: Waiting,
-    /// Guests' threads that have run since [`Self::take_ran`].
+    /// Guest threads that have run since [`Self::take_ran`].
     ran: BTreeSet<i32>,
-    /// Members and log entries lost by when `waiting` was last read from /proc; none yet.
+    /// Number of lost members and log entries at the last complete read of /proc; `None` before.
     complete_at: Option<u64>,
 }
 
 impl Activity {
-    /// Begins to count for the calling thread, which is not counted itself.
+    /// Starts counting; the calling thread itself is not counted.
     ///
     /// # Errors
-    /// The session has no cgroup, the kernel lacks what is needed, or this process may not
-    /// load programs of BPF.
+    /// Fails if the session has no cgroup, the kernel lacks a feature, or this process may not load
+    /// BPF programs.
     pub(crate) fn new(supervisor: &Supervisor) -> io::Result<Self> {
         let cgroup = supervisor.freezer.cgroup();
         let cgroup = cgroup.ok_or_else(|| io::Error::other("the session has no cgroup"))?;
@@ -57,7 +58,7 @@ impl Activity {
         })
     }
 
-    /// Waits until nothing runs, for no longer than `patience`.
+    /// Blocks until nothing runs, for at most `patience`.
     pub(crate) fn wait_for_rest(&mut self, patience: Duration) -> Option<Word> {
         let begun = StdInstant::now();
         loop {
@@ -79,13 +80,13 @@ impl Activity {
         }
     }
 
-    /// Whether nothing has begun to run since `word` was read.
+    /// Returns true if nothing has started to run since `word` was read.
     pub(crate) fn is_still(&self, word: Word) -> bool {
         self.kernel.word() == word
     }
 
-    /// Brings `waiting` up to date with what the threads have done until this rest. Returns
-    /// false when that cannot be told yet.
+    /// Updates `waiting` with the activity of the threads until this rest. Returns false if it is
+    /// not known yet.
     pub(crate) fn update(&mut self, supervisor: &Supervisor, own: &mut OwnThreads) -> bool {
         let mut stirred = BTreeSet::new();
         self.kernel.take_log(|thread| {
@@ -114,22 +115,22 @@ impl Activity {
         true
     }
 
-    /// How many threads have run since this was called last.
+    /// Returns the number of threads that have run since the last call.
     pub(crate) fn take_ran(&mut self) -> usize {
         let count = self.ran.len();
         self.ran.clear();
         count
     }
 
-    /// Drops what was counted and never ends: works that were cancelled. For a caller that
-    /// has found by other means that all rest.
+    /// Drops counted work items that never end because they were cancelled. Call it only if all
+    /// threads are known to rest from another source.
     pub(crate) fn forget_cancelled(&mut self) {
         self.kernel.forget_works_before(FORGOTTEN_AFTER);
     }
 }
 
-/// How long rest is awaited without sleeping: a wake-up costs about as much.
+/// Time for which rest is awaited by spinning: a wake-up costs about as much.
 const SPIN: Duration = Duration::from_micros(40);
 
-/// A work that was queued so long ago and has not ended was cancelled.
+/// Age at which a queued work item counts as cancelled.
 const FORGOTTEN_AFTER: Duration = Duration::from_millis(50);

@@ -34,8 +34,9 @@ impl Asker<'_> {
         self.still_waits().map(|()| process)
     }
 
-    /// Whether it has a capability (a bit of `CapEff`) in the session's user namespace: in one
-    /// that it has made itself it has all, which say nothing of what is the session's.
+    /// Returns true if the thread has a capability (a bit of `CapEff`) in the session's user
+    /// namespace. In a namespace that it made itself it has all, which give no rights over the
+    /// session.
     ///
     /// # Errors
     /// EINTR, as [`Self::owner`].

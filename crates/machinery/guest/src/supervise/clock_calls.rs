@@ -187,7 +187,8 @@ fn number_of(error: Errno) -> i32 {
     }
 }
 
-/// Whether the asker has CAP_SYS_TIME in the session's user namespace, whose clock it is.
+/// Returns true if the asker has CAP_SYS_TIME in the session's user namespace, which owns the
+/// clock.
 fn may_set_time(asker: &Asker<'_>) -> Result<bool, i32> {
     const CAP_SYS_TIME: u64 = 1 << 25;
     asker.has_capability(CAP_SYS_TIME)

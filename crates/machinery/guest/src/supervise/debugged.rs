@@ -1,13 +1,13 @@
 //! Programs that are executed under a debugger.
 //!
-//! A process has one tracer, and a debugger's is taken. So an exec of its tracee is not
-//! followed by the supervisor: it happens, the debugger sees its stop, and when it first
-//! lets the program go on, the filter asks the supervisor, which prepares the program by
-//! the debugger's hands (`linux/debugger.rs`).
+//! A process has at most one tracer, so the supervisor cannot trace a debugger's tracee through its
+//! exec. The exec proceeds, and the debugger sees its stop. At the debugger's first request to
+//! resume the program, the filter notifies the supervisor, which prepares the program through the
+//! debugger (`linux/debugger.rs`).
 //!
-//! `PTRACE_TRACEME` of a child whose parent waits for the child's exec (as by vfork(2)) is
-//! put off until that exec. A traced child stops at each SIGSYS, for which the parent could
-//! not let it go on.
+//! `PTRACE_TRACEME` of a child whose parent waits for the child's exec (as by vfork(2)) is deferred
+//! until that exec. A traced child stops at each SIGSYS, and the waiting parent could not resume
+//! it.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -21,28 +21,28 @@ use crate::names::pages_of;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
 
-/// What is known of the tracees of debuggers.
+/// State of the tracees of debuggers.
 #[derive(Default)]
 pub(crate) struct Debugged {
     executing: Mutex<Vec<Executing>>,
-    /// Children that asked to be traced, and are from their next exec on.
+    /// Children whose request to be traced is deferred to their next exec.
     put_off: Mutex<Vec<PutOff>>,
 }
 
-/// A process that executes a program under a debugger.
+/// Process that executes a program under a debugger.
 struct Executing {
     process: i32,
     by: Pidfd,
-    /// Raised when this is no longer waited for.
+    /// Signalled when the wait for the debugger ends.
     done: Arc<std::fs::File>,
     stage: Stage,
 }
 
-/// A child that asked to be traced by its parent.
+/// Child that asked to be traced by its parent.
 struct PutOff {
     process: i32,
     by: Pidfd,
-    /// Its exec has come: the next time that it asks, it is.
+    /// True after its exec: its next request is granted.
     is_due: bool,
 }
 
@@ -54,34 +54,34 @@ impl PutOff {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Until the debugger lets the new program go on.
+    /// Waits for the debugger to resume the new program.
     Pending,
-    /// The debugger's next request does not reach the program yet.
+    /// The debugger's next request does not resume the program yet.
     OnceMore,
-    /// The program is being prepared, and has got so many descriptors.
+    /// The program is being prepared, and has received this many descriptors.
     Preparing(usize),
 }
 
-/// A process whose program is to be prepared before the asker's request is done.
+/// Process whose program has to be prepared before the asker's request is made.
 pub(crate) struct Unprepared {
     pub(crate) process: i32,
     pub(crate) args: [u64; 6],
 }
 
-/// What a wait for a debugger ended with.
+/// Outcome of a wait for a debugger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// The program is being prepared, or the process has ended or executes another.
+    /// The program is being prepared, or the process has ended or executes another program.
     Over,
     /// The debugger has ended before.
     DebuggerEnded,
 }
 
 impl Debugged {
-    /// Notes that a process executes a program under a debugger.
+    /// Records that a process executes a program under a debugger.
     ///
     /// # Errors
-    /// This process may open no more files, or the other has ended.
+    /// Fails if this process can open no more files, or if `process` has ended.
     pub(crate) fn executes(&self, process: i32) -> std::io::Result<Arc<std::fs::File>> {
         let done = Arc::new(std::fs::File::from(eventfd(0, EventfdFlags::CLOEXEC)?));
         let by = Pidfd::of_process(process)?;
@@ -95,8 +95,8 @@ impl Debugged {
         Ok(done)
     }
 
-    /// Waits until the debugger has let the program go on that is known by `done`, or
-    /// cannot any more.
+    /// Blocks until the debugger has resumed the program identified by `done`, or can no longer do
+    /// so.
     pub(crate) fn wait(&self, process: i32, done: &std::fs::File, debugger: &Pidfd) -> Waited {
         let Ok(its) = Pidfd::of_process(process) else {
             self.forget(process);
@@ -121,13 +121,13 @@ impl Debugged {
         }
     }
 
-    /// The process that a debugger's request lets go on, if its program is not prepared.
+    /// Returns the process that a debugger's request resumes, if its program is not prepared.
     pub(crate) fn unprepared(&self, asker: &Asker<'_>, args: [u64; 6]) -> Option<Unprepared> {
         let mut executing = self.executing();
         if executing.is_empty() {
             return None;
         }
-        // The number is one of the debugger's namespace.
+        // The number is relative to the debugger's PID namespace.
         let depth = processes::numbers(asker.thread()).len().checked_sub(1)?;
         let number = args[1] as i32;
         let is_it = |one: &&mut Executing| {
@@ -142,7 +142,7 @@ impl Debugged {
             Stage::Preparing(_) => return None,
             Stage::Pending => {}
         }
-        // It has the earlier program still, or the exec has failed.
+        // The process still has the previous program, or the exec has failed.
         if pages_of(found.process).iter().any(|page| !page.writable) {
             return None;
         }
@@ -151,7 +151,7 @@ impl Debugged {
         Some(Unprepared { process, args })
     }
 
-    /// Lets the debugger's request pass, and asks at its next one.
+    /// Lets the debugger's request pass, and prepares the program at the one after it.
     pub(crate) fn ask_once_more(&self, process: i32) {
         let mut executing = self.executing();
         if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
@@ -159,7 +159,7 @@ impl Debugged {
         }
     }
 
-    /// Asks at the debugger's next request, which comes.
+    /// Prepares the program at the debugger's next request.
     pub(crate) fn ask_at_next(&self, process: i32) {
         let mut executing = self.executing();
         if let Some(found) = executing.iter_mut().find(|one| one.process == process) {
@@ -167,8 +167,8 @@ impl Debugged {
         }
     }
 
-    /// The index of the next descriptor for a program that is being prepared and asks for it
-    /// by an exec that names no program.
+    /// Returns the index of the next descriptor for a program that is being prepared; the program
+    /// requests it by an exec without a program.
     pub(crate) fn next_gift(&self, asker: &Asker<'_>) -> Option<usize> {
         let mut executing = self.executing();
         if executing.is_empty() {
@@ -183,7 +183,7 @@ impl Debugged {
         Some(*given - 1)
     }
 
-    /// The process's program is prepared, or will not be.
+    /// Drops the record of a process: its program is prepared, or will not be.
     pub(crate) fn forget(&self, process: i32) {
         let gone = |one: &Executing| one.process == process || one.by.has_ended();
         self.executing().retain(|one| {
@@ -195,7 +195,7 @@ impl Debugged {
         });
     }
 
-    /// The answer to `PTRACE_TRACEME`.
+    /// Returns the answer to `PTRACE_TRACEME`.
     pub(crate) fn traceme(&self, asker: &Asker<'_>) -> Answer {
         let process = asker.process();
         let mut put_off = self.put_off();
@@ -227,7 +227,7 @@ impl Debugged {
         }
     }
 
-    /// Whether the process is to be traced from this exec on; asked once.
+    /// Returns true, once, if the process is to be traced from this exec on.
     pub(crate) fn is_due(&self, process: i32) -> bool {
         let mut put_off = self.put_off();
         let found = put_off.iter_mut().find(|one| one.is_of(process));

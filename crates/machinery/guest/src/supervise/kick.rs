@@ -36,8 +36,8 @@ pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     kicked
 }
 
-/// Makes a thread that sleeps in a wait compute its timeout anew. The caller has found it to be
-/// one of a guest's, a moment ago, and asleep.
+/// Makes a thread that sleeps in a wait recompute its timeout. The caller has just found it asleep,
+/// and part of a guest.
 pub(crate) fn kick_asleep(pid: i32, thread: i32) {
     if let Some(held) = Held::new(pid, thread) {
         held.kick();

@@ -206,9 +206,9 @@ fn answer_image(
     }
 }
 
-/// Typing into a terminal in another's place is how a program of another user, or one without
-/// root's rights, becomes who reads from that terminal. Newer kernels ask for the same
-/// capability, and give the same errors.
+/// Refuses terminal input from unprivileged programs. Typing into a shared terminal would give a
+/// program of another user, or one without root's rights, the rights of the terminal's reader.
+/// Newer kernels require the same capability, and return the same errors.
 fn terminal_input(supervisor: &Supervisor, asker: &Asker<'_>, command: u32) -> Answer {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     match asker.has_capability(CAP_SYS_ADMIN) {
@@ -274,8 +274,8 @@ fn follow_exec(listener: &Listener, supervisor: &Supervisor, asker: &Notificatio
     }
 }
 
-/// Lets an exec happen that a debugger sees. The program is prepared when the debugger first
-/// lets it go on, and ended if the debugger ends before.
+/// Lets an exec proceed that a debugger sees. The program is prepared at the debugger's first
+/// request to resume it, and killed if the debugger ends before.
 fn follow_under_debugger(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -319,7 +319,7 @@ fn follow_under_debugger(
     }
 }
 
-/// Prepares a program that a debugger is about to let go on, in a thread of its own.
+/// Prepares a program that a debugger is about to resume, in a thread of its own.
 fn prepare_debugged(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -349,8 +349,8 @@ fn prepare_debugged(
     }
 }
 
-/// Brings a process whose exec has ended under the freezer. A launched program stands before
-/// its first instruction then, and stays there while the session is paused.
+/// Adds a process whose exec has ended to the freezer. A launched program is then stopped before
+/// its first instruction, and stays stopped while the session is paused.
 fn admit(
     listener: &Listener,
     supervisor: &Supervisor,
@@ -374,7 +374,7 @@ fn admit(
     }
 }
 
-/// What a new program gets mapped.
+/// Returns the mappings and settings for a new program.
 fn outfit_of<'a>(listener: &'a Listener, supervisor: &'a Supervisor) -> Outfit<'a> {
     let image = listener.image().unwrap_or(&supervisor.injector.image.file);
     Outfit {

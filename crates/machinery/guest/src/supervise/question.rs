@@ -14,8 +14,7 @@ use crate::supervise::timer_calls::{SetTimer, TimerCall};
 pub(crate) enum Question {
     /// `execve`, `execveat`: to be followed.
     Exec,
-    /// `ptrace` with these arguments: a request by which a tracee goes on, or
-    /// `PTRACE_TRACEME`.
+    /// `ptrace` with these arguments: a request that resumes a tracee, or `PTRACE_TRACEME`.
     Trace([u64; 6]),
     /// About a timer.
     Timer(TimerCall),

@@ -31,12 +31,12 @@ pub(crate) enum RealTime {
     Schedule { attributes: Alleged<[u32; 2]> },
 }
 
-/// What becomes of a request for CUBIC where connections are paced by acknowledgements alone.
+/// Outcome of a request for CUBIC if connections are paced by acknowledgements alone.
 pub const PACED_ALIKE: &str = "not done: where time skips over the kernel's timers all connections \
                            are paced by acknowledgements alone (reno, about as fast as cubic)";
 
-/// What becomes of a request for another congestion control there, such as BBR, which is
-/// faster or slower than what the program gets.
+/// Outcome of a request for another congestion control, such as BBR, whose speed differs from that
+/// of the assigned one.
 pub const PACED_OTHERWISE: &str = "not done: where time skips over the kernel's timers all \
                                    connections are paced by acknowledgements alone (reno)";
 
@@ -49,8 +49,8 @@ pub(crate) struct Verdict {
 }
 
 impl RealTime {
-    /// `None`: the arguments ask for nothing that is about time, or for nothing at all.
-    /// `is_self_clocking`: connections are paced by acknowledgements alone.
+    /// Returns `None` if the arguments request nothing that concerns time. `is_self_clocking`:
+    /// connections are paced by acknowledgements alone.
     pub(crate) fn verdict(self, asker: &Asker<'_>, is_self_clocking: bool) -> Option<Verdict> {
         match self {
             Self::Call { name } => Some(done(name)),
@@ -129,8 +129,8 @@ fn waits(terminal: &Terminal) -> bool {
 
 const SCHED_DEADLINE: u32 = 6;
 
-/// The congestion control that measures no time, as hosts have it where computing takes
-/// none or time skips; one that is about as fast; and the kernel's limit of such names.
+/// Congestion control without time measurements, used on hosts where computing takes none or time
+/// skips; one of similar speed; and the kernel's limit for the length of a name.
 const SELF_CLOCKING: &[u8] = b"reno";
 const ALIKE: &[u8] = b"cubic";
 const LONGEST_NAME: usize = 16;

@@ -1,7 +1,7 @@
 //! Skipping: while everything waits, time goes to the next thing that happens.
 //!
-//! Whether all sleep is known by events of the scheduler ([`Activity`]) where BPF can be had, or
-//! else by looking at /proc, many times a second, as follows.
+//! Rest is detected by scheduler events ([`Activity`]) if BPF is available, and otherwise by
+//! reading /proc many times a second, as follows.
 //!
 //! Nothing is about to happen when every thread of every guest sleeps and every
 //! thread of this supervisor, the kernel has no network work put off, and
@@ -86,18 +86,18 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
     }
 }
 
-/// Returns the events of the scheduler, unless they cannot be had or are not wanted.
+/// Returns the source of scheduler events, unless it is unavailable or disabled.
 fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
     let is_unwanted = std::env::var_os(BPF).is_some_and(|value| value == "off");
-    // Where dates of files are the clock's, each skip waits for the kernel's tick as it is.
+    // With virtual dates of files, each skip waits for a kernel tick anyway.
     if is_unwanted || supervisor.clock.dates_files() {
         return None;
     }
     Activity::new(supervisor).ok()
 }
 
-/// Variable of the supervisor's environment. With the value `off` no programs of BPF are loaded
-/// to find out when all sleep.
+/// Variable of the supervisor's environment. The value `off` disables the BPF programs that detect
+/// rest.
 const BPF: &str = "TIMELOOM_BPF";
 
 /// What came of an attempt.
@@ -110,7 +110,7 @@ pub(crate) enum Attempt {
     NotNow,
 }
 
-/// As [`skip_once`], but /proc is looked at only where something has been at work for long.
+/// Skips, as [`skip_once`], and reads /proc only if something has run for long.
 fn by_events(
     supervisor: &Supervisor,
     activity: &mut Activity,
@@ -172,7 +172,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
         supervisor.clock.await_tick();
     }
     let attempt = match look() {
-        // Ours may have run meanwhile.
+        // Threads of this process may have run meanwhile.
         Ok(second) if first == second && is_quiet(own) && (!in_tick || own.slept()) => {
             skip(supervisor, turns, &second)
         }
@@ -184,7 +184,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     attempt
 }
 
-/// The next thing that happens.
+/// Returns the instant of the next event.
 fn next_instant(supervisor: &Supervisor, waiting: &[Waiter]) -> Option<Instant<Virtual>> {
     let ours = supervisor.clock.next_awaited();
     let deadlines = waiting.iter().filter_map(|waiter| waiter.deadline);
@@ -192,12 +192,12 @@ fn next_instant(supervisor: &Supervisor, waiting: &[Waiter]) -> Option<Instant<V
     ours.into_iter().chain(theirs).min()
 }
 
-/// Whether dates of files would show that time skipped.
+/// Returns true if the skip is long enough to show in dates of files.
 fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
     next.is_some_and(|next| next - supervisor.clock.now() >= LEAST_DATED)
 }
 
-/// Skips, now that nothing is about to happen.
+/// Skips, once nothing is about to happen.
 fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
@@ -209,7 +209,7 @@ fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attemp
     jump(supervisor, &second.waiting)
 }
 
-/// Moves the clock to the next thing that happens while all sleep and these threads wait.
+/// Moves the clock to the next event while all threads sleep and `waiting` is current.
 fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let Some(next) = next_instant(supervisor, waiting) else {
         return Attempt::NotNow;
@@ -259,13 +259,13 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
     }
 }
 
-/// After this /proc is looked at for threads that compute without end, or poll.
+/// Running time after which /proc is searched for threads that compute without end, or poll.
 const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
 /// Below this, waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
 
-/// As much as the kernel's ticks are apart on most machines, or less.
+/// Shortest skip that can show in dates of files: a tick of most kernels, or less.
 const LEAST_DATED: Duration = Duration::from_ms(4);
 
 /// In wall time: longer than it takes until all are kicked, even where this thread is kept

@@ -48,9 +48,9 @@ pub(crate) struct Supervisor {
     pub(crate) allow_leaks: AtomicBool,
     /// Number of processes ended by their own seccomp filters, by program and call.
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
-    /// Whether the user knows that input for a terminal was refused.
+    /// True if the user has been told of refused terminal input.
     pub(crate) refused_input: AtomicBool,
-    /// Whether the kernel's TCP goes by acknowledgements alone, whatever programs ask for.
+    /// True if the kernel's TCP depends on acknowledgements alone, whatever programs request.
     pub(crate) self_clocking: AtomicBool,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
@@ -122,8 +122,8 @@ impl Supervisor {
         })
     }
 
-    /// Reports a process that its own seccomp filter is about to end for a call. A program
-    /// that often ends so for the same call is reported [`MOST_REPORTED_ENDS`] times.
+    /// Reports a process that its own seccomp filter is about to end for a call. Repeated ends of a
+    /// program for the same call are reported [`MOST_REPORTED_ENDS`] times.
     pub(crate) fn report_end_by_filter(&self, process: i32, call: i32) {
         let program = processes::name(process);
         let count = {
@@ -358,9 +358,9 @@ impl Supervisor {
     }
 }
 
-/// Reports of ends by a filter for each program and call.
+/// Maximum number of reported ends by a filter, for each program and call.
 const MOST_REPORTED_ENDS: u32 = 10;
-/// Programs and calls for which ends are counted: a program can have any name.
+/// Maximum number of counted pairs of program and call: a program can have any name.
 const MOST_KINDS_OF_ENDS: usize = 100;
 
 /// How long a process may take to stop before that counts as a failure.

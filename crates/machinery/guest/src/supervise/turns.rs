@@ -63,7 +63,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Lets the next thread go on while all sleep, as a look at /proc found them.
+    /// Resumes the next thread while all sleep, according to a snapshot of /proc.
     pub(crate) fn next_of(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
         let clock = &supervisor.clock;
         let theirs = all.waiting.iter().filter_map(|waiter| {
@@ -83,8 +83,8 @@ impl Turns {
         attempt
     }
 
-    /// Lets the next go on while all sleep: `first` of the threads, or one of ours. `ran` tells
-    /// how many threads have run since it was asked last.
+    /// Resumes the next thread while all sleep: `first` of the guests' threads, or one of the
+    /// supervisor's. `ran` returns the number of threads that have run since its last call.
     pub(crate) fn next(
         &mut self,
         supervisor: &Supervisor,
@@ -196,7 +196,7 @@ impl Turns {
         waited_for
     }
 
-    /// Notes that a turn is over, in which so many threads ran.
+    /// Records the end of a turn in which `ran` threads ran.
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {
@@ -206,7 +206,8 @@ impl Turns {
     }
 }
 
-/// How many threads have run since `counts`, which then are those of `all`.
+/// Returns the number of threads that have run since `counts`, and updates `counts` to those of
+/// `all`.
 fn ran_since(counts: &mut BTreeMap<i32, String>, all: &Snapshot) -> usize {
     let now: BTreeMap<i32, String> = all.counts().iter().cloned().collect();
     let has_run = |(thread, count): &(&i32, &String)| counts.get(*thread) != Some(*count);

@@ -81,7 +81,8 @@ static long apart(struct outcome *out, clockid_t one, clockid_t other) {
         if (middle - before < least) least = middle - before;
         rest_ns(MS / 10);
     }
-    // Not in whole seconds, which are what TAI is apart: equal readings are just that far apart.
+    // Rounded to half seconds: TAI differs by whole seconds, so equal readings differ by exactly
+    // that.
     note(out, "apart=%ld", (long)(other == CLOCK_TAI ? (least + S / 2) / S : labs(least) > S / 2));
     return most > least;
 }

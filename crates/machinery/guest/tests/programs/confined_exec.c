@@ -1,5 +1,5 @@
-// Executes itself under a filter that allows only what the new program calls: none of the
-// calls by which a program is brought under the clock. Linked statically.
+// Executes itself under a filter that allows only the calls of the new program, and none of those
+// that bring a program under the clock. Linked statically.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -29,7 +29,7 @@ static void confine(void) {
 
 int main(int count, char **arguments) {
     if (count > 1) {
-        // Begun anew.
+        // The program after its exec.
         struct timespec moment = { 0, 50 * MS };
         int64_t begun = mono_ns();
         long result = syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, NULL);

@@ -1,7 +1,7 @@
-// Dates of files where they are virtual: what the kernel sets lies between two readings of the
-// clock, by every call that shows a date; what a program sets is shown as it was set, whichever
-// call set it, also where it is a date by which the machine's kernel could have dated the file.
-// The argument is the machine's CLOCK_REALTIME in nanoseconds, a moment after now.
+// Virtual dates of files. A date set by the kernel lies between two readings of the clock, in every
+// call that shows a date. A date set by a program is shown as it was set, by any call, even if the
+// machine's kernel could have set the same date. The argument is the machine's CLOCK_REALTIME in
+// nanoseconds, a moment after now.
 #include "common.h"
 #include <linux/stat.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ static void shown_by_each_call(const char *path, int fd) {
     EXPECT(pread(fd, &byte, 1, 0) == 1, "%d", errno);
     int64_t to = clock_ns(CLOCK_REALTIME);
     struct dates first = by_statx(AT_FDCWD, path, 0);
-    // Access and birth are from when it was made, a moment before.
+    // Access and birth date from the creation of the file, a moment before.
     from -= S;
     all_within(first, from, to, "statx");
 #define SAME(call) do { \
@@ -90,7 +90,7 @@ static void set_by_each_call(const char *path, int fd, int64_t access, int64_t m
     EXPECT(syscall(SYS_utimes, path, wrong) == -1 && errno == EINVAL, "%d", errno);
     EXPECT(syscall(SYS_utimes, path, 8) == -1 && errno == EFAULT, "%d", errno);
 #endif
-    // Of a link, and not of the file behind it.
+    // The date of a link itself, not of its target.
     char link[256];
     snprintf(link, sizeof link, "%s-link", path);
     EXPECT(symlink(path, link) == 0, "%d", errno);
@@ -98,11 +98,11 @@ static void set_by_each_call(const char *path, int fd, int64_t access, int64_t m
     struct stat status;
     EXPECT(lstat(link, &status) == 0 && of(status.st_mtim) == modification, "%lld", (long long)of(status.st_mtim));
     unlink(link);
-    // Half of it: the other date stays, which was set.
+    // Sets one date only; the other keeps its value, which a program set.
     struct timespec half[2] = { { 0, UTIME_OMIT }, { 77, 7 } };
     EXPECT(utimensat(AT_FDCWD, path, both, 0) == 0 && utimensat(AT_FDCWD, path, half, 0) == 0, "%d", errno);
     EXPECT(stat(path, &status) == 0 && of(status.st_atim) == access && of(status.st_mtim) == 77 * S + 7, "half");
-    // Written to, it has the kernel's date again.
+    // A write gives the file a date of the kernel again.
     int64_t before = clock_ns(CLOCK_REALTIME);
     rest_ns(2 * tick);
     EXPECT(write(fd, "y", 1) == 1 && stat(path, &status) == 0, "%d", errno);

@@ -230,7 +230,7 @@ static long run_rests_on_16k(struct outcome *out) { return rests_on_stack(out, 1
 static long run_rests_on_least(struct outcome *out) { return rests_on_stack(out, getauxval(AT_MINSIGSTKSZ) + 1024); }
 #endif
 
-// A mask that the handler leaves in its frame, for what it has interrupted.
+// A mask that the handler leaves in its frame, for the interrupted code.
 static sigset_t left;
 static void leave_mask(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
@@ -241,7 +241,7 @@ static void leaves(int signal, int flags) {
     struct sigaction action = { .sa_sigaction = leave_mask, .sa_flags = SA_SIGINFO | flags };
     if (sigaction(signal, &action, NULL) != 0) _exit(96);
 }
-// Sleeps under whatever mask is in force, and notes that. (SIGSTKFLT stands for SIGSYS.)
+// Sleeps under the mask in force, and records it. (SIGSTKFLT stands for SIGSYS.)
 static long sleep_and_note(struct outcome *out, int64_t ns) {
     sigset_t mask;
     long ret = sleep_some(out, ns);
@@ -270,7 +270,7 @@ static long run_leaves_sigsys_blocked(struct outcome *out) {
     note(out, "%s", is_blocked ? "blocked" : "open");
     return ret;
 }
-// Its own SIGSEGV and SIGSYS enter the program by other ways.
+// SIGSEGV and SIGSYS enter the program's own handlers by other paths.
 static long run_kept_handlers_leave_all_blocked(struct outcome *out) {
     memset(&left, 0xff, sizeof left);
     leaves(SIGSEGV, 0);
@@ -281,7 +281,7 @@ static long run_kept_handlers_leave_all_blocked(struct outcome *out) {
     raise(SIGSYS);
     return ret + sleep_and_note(out, out->want_ns / 2);
 }
-// On an alternate stack, as handlers of crashes have it.
+// On an alternate stack, as used by crash handlers.
 static long run_leaves_all_blocked_on_stack(struct outcome *out) {
     stack_t stack = { .ss_sp = malloc(65536), .ss_size = 65536 };
     sigaltstack(&stack, NULL);
@@ -290,7 +290,7 @@ static long run_leaves_all_blocked_on_stack(struct outcome *out) {
     raise(SIGUSR1);
     return sleep_and_note(out, out->want_ns);
 }
-// What it interrupts is a wait, to which the mask is left all the same.
+// The handler interrupts a wait, and leaves the mask to it all the same.
 static long leaves_in_wait(struct outcome *out, int which) {
     sigemptyset(&left);
     sigaddset(&left, SIGUSR2);
@@ -319,8 +319,8 @@ static long run_leaves_in_ppoll(struct outcome *out) { return leaves_in_wait(out
 static long run_leaves_in_sigsuspend(struct outcome *out) { return leaves_in_wait(out, 2); }
 
 #ifdef __x86_64__
-// Frames that go by `rt_sigreturn` of the program's own: as its restorer, and out of the
-// handler at once, as unwinders and checkpoints do it.
+// Frames left by the program's own `rt_sigreturn`: in its restorer, and directly in the handler, as
+// unwinders and checkpoint tools do.
 __attribute__((naked)) static void own_restorer(void) { __asm__("mov $15, %eax\n syscall"); }
 static void return_at_once(int signal, siginfo_t *info, void *context) {
     leave_mask(signal, info, context);
@@ -340,7 +340,7 @@ static long run_own_return(struct outcome *out) { return returns_by(out, return_
 #endif
 
 #ifdef __GLIBC__ // (musl has none.)
-// A context that is switched to with its mask.
+// Contexts that are switched to with their masks.
 static ucontext_t here, there;
 static long of_there;
 static void sleep_there(void) { of_there = sleep_and_note(current, current->want_ns); }
@@ -355,7 +355,7 @@ static long run_switched_context(struct outcome *out) {
     return of_there;
 }
 #endif
-// Started with everything blocked.
+// Started with all signals blocked.
 static long run_spawned_all_blocked(struct outcome *out) {
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -389,7 +389,7 @@ static long run_mask_by_tracer(struct outcome *out) {
     long got = ptrace(PTRACE_GETSIGMASK, child, 8, &read);
     long bad = ptrace(PTRACE_SETSIGMASK, child, 4, &mask);
     int err = errno;
-    // A tracer sees the signals by which calls trap, and passes them on as any other.
+    // A tracer sees the signals of trapped calls, and passes them on like any other.
     for (long signal = 0; WIFSTOPPED(status); signal = WSTOPSIG(status)) {
         ptrace(PTRACE_CONT, child, NULL, signal);
         waitpid(child, &status, 0);

@@ -1,5 +1,5 @@
-// Programs that do to their memory what they do to all of it, their vDSO among it: what the
-// clock needs stays.
+// Programs that apply an operation to all of their memory, including the vDSO: clock page and image
+// stay.
 #include "common.h"
 #include <elf.h>
 #include <sys/auxv.h>
@@ -7,13 +7,13 @@
 static char *vdso(void) { return (char *)getauxval(AT_SYSINFO_EHDR); }
 enum { VDSO_BYTES = 2 * 4096 };
 
-// By system call: there may be no vDSO any more that the C library could use.
+// By system call: the C library may have no vDSO any more.
 static long sleep_by_call(int64_t ns) {
     struct timespec wait = spec(ns);
     return syscall(SYS_nanosleep, &wait, NULL);
 }
 
-// Does something to the memory of a child, which then sleeps, so long as the case shall last.
+// Changes the memory of a child, which then sleeps until the case ends.
 static long in_child(struct outcome *out, int (*act)(void)) {
     pid_t child = fork();
     if (child == 0) {
@@ -67,7 +67,7 @@ static long run_unmap_and_execute(struct outcome *out) { out->want_ns = 100 * MS
 static long run_unmap_and_be_interrupted(struct outcome *out) { return in_child(out, unmap_and_be_interrupted); }
 
 struct mapping { char *from; size_t length; char rights[5], name[256]; };
-// All mappings of this process, but those of the kernel that are like no other.
+// Applies `act` to all mappings of this process, except for special ones of the kernel.
 static int each_mapping(int (*act)(const struct mapping *)) {
     static struct mapping all[256];
     int failed = 0, count = 0;
@@ -92,12 +92,12 @@ static int protect_as_it_is(const struct mapping *it) {
         | (rights[2] == 'x' ? PROT_EXEC : 0);
     return mprotect(it->from, it->length, protection);
 }
-// What is shared is of nobody's own here, and neither to be inherited nor to be read.
+// Makes shared mappings neither inheritable nor readable: none is needed here.
 static int shut_shared(const struct mapping *it) {
     if (it->rights[3] != 's' || it->rights[1] == 'w') return 0;
     return madvise(it->from, it->length, MADV_DONTFORK) + mprotect(it->from, it->length, PROT_NONE);
 }
-// As what restores another process's memory: all but its own goes.
+// Unmaps as checkpoint restore does: all but the mappings of this program.
 static int unmap_foreign(const struct mapping *it) {
     const char *own[] = { program_invocation_short_name, ".so", "[heap]", "[stack]" };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -115,7 +115,7 @@ static int shut_all_shared(void) {
     waitpid(child, &status, 0);
     return failed + status;
 }
-// A wide range in which natively nothing is.
+// Clears a wide range in which nothing is mapped natively.
 static int clear_range(void) {
 #ifdef __x86_64__
     return munmap((char *)0x7e7f00000000, 0x200000000);
@@ -141,9 +141,9 @@ static const struct test_case cases[] = {
     CASE(shut_all_shared), CASE(clear_range), CASE(map_between),
 };
 
-// What only the clock has: `memory own`.
+// Cases that exist only under the clock: `memory own`.
 
-// The function of a vDSO at `at`, by its name.
+// Returns the function `name` of a vDSO at `at`.
 static void *function_of(char *at, const char *name) {
     Elf64_Ehdr *header = (Elf64_Ehdr *)at;
     Elf64_Phdr *segments = (Elf64_Phdr *)(at + header->e_phoff);
@@ -190,7 +190,7 @@ static int own(void) {
     report("pkey_mprotect", syscall(SYS_pkey_mprotect, page, 4096, PROT_NONE, -1));
     report("remap_file_pages", syscall(SYS_remap_file_pages, page, 4096, 0, 1, 0));
     report("madvise", madvise(page, 3 * 4096, MADV_DONTFORK));
-    // The moved copy leads to the image still; so does one that was written over in part.
+    // The moved copy still leads to the image; so does one that was partly overwritten.
     char *to_here = elsewhere + 4096;
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
     report("move", mremap(vdso(), VDSO_BYTES, VDSO_BYTES, flags, to_here) != to_here);
@@ -205,7 +205,7 @@ static int own(void) {
     report("read", failed == 0 && called.tv_sec - moved.tv_sec < 1000 && called.tv_sec >= moved.tv_sec ? called.tv_sec : -1);
     report("sleep", sleep_by_call(1));
 #ifdef __x86_64__
-    // Another vDSO of the kernel's, in the place of the one that is gone.
+    // Another vDSO of the kernel, in place of the unmapped one.
     maps = fopen("/proc/self/maps", "r");
     while (fgets(line, sizeof line, maps))
         if (strstr(line, "[vdso]") && sscanf(line, "%lx-%lx", &from, &to) == 2) munmap((char *)from, to - from);

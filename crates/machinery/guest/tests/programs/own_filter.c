@@ -1,6 +1,6 @@
-// A program's own seccomp filters: each verdict on each kind of call, installed in each way,
-// alone and stacked; filters that are none; strict mode. One line for each, the same natively
-// and under the clock. Each case runs in a child of its own.
+// A program's own seccomp filters: each verdict on each kind of call, installed in each way, alone
+// and stacked; invalid filters; strict mode. Prints one line for each case, the same natively and
+// under the clock. Each case runs in a child of its own.
 #include "common.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -21,7 +21,7 @@
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
 #define LENGTH(array) (unsigned short)(sizeof(array) / sizeof *(array))
 
-// What a case has seen, in memory that outlives it.
+// Observations of a case, in memory that outlives it.
 static struct seen {
     long ret, second;
     int err, trapped, data, call, code;
@@ -53,15 +53,15 @@ static long by_seccomp(struct sock_fprog *program, unsigned flags) {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
 }
 
-// The calls on which verdicts are given: one that traps under the clock, one that the
-// supervisor answers, one that may trap but does not so here, and one without time.
+// Calls that receive verdicts: one that traps under the clock, one that the supervisor answers, one
+// that traps only with other arguments, and one without time.
 static const struct { const char *name; long number; } calls[] = {
     { "nanosleep", SYS_nanosleep }, { "setitimer", SYS_setitimer },
     { "ioctl", SYS_ioctl }, { "getppid", SYS_getppid },
     { "prctl", SYS_prctl }, { "execve", SYS_execve },
 };
 
-// The last three arguments mean nothing to the kernel; filters may look at them.
+// The kernel ignores the last three arguments; filters may inspect them.
 #define REST 1L, 0x100000001L, -1L
 static long make(int which) {
     static const struct timespec moment = { 0, 1000000 };
@@ -92,7 +92,7 @@ static const struct { const char *name; uint32_t action; } verdicts[] = {
     { "unknown", 0x00010000 },
 };
 
-// The verdict on one call, in several forms; all others are allowed.
+// Installs a verdict on one call, in several forms; all other calls are allowed.
 static long install(long (*how)(struct sock_fprog *, unsigned), unsigned flags, int form,
                     int call, uint32_t action) {
     uint32_t number = calls[call].number;
@@ -106,7 +106,7 @@ static long install(long (*how)(struct sock_fprog *, unsigned), unsigned flags, 
         BPF_STMT(BPF_LD | BPF_IMM, action ^ 0x1234), BPF_STMT(BPF_ALU | BPF_XOR | BPF_K, 0x1234),
         BPF_STMT(BPF_RET | BPF_A, 0),
     };
-    // Jumps of all kinds, memory, and both registers; nothing is loaded at the beginning.
+    // All kinds of jumps, memory, and both registers; nothing is loaded at the beginning.
     struct sock_filter jumps[] = {
         BPF_STMT(BPF_ST, 3), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), RETURN(0),
         BPF_STMT(BPF_MISC | BPF_TXA, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), RETURN(0),
@@ -125,7 +125,7 @@ static long install(long (*how)(struct sock_fprog *, unsigned), unsigned flags, 
 }
 enum { FORMS = 3 };
 
-// Runs a case in a child, and says how it ended and what it has seen.
+// Runs a case in a child, and prints its end and its observations.
 static void run(const char *name, void (*body)(const int *), const int *arguments) {
     memset(seen, 0, sizeof *seen);
     fflush(stdout);
@@ -150,7 +150,7 @@ static void judge(int call) {
     seen->ret = make(call);
     seen->err = seen->ret < 0 ? errno : 0;
     if (seen->trapped && seen->ret == calls[call].number) seen->ret = -1000;
-    // Handlers return, and waits last, whatever the filter is.
+    // Handlers must return, and waits must take their time, under any filter.
     seen->second = make(3);
     raise(SIGSYS);
 }
@@ -187,7 +187,7 @@ static void two(const int *arguments) {
     for (int index = 0; index < 2; index++) {
         uint32_t action = verdicts[arguments[1 + index]].action;
         if (install(by_seccomp, SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0, arguments[0], action)) abort();
-        // The second cannot be installed under a first that forbids it.
+        // A first filter may forbid the installation of the second.
     }
     judge(arguments[0]);
 }
@@ -218,7 +218,7 @@ static void stacked_cases(void) {
             }
 }
 
-// Filters that the kernel takes, or not.
+// Filters that the kernel accepts or refuses.
 static struct sock_filter allow[] = { RETURN(SECCOMP_RET_ALLOW) };
 
 static long try(struct sock_filter *filter, unsigned short length, unsigned flags) {
@@ -250,7 +250,7 @@ static void shape(const int *arguments) {
     case 5: seen->ret = by_seccomp(NULL, 0), seen->err = errno; break;
     case 6: seen->ret = by_seccomp((void *)8, 0), seen->err = errno; break;
     case 7: seen->ret = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL), seen->err = errno; break;
-    // Jumps to where nothing is: the step after the last, and further.
+    // Jumps beyond the end: to the step after the last, and further.
     case 8: TRY(BPF_STMT(BPF_JMP | BPF_JA, 1), allow[0]); break;
     case 9: TRY(BPF_STMT(BPF_JMP | BPF_JA, 30), allow[0]); break;
     case 10: TRY(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 1, 0), allow[0]); break;
@@ -264,7 +264,7 @@ static void shape(const int *arguments) {
     case 18: TRY(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64), allow[0]); break;
     case 19: TRY(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0), allow[0]); break;
     case 20: TRY(BPF_STMT(BPF_LD | BPF_MEM, 1), allow[0]); break;
-    // Not written on the way that the kernel takes into account.
+    // Memory is not written on the path that the kernel checks.
     case 21: TRY(LOAD(nr), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 2), BPF_STMT(BPF_ST, 1),
                  RETURN(SECCOMP_RET_ERRNO), BPF_STMT(BPF_LD | BPF_MEM, 1), allow[0]); break;
     case 22: TRY(BPF_STMT(BPF_ST, 1), BPF_STMT(BPF_LD | BPF_MEM, 1), allow[0]); break;
@@ -404,7 +404,7 @@ static void diverged(const int *arguments) {
     seen->second = prctl(PR_GET_SECCOMP);
 }
 
-// A filter that a grandchild has, after a vfork too.
+// A filter in a grandchild, also after a vfork.
 static void inherited(const int *arguments) {
     no_new_privileges();
     if (install(by_prctl, 0, 0, 0, SECCOMP_RET_ERRNO | EXDEV)) abort();
@@ -419,7 +419,7 @@ static void inherited(const int *arguments) {
     seen->second = status;
 }
 
-// A call that traps only since an option is set: before the filter, or after.
+// A call that traps only after an option is set: before or after the filter is installed.
 static void late(const int *arguments) {
     no_new_privileges();
     int ends[2];
@@ -456,7 +456,7 @@ static void other_cases(void) {
         }
 }
 
-// Filters of chance on four of the calls: arithmetic, memory, jumps and several ends.
+// Random filters on four of the calls: arithmetic, memory, jumps and several ends.
 static uint64_t state;
 static uint32_t chance(uint32_t below) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;

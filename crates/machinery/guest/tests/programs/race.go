@@ -1,4 +1,4 @@
-// Goroutines, a lock, timers: to be built with the race detector, which must find nothing.
+// Goroutines, a lock, timers. Built with the race detector, which must report nothing.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Threads, a lock, a condition with a deadline, sleeps, memory: to be built with a sanitizer.
+// Threads, a lock, a condition with a deadline, sleeps, memory. Built with a sanitizer.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ int main(void) {
     pthread_mutex_unlock(&mutex);
     clock_gettime(CLOCK_MONOTONIC, &ended);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    // Once over what all of the heap is made of.
+    // Uses more memory than the whole heap once.
     char *blocks[64];
     size_t sum = 0;
     for (int i = 0; i < 64; i++) {

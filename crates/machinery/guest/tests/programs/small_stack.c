@@ -134,8 +134,9 @@ static void notes_where(int signal) {
     handled_at = __builtin_frame_address(0);
 }
 
-// What the kernel writes for a signal. (AT_MINSIGSTKSZ is the most that it may write: on processors
-// with tile registers three times as much as for a program that does not use them.)
+// Returns the size of the frame that the kernel writes for a signal. (AT_MINSIGSTKSZ is the
+// maximum: on processors with tile registers it is three times the frame of a program that does not
+// use them.)
 static size_t frame_bytes(void) {
     stack_t stack = { .ss_sp = memory->stack, .ss_size = sizeof memory->stack };
     struct sigaction action = { .sa_handler = notes_where, .sa_flags = SA_ONSTACK };

@@ -1,4 +1,4 @@
-// Sleeps and says which year it is.
+// Sleeps and prints the year.
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,11 +1,11 @@
-//! `timeloom clean` where it sees no supervisor, although there is one.
+//! `timeloom clean` where it sees no supervisor, although one exists.
 
 use std::process::{Command, Stdio};
 
 use crate::support::command_line::{CommandLine, User, eventually, timeloom};
 
-/// Everything happens in cgroups below one of this test's, as in a container, and with
-/// directories of its own for sockets: `clean` reaches no other session of the machine.
+/// Runs below one cgroup of this test, as in a container, and with its own directories for sockets:
+/// `clean` reaches no other session of the machine.
 const SCRIPT: &str = r#"
 set -e
 mount=$1 timeloom=$2 name=$3
@@ -28,7 +28,7 @@ echo dead $(clean)
 [ -e "$mount/timeloom.$name" ] && echo there || echo removed
 "#;
 
-/// The cgroup file system's place.
+/// Returns the mount point of the cgroup file system.
 fn mount() -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("Linux has it");
     let mut fields = mounts.lines().map(|line| line.split(' '));
@@ -60,7 +60,7 @@ fn a_session_lives_although_its_supervisor_is_in_another_pid_namespace() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    // What a failed test leaves.
+    // Cleans up after a failed test.
     let _ = std::fs::write(format!("{cgroup}/cgroup.kill"), "1");
     eventually("the end of the cgroup", || {
         let mut remove = Command::new("find");

@@ -28,8 +28,8 @@ fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
     });
 }
 
-/// CLOCK_TAI is ahead of CLOCK_REALTIME by what holds at the date that was asked for; without
-/// one, by what the machine's programs see.
+/// CLOCK_TAI is ahead of CLOCK_REALTIME by the offset valid at the requested start date; without
+/// one, by the offset that the machine's programs see.
 #[test]
 fn tai_is_ahead_as_at_the_start_or_as_on_the_machine() {
     const ASK: &str = "import time

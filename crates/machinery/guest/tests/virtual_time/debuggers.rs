@@ -1,4 +1,4 @@
-//! Debuggers of a session show of a program what they show natively.
+//! Debuggers in a session show the same as natively.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use crate::support::command_line::{CommandLine, User, eventually, processes_of};
 use crate::support::{Scratch, must_run};
 
-/// Adds up in steps that rest, and then becomes the program that its arguments name.
+/// Adds numbers in steps with sleeps in between, and then executes the program named by its
+/// arguments.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <time.h>
@@ -66,7 +67,7 @@ fn program(scratch: &Scratch) -> PathBuf {
     program
 }
 
-/// What a debugger prints, natively and in a session.
+/// Returns the output of a debugger, natively and in a session.
 fn both(line: &CommandLine, command: &[&str]) -> [Output; 2] {
     let mut natively = Command::new(command[0]);
     natively.args(&command[1..]);
@@ -78,8 +79,8 @@ fn both(line: &CommandLine, command: &[&str]) -> [Output; 2] {
     })
 }
 
-/// Without numbers of processes, and without addresses on the stack, which begins higher
-/// where there are fewer variables.
+/// Removes process numbers, and addresses on the stack, which begins higher with fewer environment
+/// variables.
 fn transcript(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let replace = |(before, word): (&str, &str)| match word {
@@ -154,7 +155,7 @@ kill $pid; wait $pid; echo slept $?
     line.assert_nothing_left();
 }
 
-/// The names of the calls that strace lists, up to the first that traps.
+/// Returns the names of the calls that strace lists, up to the first that traps.
 fn calls_until_the_first_trap(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).expect("strace wrote it");
     let lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -1,4 +1,4 @@
-//! Dates of files by the host's clock, where a session was asked for them.
+//! Dates of files by the host's clock, in sessions that request them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,8 +26,8 @@ fn world(theme: &str, start_s: i64, files: FileTimes) -> World {
     World::with_clock(theme, clock)
 }
 
-/// Every call that shows a date or sets one, whether virtual dates are before or behind the
-/// machine's; with a start of the machine's own date both are the same dates at first.
+/// Covers every call that shows or sets a date, with virtual dates before and after the machine's;
+/// with the machine's own date as start both are equal at first.
 #[test]
 fn each_call_shows_dates_by_the_clock_and_those_set_as_they_were_set() {
     let now_s = read_ns(ClockId::Realtime) / 1_000_000_000;
@@ -47,7 +47,7 @@ fn each_call_shows_dates_by_the_clock_and_those_set_as_they_were_set() {
     }
 }
 
-/// Calls that set dates do so as natively.
+/// Calls that set dates behave as natively.
 #[test]
 fn dates_are_set_as_natively() {
     let programs = [c_program("files"), c_program_static("files")];
@@ -66,7 +66,7 @@ fn dates(world: &World, paths: &[&str]) -> Vec<i64> {
     words.map(|word| word.parse().expect("a number")).collect()
 }
 
-/// More changes than a clock page remembers: of the rate, and pauses.
+/// More clock changes than a clock page remembers: of the rate, and pauses.
 #[test]
 fn a_date_stays_what_it_is_over_a_hundred_changes_of_rate() {
     let scratch = Scratch::new("dates-stay");
@@ -115,8 +115,8 @@ fn a_date_stays_what_it_is_over_a_hundred_changes_of_rate() {
     assert_eq!(last[2..], first[2..]);
 }
 
-/// Programs that nobody asked for it see the machine's dates; and so do others of files that
-/// were written before their session.
+/// Without virtual dates programs see the machine's dates; with them, also for files written before
+/// the session.
 #[test]
 fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     let scratch = Scratch::new("dates-machine");
@@ -124,7 +124,7 @@ fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     fs::write(&path, "x").expect("there is room");
     let metadata = fs::metadata(&path).expect("it is there");
     let own = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
-    // A tick of the kernel's later.
+    // One kernel tick later.
     std::thread::sleep(StdDuration::from_millis(50));
     for files in [FileTimes::Virtual, FileTimes::Machine] {
         let world = world("dates-machine", LATER_S, files);
@@ -140,7 +140,7 @@ fn without_being_asked_for_and_of_older_files_dates_are_the_machines() {
     }
 }
 
-/// A host whose clock is behind dates its files by that.
+/// A host whose clock is behind gives its files earlier dates.
 #[test]
 fn each_host_has_its_own_dates() {
     let scratch = Scratch::new("dates-hosts");
@@ -168,7 +168,7 @@ s = os.stat(\"{path}\").st_mtime; print(0 <= time.time() - s < 100, s)'"
     age(Some(behind));
 }
 
-/// Of make, tar, touch, cp and find, in time that skips.
+/// Script with make, tar, touch, cp and find, in time that skips.
 const TOOLS: &str = r#"set -e
 cd "$1"
 echo a > src
@@ -207,8 +207,7 @@ fn tools_that_compare_dates_are_right_in_time_that_skips() {
     }
 }
 
-/// A service that logs around a midnight, and is restarted before and after it: its log turns
-/// once.
+/// A service that logs around midnight, restarted before and after it: its log rotates once.
 const ROTATE: &str = r#"
 import glob, logging, logging.handlers, os, sys, time
 name = os.path.join(sys.argv[1], "app.log")

@@ -1,4 +1,4 @@
-//! What a program does to its own memory does not take clock page or image away.
+//! Operations of a program on its own memory do not remove clock page or image.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn page_and_image_stay_and_a_moved_vdso_leads_to_the_image() {
     );
 }
 
-/// However the kernel lays a program out, the place of page and image is free.
+/// Under every memory layout of the kernel, the addresses of page and image are free.
 #[test]
 fn every_layout_of_addresses_has_room_for_page_and_image() {
     let world = world_of_2019("layouts");
@@ -92,7 +92,7 @@ fn every_layout_of_addresses_has_room_for_page_and_image() {
     }
 }
 
-/// It unmaps the vDSO that it finds, and runs programs without one.
+/// The program unmaps its vDSO, and runs programs without one.
 #[test]
 fn valgrind_checks_a_program_of_2019() {
     need("valgrind", "valgrind");

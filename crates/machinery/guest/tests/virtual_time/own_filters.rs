@@ -1,4 +1,4 @@
-//! A program's own seccomp filters decide what they decide natively.
+//! Verdicts of a program's own seccomp filters are the same as natively.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use timeloom_testing::{find, need, need_root};
 use crate::support::command_line::{CommandLine, User};
 use crate::support::{Program, Scratch, World, c_program, c_program_static};
 
-/// What differs, and why.
+/// Returns true for cases with known differences.
 fn is_known_to_differ(case: &str) -> bool {
-    // A program's filter cannot have a listener, so its question is refused at once: before an
-    // older filter, whose action comes first, has refused it.
+    // A program's filter cannot have a listener, so its question is refused at once, before an
+    // older filter, whose action takes precedence, has refused it.
     let refused = ["eperm", "success", "large"];
     case.strip_suffix("_then_notify")
         .is_some_and(|case| refused.iter().any(|verdict| case.ends_with(verdict)))
@@ -103,14 +103,14 @@ fn verdicts_are_as_natively_without_root() {
         ]);
         let status = running.wait();
         let output = line.output();
-        // Ends are reported between them.
+        // Reports of ends by a filter appear between the lines.
         let lines = output.lines().filter(|line| line.contains(" ret="));
         compare(native, (lines.map(str::to_owned).collect(), status));
         line.assert_nothing_left();
     }
 }
 
-/// What brings a new program under the clock makes calls in it that its filter forbids.
+/// Calls that bring a new program under the clock are made in it, although its filter forbids them.
 #[test]
 fn a_program_executed_under_a_narrow_filter_comes_under_the_clock() {
     let argv = || [c_program_static("confined_exec")];
@@ -129,7 +129,7 @@ fn an_end_by_a_filter_is_reported_with_its_call() {
     let world = World::new("own-filter-end", 1.0);
     let argv = [c_program("own_filter").into_os_string(), "others".into()];
     let (lines, _) = world.start(argv).finish();
-    // Of the `late` cases, those whose filter kills.
+    // Of the `late` cases, those with a filter that kills.
     let killed = lines.iter().filter(|line| line.contains("signal=31"));
     let killed = killed.filter(|line| line.starts_with("late_")).count();
     let warnings = world.warnings.lock().expect("no panic while held");
@@ -140,7 +140,7 @@ fn an_end_by_a_filter_is_reported_with_its_call() {
     const MOST: usize = 10;
     assert_eq!(reports.count(), killed.min(MOST), "{warnings:#?}");
     assert_eq!(world.session.explain_end(128 + libc::SIGSYS), None);
-    // What no filter of the session has ended is explained as well.
+    // An end by SIGSYS without a report of the session is explained as well.
     let other = World::new("own-filter-other", 1.0);
     let why = other.session.explain_end(128 + libc::SIGSYS);
     assert!(why.is_some_and(|why| why.contains("ended by SIGSYS")));
@@ -200,7 +200,7 @@ time.sleep(600)",
     assert!(refused.contains("seccomp filter of its own"), "{refused}");
 }
 
-/// Runs a command line natively and under the clock; both succeed and say the same.
+/// Runs a command line natively and under the clock; checks that both succeed and print the same.
 fn says_the_same(world: &World, command: &str) -> Vec<String> {
     let argv = ["sh", "-c", command].map(std::ffi::OsString::from);
     let native = Program::native(&argv).finish();
@@ -212,7 +212,7 @@ fn says_the_same(world: &World, command: &str) -> Vec<String> {
     native.0
 }
 
-/// `file` reads strangers' files: before that it confines itself.
+/// `file` confines itself before it reads untrusted files.
 #[test]
 fn file_confines_itself() {
     let file = need("file", "file");
@@ -223,8 +223,8 @@ fn file_confines_itself() {
     says_the_same(&world, &command);
 }
 
-/// A container tool that is given a filter, with a program in it that sleeps (where the
-/// filter allows it), executes another and tells the time.
+/// A container tool receives a filter; the program in it sleeps (if the filter allows it), executes
+/// another one and prints the time.
 #[test]
 fn bubblewrap_confines_what_it_runs() {
     need_root();
@@ -262,8 +262,8 @@ fn bubblewrap_confines_what_it_runs() {
     }
 }
 
-/// A time daemon that is confined as Debian starts it, and more strictly: a server and a
-/// client that asks it, with stamps of packets and timeouts.
+/// A time daemon, confined as by Debian and more strictly: a server, and a client that queries it,
+/// with packet time stamps and timeouts.
 #[test]
 fn chronyd_confines_itself() {
     need_root();
@@ -291,7 +291,7 @@ fn chronyd_confines_itself() {
     }
 }
 
-/// Installed, or unpacked by `scripts/chronyd`.
+/// Returns the path of chronyd: installed, or unpacked by `scripts/chronyd`.
 fn chronyd() -> std::path::PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../");
     let unpacked = std::path::Path::new(root).join(".tools/chrony/usr/sbin/chronyd");

@@ -1,4 +1,4 @@
-//! Rest by events of the scheduler: what the kernel must allow for it is allowed here.
+//! Rest by scheduler events: the machine must permit the BPF programs.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use timeloom_testing::need_root;
 
 use crate::support::unique;
 
-/// As root on a kernel with BTF the programs of BPF load and attach. Were they refused, all
-/// tests of skipping would pass by looking at /proc, and none would try them.
+/// The BPF programs load and attach as root on a kernel with BTF. If they were refused, all tests
+/// of skipping would pass by reading /proc, and none would exercise them.
 #[test]
 fn the_scheduler_reports_what_runs_where_the_kernel_can() {
     need_root();

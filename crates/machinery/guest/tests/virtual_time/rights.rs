@@ -1,11 +1,11 @@
-//! What a program may do to what is not its own: the terminal that it was started from, its
-//! host's clock, and what its starter has open.
+//! Rights of a program over objects that are not its own: the terminal that it was started from,
+//! its host's clock, and open files of its parent.
 
 use std::process::{Command, Output, Stdio};
 
 use crate::support::command_line::{CommandLine, User, timeloom};
 
-/// Runs a command on a terminal, and prints what came out there.
+/// Runs a command on a terminal, and prints the terminal's output.
 const ON_A_TERMINAL: &str = "
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -24,7 +24,8 @@ sys.stdout.write(text.decode().replace('\\r', ''))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
-/// Types into each terminal that it can reach, and says what else it has of its starter.
+/// Types into each terminal that it can reach, and prints everything else inherited from its
+/// parent.
 const PROBE: &str = "
 import fcntl, os, termios
 for place in ('/dev/tty', 0, 2):
@@ -41,7 +42,7 @@ print('home', os.environ.get('HOME'))
 ";
 
 fn on_a_terminal(line: &CommandLine, more: &[&str]) -> Output {
-    // With a descriptor that the program is not meant to have.
+    // With a descriptor that the program must not inherit.
     Command::new("bash")
         .args(["-c", "exec 9</dev/null; exec \"$@\"", "bash"])
         .args(["/usr/bin/python3", "-c", ON_A_TERMINAL])
@@ -82,7 +83,7 @@ fn a_program_of_another_user_has_a_terminal_of_its_own_and_types_into_none() {
     line.assert_nothing_left();
 }
 
-/// A shell must keep its job control, and a program what it is started with by hand.
+/// A shell keeps its job control, and a program started by hand keeps its descriptors.
 #[test]
 fn a_program_of_our_own_user_shares_terminal_files_and_variables() {
     let line = CommandLine::new("terminal-own", User::Same);

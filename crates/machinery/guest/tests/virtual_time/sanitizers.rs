@@ -1,5 +1,5 @@
-//! Programs built with sanitizers, each of which has shadow memory at addresses of its own and
-//! refuses to start beside a mapping that it does not expect.
+//! Programs built with sanitizers. Each sanitizer has shadow memory at addresses of its own and
+//! refuses to start beside an unexpected mapping.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,10 +8,10 @@ use timeloom_testing::need;
 
 use crate::support::{Program, World, built, must_run, source};
 
-/// Of it, under `tests/programs`, the programs here are built.
+/// Source, under `tests/programs`, of the programs here.
 const PROGRAM: &str = "sanitized";
 
-/// `sanitized.c`, built with `-fsanitize=NAME`.
+/// Returns the path of `sanitized.c`, built with `-fsanitize=NAME`.
 fn sanitized(compiler: &str, name: &str) -> PathBuf {
     built(&format!("{PROGRAM}.{compiler}.{name}"), |output| {
         must_run(
@@ -25,9 +25,10 @@ fn sanitized(compiler: &str, name: &str) -> PathBuf {
     })
 }
 
-/// Prints the same in a session, and ends with the same status.
+/// Checks that the program prints the same and exits with the same status as natively.
 fn is_as_natively(theme: &str, program: &PathBuf) {
-    // As sanitizers ask for it: at random addresses of 32 bits some do not start natively.
+    // Address randomization is disabled, as sanitizers require: with random addresses of 32 bits
+    // some do not start natively.
     for fixed in [true, false] {
         let without_randomization = ["setarch".into(), "-R".into()];
         let mut argv = Vec::new();
@@ -51,7 +52,7 @@ fn sanitizers_of_gcc_start_beside_the_image() {
     }
 }
 
-/// On 64-bit ARM another one is built by Clang alone.
+/// On 64-bit ARM only Clang builds another sanitizer.
 #[test]
 fn sanitizers_of_clang_start_beside_the_image() {
     need("clang-14", "clang-14");

@@ -36,8 +36,8 @@ fn a_thread_cancelled_in_a_wait_runs_its_cleanup_handlers() {
     as_natively("cancel");
 }
 
-/// An emulator whose handlers leave everything blocked in their frames, until it has come to
-/// the signal itself.
+/// An emulator whose handlers leave all signals blocked in their frames until it has handled the
+/// signal itself.
 #[test]
 fn a_program_in_an_emulator_is_interrupted() {
     let emulator = format!("qemu-{}", std::env::consts::ARCH);

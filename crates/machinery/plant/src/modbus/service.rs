@@ -37,7 +37,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The virtual instant at which it happened, where that is another than when it was noticed.
+    /// Returns the virtual instant of the event, if it differs from the instant of its detection.
     pub fn at(&self) -> Option<Instant<Virtual>> {
         match self {
             Self::Plant(error) => error.at,

@@ -1,10 +1,10 @@
 //! Attacks, for the laboratory only: a wire that lies.
 //!
 //! The attacker is a namespace of its own between two nodes, with an interface
-//! to each. Until its attack the kernel joins the two. From then on it hands every
-//! frame on, as a cable does, and does one thing to those that its attack is about. It needs nobody's cooperation, so it works
-//! on ptp4l as on us. It has no key; what a clock with a valid key can do, the
-//! simulated attacks of `timeloom-ptp` do.
+//! to each. Until its attack the kernel joins the two. From then on the attacker forwards every
+//! frame, as a cable does, and alters the frames that its attack concerns. It needs no cooperation
+//! of the nodes, so it works on ptp4l as on our own clocks. It has no key; the simulated attacks of
+//! `timeloom-ptp` cover a clock with a valid key.
 
 mod wire;
 
@@ -124,13 +124,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     attack: Option<Attack>,
-    /// Closed while there is no attack: then the kernel is the wire, and its delay that of a
-    /// cable. A program that hands frames on adds what the scheduler makes of it.
+    /// Closed while there is no attack: the kernel then forwards with the delay of a cable. A
+    /// program that forwards frames adds scheduling delays.
     splice: Option<Splice>,
 }
 
 impl Orders {
-    /// Takes the wire, which is an ordinary cable until an attack.
+    /// Takes over the wire, which is an ordinary cable until an attack.
     fn take_wire(&self, mut splice: Splice) -> Result<(), PtpError> {
         let mut state = self.lock();
         if state.attack.is_none() {
@@ -169,7 +169,7 @@ impl Orders {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true while the kernel hands frames on.
+    /// Returns true while the kernel forwards frames.
     fn is_spliced(&self) -> bool {
         let state = self.lock();
         state.splice.is_some() && state.attack.is_none()

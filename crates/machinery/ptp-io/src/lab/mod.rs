@@ -254,7 +254,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     drop(desk);
     drop(attacker);
     report.attacked = match options.attack {
-        // Each Sync that comes through the hop that lies has the lie in it.
+        // Each Sync that passes the lying hop carries the lie.
         Some((Attack::Lie, _)) => ptp4ls.unwrap_or(Tally::get(&tally.judged)) as u64,
         _ => orders.attacked(),
     };

@@ -17,8 +17,8 @@ pub struct LabReport {
     pub logs: BTreeMap<String, String>,
     /// What passed the slave's interface.
     pub capture: PathBuf,
-    /// How many messages the attacker changed or made; of a hop that lies, how many of the
-    /// slave's Syncs have its lie in them.
+    /// Number of messages that the attacker changed or made; for a lying hop, number of the slave's
+    /// Syncs that carry its lie.
     pub attacked: u64,
 }
 

@@ -87,12 +87,14 @@ pub struct Vmclock {
     pub flags: u64,
     /// 0 unknown, 1 initialising, 2 synchronised, 3 free-running, 4 unreliable.
     pub clock_status: u8,
-    /// Offset from TAI to UTC, that is UTC minus TAI: −37 since 2017. When the flag says so.
+    /// Offset from TAI to UTC, that is UTC minus TAI, in seconds: −37 since 2017. Valid if its flag
+    /// is set.
     ///
-    /// The specification (UAPI.13) says "from TAI to UTC" and gives 37 as an example, which is
-    /// the other sign. Linux's reader decides: `tai_adjust()` of `ptp_vmclock.c` makes UTC of
-    /// TAI by adding the field (as of 6.13), and in 2026 TAI of UTC by subtracting it. Writers
-    /// differ, so a page of another writer is never converted with this field.
+    /// The specification (UAPI.13) says "from TAI to UTC" and gives 37 as an example, which is the
+    /// opposite sign. Linux's reader is authoritative: as of 6.13, `tai_adjust()` of
+    /// `ptp_vmclock.c` computes UTC from TAI by adding the field, and in 2026 TAI from UTC by
+    /// subtracting it. Writers differ, so a page of another writer is never converted with this
+    /// field.
     pub tai_offset_s: i16,
     /// Further bits of the period's unit.
     pub period_shift: u8,
@@ -160,7 +162,7 @@ impl Vmclock {
         }
     }
 
-    /// Sets what the time counts, and the offset of UTC where it is known.
+    /// Sets the time scale, and the offset of UTC if it is known.
     #[must_use]
     pub fn with_type(self, time_type: TimeType) -> Self {
         match time_type {

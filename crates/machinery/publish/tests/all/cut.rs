@@ -1,4 +1,4 @@
-//! Pages that are cut while they are read: a reader is refused, and never ended by SIGBUS.
+//! Pages that are truncated while they are read: a reader is refused, and never ended by SIGBUS.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use timeloom_clock::quality::Status;
 use timeloom_publish::{PAGE_SIZE, PageCounter, PageReader, PageWriter, Refusal};
 
-/// Where a test's page is.
+/// Returns the path of a test's page.
 fn page(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cut-{name}"));
     let _ = std::fs::remove_dir_all(&directory);
@@ -30,7 +30,7 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     );
     assert!(reader.alive_until() > 0);
     for length in [0, 1, 200, PAGE_SIZE as u64 - 1] {
-        // By another user of the file. (Its writer is not asked to publish meanwhile.)
+        // Truncated by another user of the file. (Its writer does not publish meanwhile.)
         let file = File::options().write(true).open(&path).unwrap();
         file.set_len(length).unwrap();
         let (expected, found) = (PAGE_SIZE as u64, length);
@@ -46,7 +46,7 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     }
 }
 
-/// Readers in threads, while another cuts the page and makes it whole again.
+/// Reader threads, while another thread truncates and restores the page.
 #[test]
 fn no_reader_ends_while_a_page_is_cut_again_and_again() {
     let path = page("again");
@@ -59,7 +59,7 @@ fn no_reader_ends_while_a_page_is_cut_again_and_again() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // Zeros and parts of a page are refused for what they lack.
+                    // Zeros and parts of a page are refused as invalid.
                     let _ = reader.read_ns();
                 }
             });
@@ -74,7 +74,8 @@ fn no_reader_ends_while_a_page_is_cut_again_and_again() {
     reader.read().unwrap();
 }
 
-/// What a daemon gives to programs cannot be cut, and is mapped. Memory that can be is not.
+/// Memory given to programs by a daemon cannot be truncated, and is mapped. Truncatable memory is
+/// not.
 #[test]
 fn sealed_memory_cannot_be_cut_and_other_memory_is_not_mapped() {
     let writer = PageWriter::in_memory(ID, PageCounter::Monotonic, None).unwrap();

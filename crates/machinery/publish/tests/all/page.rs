@@ -96,8 +96,8 @@ fn age_and_disruption_are_found_by_the_reader() {
     assert_eq!(read(start + 4).status, Status::Ok);
 }
 
-/// Linux as of 6.13 makes UTC of a page's TAI by adding the field (`tai_adjust()` in
-/// `ptp_vmclock.c`); since 2026 it makes TAI of a page's UTC by subtracting it.
+/// Linux as of 6.13 computes UTC from a page's TAI by adding the field (`tai_adjust()` in
+/// `ptp_vmclock.c`); since 2026 it computes TAI from a page's UTC by subtracting it.
 #[test]
 fn linux_makes_utc_of_the_page_and_our_readers_know_tai_minus_utc() {
     let (writer, reader) = in_nanoseconds();

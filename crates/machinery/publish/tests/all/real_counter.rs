@@ -86,5 +86,5 @@ fn the_system_clock_lies_in_every_interval_of_a_timeline_over_it() {
     assert!(bounded > 50, "{bounded} readings");
 }
 
-/// Any: TAI of this test is the system clock and so much.
+/// An arbitrary offset: TAI of this test is the system clock plus this.
 const TAI_OFFSET: Duration = Duration::from_s(37);

@@ -275,7 +275,7 @@ fn tempfile() -> std::fs::File {
     rustix::fs::memfd_create("region", flags).unwrap().into()
 }
 
-/// Memory that can be cut is refused.
+/// Seals the file: truncatable memory is refused.
 fn seal(file: &std::fs::File) {
     rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK).unwrap();
 }

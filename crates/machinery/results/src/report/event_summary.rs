@@ -54,7 +54,7 @@ pub(super) struct Written {
 }
 
 impl EventSummary {
-    /// Reads the events once, with the timelines' changes of status among them.
+    /// Reads the events in one pass, including changes of the timelines' status.
     pub(super) fn load(directory: &RunDirectory) -> Result<(Self, StatusChanges), ResultsError> {
         let (mut summary, mut statuses) = (Self::default(), StatusChanges::default());
         directory.for_each(|row: EventRow| {

@@ -1,5 +1,5 @@
-//! When each host knew that its timelines were not to be relied on: the changes of status that
-//! the daemons recorded, each loss beside the attack before it.
+//! Report of the times at which each host knew that its timelines were unreliable: the changes of
+//! status recorded by the daemons, each loss beside the preceding attack.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::EventRow;
 
 /// Kind of an event that is a change of status.
 const STATUS: &str = "status";
-/// Status of a timeline that can be relied on.
+/// Status of a reliable timeline.
 const OK: &str = "ok";
 
 /// Changes of status of all timelines, by host and timeline.
@@ -27,17 +27,17 @@ struct Change {
     why: String,
 }
 
-/// A time in which a timeline was not to be relied on.
+/// Interval in which a timeline was unreliable.
 struct Loss<'a> {
     host: &'a str,
     timeline: &'a str,
     change: &'a Change,
-    /// `None` when it lasted to the end.
+    /// `None` if it lasted until the end of the run.
     until_s: Option<f64>,
 }
 
 impl StatusChanges {
-    /// Takes in an event; others than changes of a timeline's status are ignored.
+    /// Adds an event; all but changes of a timeline's status are ignored.
     pub(super) fn take(&mut self, event: &EventRow) {
         let Some(timeline) = event.source.strip_prefix("timeline.") else {
             return;
@@ -65,14 +65,14 @@ impl StatusChanges {
         });
     }
 
-    /// Puts the changes into the order of time, in which they need not be recorded.
+    /// Sorts the changes by time; they may have been recorded in another order.
     pub(super) fn sort(&mut self) {
         for changes in self.by_timeline.values_mut() {
             changes.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         }
     }
 
-    /// Returns each change away from `ok`, in the order of time.
+    /// Returns each change away from `ok`, sorted by time.
     fn losses(&self) -> Vec<Loss<'_>> {
         let mut losses = Vec::new();
         for ((host, timeline), changes) in &self.by_timeline {
@@ -96,7 +96,7 @@ impl StatusChanges {
     }
 }
 
-/// The section, for each run with timelines; nothing without.
+/// Appends the section, with a part for each run with timelines; appends nothing without any.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let with_timelines = |run: &&RunData| !run.statuses.by_timeline.is_empty();
     if !runs.iter().any(|run| with_timelines(&run)) {
@@ -194,7 +194,7 @@ fn row(run: &RunData, loss: &Loss<'_>) -> [String; 6] {
     ]
 }
 
-/// Changes of one timeline that are kept, far more than a page shows.
+/// Maximum number of stored changes of one timeline, far more than a page shows.
 const MOST_CHANGES: usize = 1_000;
 const MOST_ROWS: usize = 40;
 

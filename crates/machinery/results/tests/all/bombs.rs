@@ -1,4 +1,4 @@
-//! Small files that would take gigabytes: they are refused before memory is reserved.
+//! Small files that would decode to gigabytes: they are refused before memory is reserved.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,7 +16,7 @@ const SCHEMA: &str = "message labels { required int64 start_ns; required int64 e
     required binary technique (STRING); required binary target (STRING); \
     required binary attack (STRING); }";
 
-/// A table of labels, all of them the same, in one row group.
+/// Writes a table of identical labels in one row group.
 fn write(path: &Path, rows: usize, text: &str, dictionary: bool) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
@@ -54,7 +54,7 @@ fn write(path: &Path, rows: usize, text: &str, dictionary: bool) {
     writer.close().unwrap();
 }
 
-/// A run whose table of labels `make` writes, and what reading it comes to.
+/// Reads a run whose table of labels `make` writes; returns the result.
 fn read(make: impl FnOnce(&Path)) -> Result<u64, String> {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("run");
@@ -81,7 +81,7 @@ fn rows_that_compress_to_nothing_are_refused_by_their_number() {
     }
 }
 
-/// Of page headers, the one that says how long the page is when it is decompressed.
+/// Modifies the decompressed length in page headers.
 #[test]
 fn a_page_that_claims_to_become_much_is_refused_by_its_header() {
     let inflated = |path: &Path| {
@@ -90,7 +90,7 @@ fn a_page_that_claims_to_become_much_is_refused_by_its_header() {
         let column = reader.metadata().row_group(0).column(2).clone();
         let at = column.data_page_offset() as usize;
         let mut bytes = fs::read(path).unwrap();
-        // A head of a field, its type, another head; then the length in three bytes.
+        // Header of a field, its type, another header; then the length in three bytes.
         assert_eq!(bytes[at..at + 3], [0x15, 0, 0x15]);
         let length = &mut bytes[at + 3..at + 6];
         assert!(length[1] & 0x80 != 0 && length[2] & 0x80 == 0, "{length:?}");
@@ -111,7 +111,7 @@ fn a_text_that_is_longer_than_any_is_refused() {
     assert!(refused.contains("100000 bytes"), "{refused}");
 }
 
-/// Other programs write other sizes of pages and row groups: they are read.
+/// Pages and row groups of other sizes, as written by other programs, are read.
 #[test]
 fn a_table_of_another_writer_is_read() {
     let names = |path: &Path| {

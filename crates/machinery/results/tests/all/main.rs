@@ -8,7 +8,7 @@ mod report;
 mod run_directory;
 mod strange_files;
 
-/// Where a run directory is.
+/// Returns the path of a run directory.
 fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
     run.shown().to_string().into()
 }

@@ -1,5 +1,5 @@
-//! Run directories of other people in which a file is not what its name says: readers refuse
-//! it at once, with its path and the reason.
+//! Run directories of other users in which a file has another type than expected: readers refuse it
+//! at once, with its path and the reason.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use timeloom_results::{MergedLogs, RunDirectory, SweepDirectory, compare_runs};
 
-/// A finished run in a temporary directory.
+/// Makes a finished run in a temporary directory.
 fn finished() -> (tempfile::TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("run");
@@ -20,8 +20,7 @@ fn finished() -> (tempfile::TempDir, PathBuf) {
     (scratch, path)
 }
 
-/// Puts something else in the place of a file. Returns what it is called, or nothing where
-/// this user may not make it.
+/// Kinds of entries that replace a file. A kind that this user may not make is skipped.
 const KINDS: [&str; 5] = ["symbolic link", "FIFO", "socket", "device", "directory"];
 
 fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
@@ -31,7 +30,7 @@ fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
         "FIFO" => mknodat(CWD, at, FileType::Fifo, Mode::RWXU, 0).unwrap(),
         "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
         "directory" => fs::create_dir(at).unwrap(),
-        // Of zeros, which never end.
+        // A device of zeros, which never ends.
         _ => {
             let zero = makedev(1, 5);
             return mknodat(CWD, at, FileType::CharacterDevice, Mode::RWXU, zero).is_ok();
@@ -40,7 +39,7 @@ fn plant(kind: &str, at: &Path, secret: &Path) -> bool {
     true
 }
 
-/// Fails when `read` is not done within a minute: it waits for a FIFO.
+/// Fails if `read` takes more than a minute, which means that it waits for a FIFO.
 fn promptly<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = channel();
     std::thread::spawn(move || done.send(read()));
@@ -50,7 +49,7 @@ fn promptly<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
 
 type Reader = fn(&RunDirectory) -> Result<(), timeloom_results::ResultsError>;
 
-/// Every file that readers open, with one of them.
+/// Every file that readers open, with one of its readers.
 const READERS: [(&str, Reader); 9] = [
     ("manifest.json", |run| run.manifest().map(drop)),
     ("checks.json", |run| run.checks().map(drop)),
@@ -73,7 +72,7 @@ fn what_is_no_regular_file_is_refused_at_once_with_its_path_and_kind() {
             let (scratch, path) = finished();
             let secret = scratch.path().join("secret");
             fs::write(&secret, "of another user").unwrap();
-            // It is known as a run by its lock, whatever else is in it.
+            // A run is recognised by its lock, whatever else the directory contains.
             fs::create_dir(path.join("journal")).unwrap();
             fs::write(path.join("journal/lock"), "").unwrap();
             if !plant(kind, &path.join(name), &secret) {
@@ -94,7 +93,7 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
     for (name, read) in &READERS[..4] {
         let (_scratch, path) = finished();
         let file = File::create(path.join(name)).unwrap();
-        // A hole.
+        // A sparse file.
         file.set_len(4 << 40).unwrap();
         let refused = read(&RunDirectory::open(&path).unwrap()).expect_err(name);
         let refused = refused.to_string();
@@ -103,14 +102,14 @@ fn a_document_of_terabytes_is_refused_before_it_is_read() {
             "{refused}"
         );
     }
-    // Nor is it looked through to see whether this is a run.
+    // Nor is it opened to check if this is a run.
     let scratch = tempfile::tempdir().unwrap();
     let file = File::create(scratch.path().join("manifest.json")).unwrap();
     file.set_len(4 << 40).unwrap();
     assert!(RunDirectory::open(scratch.path()).is_err());
 }
 
-/// A log of one line of zeros takes no memory for them.
+/// A log that is one line of zeros takes no memory for them.
 #[test]
 fn a_log_without_ends_of_lines_is_read_in_pieces() {
     let (_scratch, path) = finished();
@@ -221,7 +220,7 @@ fn a_page_replaces_a_file_and_goes_through_no_link() {
     assert_eq!(partial.count(), 0);
 }
 
-/// What agents had sent is a part of the run, also when it was not merged.
+/// Results sent by agents are part of the run, even if they were not merged.
 #[test]
 fn leftovers_of_agents_go_with_the_run_and_other_folders_are_in_the_way() {
     let (_scratch, path) = finished();

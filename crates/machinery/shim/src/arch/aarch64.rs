@@ -47,13 +47,13 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// Defines a function that makes a call from a site that filters know by its address.
+/// Defines a function that makes a call from a site, an address known to filters.
 macro_rules! site {
     ($(#[$meta:meta])* $name:ident, $symbol:ident) => {
         $(#[$meta])*
         ///
         /// # Safety
-        /// As [`syscall`].
+        /// Same requirements as [`syscall`].
         pub(crate) unsafe fn $name(nr: usize, args: [usize; 6]) -> isize {
             unsafe extern "C" {
                 fn $symbol();
@@ -80,11 +80,11 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks whether the program's own filters would end it for this call.
+    /// Asks if the program's own filters would end it for this call.
     foresee, timeloom_foresee
 }
 site! {
-    /// Asks what the program's own filters make of this call.
+    /// Asks for the verdict of the program's own filters on this call.
     judge, timeloom_judge
 }
 site! {
@@ -92,7 +92,7 @@ site! {
     syscall_as_program, timeloom_as_program
 }
 
-// `timeloom_calls::verdict` has the addresses behind these instructions.
+// `timeloom_calls::verdict` defines the addresses after these instructions.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_sites, \"ax\", @progbits",
     ".globl timeloom_foresee, timeloom_judge, timeloom_as_program",
@@ -140,20 +140,20 @@ pub(crate) fn frame(info: &SignalInfo, _: &Context) -> usize {
     &raw const *info as usize
 }
 
-/// The context in the frame from which a return at this stack pointer restores: behind its
+/// Returns the context restored by a return at this stack pointer: it lies after the frame's
 /// `siginfo_t`.
 pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
     stack_pointer.wrapping_add(128) as *mut Context
 }
 
-/// The image's own return, in place of an `rt_sigreturn` of the program's own.
+/// Returns the address of the image's own return, which replaces an `rt_sigreturn` of the program.
 pub(crate) fn restorer() -> usize {
     &raw const timeloom_restorer as usize
 }
 
-/// The program's action as it is. Its handlers return through the kernel's vDSO, and that
-/// call traps: with a restorer of ours, which has to repair a mask, unwinders would not
-/// know the frame by its bytes.
+/// Returns the program's action unchanged. Its handlers return through the kernel's vDSO, and that
+/// call traps. With a restorer of the image, which has to repair a mask, unwinders would not
+/// recognise the frame by its bytes.
 pub(crate) fn returning_through_the_image(program: &Action) -> Action {
     *program
 }
@@ -198,10 +198,9 @@ impl Context {
     }
 }
 
-// The functions of a vDSO by their names. (There is no `time` and no `getcpu` on this
-// architecture.) They jump to the image's by address: a program may move the pages of its
-// vDSO.
-// Only the image is linked to one address.
+// Functions of a vDSO, by their names. (There is no `time` and no `getcpu` on this architecture.)
+// They jump to the image's functions by absolute address: a program may move the pages of its vDSO.
+// Only the image is linked to a fixed address.
 #[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",

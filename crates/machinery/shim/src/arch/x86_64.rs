@@ -51,13 +51,13 @@ pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// Defines a function that makes a call from a site that filters know by its address.
+/// Defines a function that makes a call from a site, an address known to filters.
 macro_rules! site {
     ($(#[$meta:meta])* $name:ident, $symbol:ident) => {
         $(#[$meta])*
         ///
         /// # Safety
-        /// As [`syscall`].
+        /// Same requirements as [`syscall`].
         pub(crate) unsafe fn $name(nr: usize, args: [usize; 6]) -> isize {
             unsafe extern "C" {
                 fn $symbol();
@@ -85,11 +85,11 @@ macro_rules! site {
 }
 
 site! {
-    /// Asks whether the program's own filters would end it for this call.
+    /// Asks if the program's own filters would end it for this call.
     foresee, timeloom_foresee
 }
 site! {
-    /// Asks what the program's own filters make of this call.
+    /// Asks for the verdict of the program's own filters on this call.
     judge, timeloom_judge
 }
 site! {
@@ -97,7 +97,7 @@ site! {
     syscall_as_program, timeloom_as_program
 }
 
-// `timeloom_calls::verdict` has the addresses behind these instructions.
+// `timeloom_calls::verdict` defines the addresses after these instructions.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_sites, \"ax\", @progbits",
     ".globl timeloom_foresee, timeloom_judge, timeloom_as_program",
@@ -137,23 +137,23 @@ pub(crate) fn frame(_: &SignalInfo, context: &Context) -> usize {
     (&raw const *context as usize).wrapping_sub(size_of::<usize>())
 }
 
-/// The context in the frame from which a return at this stack pointer restores.
+/// Returns the context restored by a return at this stack pointer.
 pub(crate) fn frame_at(stack_pointer: usize) -> *mut Context {
     stack_pointer as *mut Context
 }
 
-/// Where the program's handlers return to, for [`returning_through_the_image`] and in place
-/// of an `rt_sigreturn` of the program's own.
+/// Returns the return address of the program's handlers, for [`returning_through_the_image`] and
+/// for an `rt_sigreturn` of the program.
 pub(crate) fn restorer() -> usize {
     &raw const timeloom_restorer as usize
 }
 
-/// An action of the program's whose handler returns through the image, which then looks at
-/// the mask that the handler leaves in its frame. (The C library has a restorer in every
-/// action; a trap at each return would more than double what a signal costs.) Where the
-/// image's tables are not found, unwinders need the program's restorer, and its call traps.
+/// Returns the program's action with a handler return through the image, which then checks the mask
+/// that the handler leaves in its frame. (The C library sets a restorer in every action; a trap at
+/// each return would more than double the cost of a signal.) If unwinders cannot find the image's
+/// tables, they need the program's restorer, and its call traps.
 pub(crate) fn returning_through_the_image(program: &Action) -> Action {
-    // SAFETY: a constant, which the supervisor changes before it is mapped.
+    // SAFETY: a constant, which the supervisor sets before the image is mapped.
     let is_listed = unsafe { (&raw const TIMELOOM_IS_LISTED).read_volatile() } != 0;
     if !is_listed || !is_handler(program.handler) || program.flags & SA_RESTORER == 0 {
         return *program;
@@ -168,8 +168,8 @@ unsafe extern "C" {
     static timeloom_restorer: u8;
 }
 
-/// Whether the program was given the vDSO by which unwinders find the image's tables. The
-/// copy for one that was brought in has zero here.
+/// Non-zero if the program was given the vDSO by which unwinders find the image's tables. The copy
+/// for a program attached later has zero here.
 #[unsafe(no_mangle)]
 static TIMELOOM_IS_LISTED: u32 = 1;
 
@@ -246,9 +246,9 @@ impl Context {
     }
 }
 
-// The functions of a vDSO by their names, and those without prefix, weak, as the kernel's
-// has them. They jump to the image's by address: a program may move the pages of its vDSO.
-// Only the image is linked to one address.
+// Functions of a vDSO, by their names, and weak ones without prefix, as in the kernel's. They jump
+// to the image's functions by absolute address: a program may move the pages of its vDSO. Only the
+// image is linked to a fixed address.
 #[cfg(timeloom_image)]
 core::arch::global_asm!(
     ".macro export name",
@@ -342,9 +342,9 @@ core::arch::global_asm!(
     interrupted = const EINTR,
 );
 
-// What handlers return into, ours and the program's. A mask in the frame that blocks a
-// signal which the image keeps is repaired first; all registers come from the frame, so any
-// may be changed. The unwind information says that everything
+// Return address of signal handlers, the image's and the program's. A mask in the frame that blocks
+// a signal reserved by the image is repaired first; all registers are restored from the frame, so
+// any may be changed. The unwind information says that everything
 // is to be found in the interrupted context, so that a thread cancelled during
 // a wait, an exception thrown from a handler and a debugger all get through.
 // The letters: 'z' length, 'R' encoding, 'S' signal frame. Offsets are those of

@@ -1,14 +1,14 @@
-//! The form in which a program's filter is installed.
+//! Rewriting of a program's filter for installation.
 //!
-//! | part | what it does |
+//! | part | effect |
 //! |---|---|
 //! | [`BEGINNING`] | answers [`super::has_filter`] |
-//! | the program's filter | as it is; where it returns another action than ALLOW it jumps to: |
+//! | the program's filter | unchanged, except that each action other than ALLOW jumps to: |
 //! | a pair for each action | loads that action, and jumps to: |
 //! | [`end`] | lets the image's calls pass; for others decides how the action is returned |
 //!
-//! Whatever it allows by a call's number alone it allows as early as before, so the kernel
-//! still remembers that and does not run it (`seccomp_cache_prepare`).
+//! Calls that the filter allows by their number alone are decided as early as before, so the kernel
+//! can still cache that and skip the filter (`seccomp_cache_prepare`).
 
 use timeloom_calls::verdict::{
     ENDS, FORESEE, JUDGE, JUDGED, NOT_PROCEED, PROBE, PROCEED, PROGRAM, STRICT, UNAVAILABLE,
@@ -26,21 +26,22 @@ use crate::sys::{errno, nr};
 
 use super::MOST_INSTRUCTIONS;
 
-/// Writes to `to` what is to be installed for the `count` instructions at `from`, where
-/// there is a filter of the program's already (`is_second`) or not; returns its length.
+/// Writes the rewritten form of the `count` instructions at `from` to `to`, and returns its length.
+/// `is_second` is true if the program already has a filter of its own.
 ///
 /// # Errors
-/// EINVAL for what the kernel does not take for a filter; ENOMEM for one that is too long.
+/// EINVAL for instructions that the kernel does not accept as a filter; ENOMEM for a filter that is
+/// too long.
 ///
 /// # Safety
-/// There are `count` instructions at `from`, and room for [`MOST_INSTRUCTIONS`] at `to`.
+/// There must be `count` instructions at `from`, and room for [`MOST_INSTRUCTIONS`] at `to`.
 pub(super) unsafe fn rewrite(
     from: *const Instruction,
     count: usize,
     to: *mut Instruction,
     is_second: bool,
 ) -> Result<u16, isize> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let original = |index: usize| unsafe { from.add(index).read() };
     let mut output = Output { to, length: 0 };
     output.append(&BEGINNING);
@@ -96,8 +97,8 @@ const fn is_allow(action: u32) -> bool {
     action & ACTION == ALLOW
 }
 
-/// Returns true unless it jumps beyond the `rest` instructions behind it. (What is behind
-/// those is ours, but natively nothing.)
+/// Returns true unless the instruction jumps beyond the `rest` instructions after it. (The
+/// rewritten form has more instructions there; natively there are none.)
 fn jumps_inside(instruction: Instruction, rest: usize) -> bool {
     const CLASS: u16 = 7;
     const JUMPS: u16 = 5;
@@ -110,7 +111,7 @@ fn jumps_inside(instruction: Instruction, rest: usize) -> bool {
     }
 }
 
-/// What is written. It counts what finds no room, too.
+/// Output buffer. It also counts instructions that find no room.
 struct Output {
     to: *mut Instruction,
     length: usize,
@@ -130,12 +131,12 @@ impl Output {
 
     fn set(&mut self, index: usize, instruction: Instruction) {
         if index < MOST_INSTRUCTIONS {
-            // SAFETY: there is room for so many, as `rewrite` demands.
+            // SAFETY: `rewrite` requires this much room.
             unsafe { self.to.add(index).write(instruction) };
         }
     }
 
-    /// Where the pair for an action is; the first of all is at `pairs`.
+    /// Returns the index of the pair for an action; the first pair is at `pairs`.
     fn pair_of(&self, pairs: usize, action: u32) -> Option<usize> {
         let mut index = pairs;
         while index < self.length && index < MOST_INSTRUCTIONS {
@@ -149,8 +150,8 @@ impl Output {
     }
 }
 
-/// The calls of a guest's image that close [`PROBE`]. At its end nothing is loaded, as at the
-/// beginning of every filter.
+/// Recognises calls of the image that close [`PROBE`]. The accumulator is empty afterwards, as at
+/// the beginning of every filter.
 const BEGINNING: [Instruction; 6] = [
     load(NUMBER),
     if_equal(nr::CLOSE as u32, 0, 3),
@@ -162,7 +163,7 @@ const BEGINNING: [Instruction; 6] = [
 
 const HANDLED: usize = handled_count();
 
-// Where the parts of the end begin.
+// Indices of the parts of the end.
 const ASKED: usize = 12;
 const IN_JUDGEMENT: usize = 22;
 const OUTSIDE: usize = 30;
@@ -176,13 +177,13 @@ const END: usize = BY_IMAGE + 1;
 static END_OF_FIRST: [Instruction; END] = end(false);
 static END_OF_SECOND: [Instruction; END] = end(true);
 
-/// The end, which is entered with an action loaded.
+/// Returns the end of the filter, which is entered with an action loaded.
 ///
-/// Our own filter is older, and where it traps a call its action goes before an errno. So
-/// where the call may be trapped, an errno is given by the image, which asks for it at
-/// [`JUDGE`]. It does so too for an action that ends the program, to report it first. A
-/// trap of another filter must not go before that, so in a second filter the image gives
-/// traps as well.
+/// The session's own filter is older, and where it traps a call its action takes precedence over an
+/// errno. If the session may trap the call, the image therefore returns the errno, which it obtains
+/// at [`JUDGE`]. It does the same for an action that ends the program, to report it first. A trap
+/// of another filter must not take precedence over that, so for a second filter the image also
+/// delivers the traps.
 const fn end(is_second: bool) -> [Instruction; END] {
     let mut steps = [RETURN_ALLOW; END];
     let mut at = 0;
@@ -192,14 +193,14 @@ const fn end(is_second: bool) -> [Instruction; END] {
             at += 1;
         }};
     }
-    // Distances count from the step after the one that jumps.
+    // Offsets count from the instruction after the jump.
     macro_rules! to {
         ($place:expr) => {
             ($place - at - 1) as u8
         };
     }
     push!(KEEP);
-    // Calls of other architectures have other numbers. Our filter refuses them.
+    // Calls of other architectures have other numbers. The session's filter refuses them.
     push!(load(ARCHITECTURE));
     push!(if_equal(AUDIT_ARCH, 0, to!(AS_IT_IS)));
     push!(load(ADDRESS_HIGH));
@@ -249,7 +250,7 @@ const fn end(is_second: bool) -> [Instruction; END] {
     ));
     push!(done(RETURN_TRAP | JUDGED as u32));
 
-    // Marks of ours must be told from the same data of the program's.
+    // The image's marks must be distinguishable from the same data of the program.
     assert!(at == TRAPS);
     push!(LOAD_KEPT);
     push!(if_equal(RETURN_TRAP | TRAP_MARK as u32, to!(BY_IMAGE), 0));
@@ -277,5 +278,5 @@ const fn end(is_second: bool) -> [Instruction; END] {
     steps
 }
 
-/// As the kernel answers for a filter without a listener: a program cannot have a listener here.
+/// The kernel's answer for a filter without a listener: a program cannot have a listener here.
 const UNANSWERED: u32 = RETURN_ERRNO | (-errno::ENOSYS) as u32;

@@ -1,6 +1,6 @@
-//! Strict mode: `read`, `write`, `exit` and `rt_sigreturn`, and SIGKILL for all else.
+//! Strict mode: allows `read`, `write`, `exit` and `rt_sigreturn`; SIGKILL for all other calls.
 //!
-//! The kernel has it only for a thread without any filter. So it is a filter.
+//! The kernel's own strict mode requires a thread without any filter, so this one is a filter.
 
 use timeloom_calls::verdict::STRICT;
 use timeloom_calls::{ImageCall, number};
@@ -13,7 +13,7 @@ use crate::bpf::{
 };
 use crate::sys::{self, errno, nr, syscall};
 
-/// Confines the calling thread. Refused where the program has a filter, as natively.
+/// Confines the calling thread. Refused if the program has a filter, as natively.
 pub(super) fn enter() -> isize {
     if has_filter() {
         return errno::EINVAL;
@@ -24,8 +24,8 @@ pub(super) fn enter() -> isize {
     };
     match filter.install(0) {
         errno::EACCES => {
-            // Strict mode needs no privilege, a filter does; and what can execute nothing
-            // loses nothing.
+            // Strict mode needs no privilege, but a filter does. The program loses nothing, since
+            // it can execute nothing.
             give_up_new_privileges();
             filter.install(0)
         }
@@ -33,15 +33,15 @@ pub(super) fn enter() -> isize {
     }
 }
 
-/// Ends the thread for a call that strict mode does not allow, and with the last thread the
-/// process.
+/// Ends the thread for a call that strict mode does not allow; ends the process with its last
+/// thread.
 #[cold]
 #[inline(never)]
 pub(crate) fn end_strictly(call: usize) {
     sys::ask(ImageCall::Ended { call: call as i32 });
     // SAFETY: no pointers.
     unsafe {
-        // Refused where there are other threads; without effect where there are none.
+        // Fails if there are other threads; has no effect otherwise.
         if syscall(UNSHARE, [CLONE_THREAD, 0, 0, 0, 0, 0]) == 0 {
             let process = syscall(nr::GETPID, [0; 6]) as usize;
             syscall(nr::KILL, [process, SIGKILL, 0, 0, 0, 0]);

@@ -1,10 +1,10 @@
-//! TAI minus UTC, which a timeline of scale `tai` adds to what a source of UTC shows.
+//! TAI minus UTC, which a timeline of scale `tai` adds to the readings of a UTC source.
 //!
-//! Three places state it: the kernel (set by chronyd, ptp4l or nobody; after a leap second a
-//! kernel whose offset was never set says 1), the configuration, and the table of leap seconds.
-//! A wrong second would stand in every reading, far outside its interval. So an offset is used
-//! only when the table allows it at this date and the kernel and the configuration agree. Where
-//! the table disproves one of the two, the other is used and the contradiction is reported.
+//! Three sources state it: the kernel (set by chronyd, ptp4l or no daemon; after a leap second a
+//! kernel whose offset was never set states 1), the configuration, and the table of leap seconds. A
+//! wrong second would affect every reading, far outside its interval. An offset is therefore used
+//! only if the table allows it at this date and the kernel and the configuration agree. If the
+//! table disproves one of the two, the other is used and the contradiction is reported.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,27 +19,27 @@ use timeloom_timeline_protocol::ScaleName;
 use super::Untold;
 use crate::config::TimelineConfig;
 
-/// Conversion from UTC to a timeline. Evaluated with every question, because the kernel may
-/// learn the offset, and it changes with a leap second.
+/// Conversion from UTC to a timeline. Evaluated for every query, since the kernel may learn the
+/// offset later, and a leap second changes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FromUtc {
     scale: ScaleName,
     configured_s: Option<i16>,
 }
 
-/// An offset that may be used.
+/// Usable offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaiOffset {
     pub(crate) offset_s: i16,
-    /// Contradiction between the kernel and the configuration, of which the table of leap
-    /// seconds disproved the kernel's value.
+    /// Contradiction between the kernel and the configuration, if the table of leap seconds
+    /// disproved the kernel's value.
     pub(crate) contradiction: Option<String>,
 }
 
-/// Statement of an offset by something outside this daemon.
+/// Statement of an offset by a source outside this daemon.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stated {
-    /// `None` where it states nothing.
+    /// `None` if it states nothing.
     pub(super) offset_s: Option<i32>,
     pub(super) by: &'static str,
 }
@@ -56,10 +56,10 @@ impl FromUtc {
         self.scale
     }
 
-    /// Returns what to add to UTC; zero for a local timeline.
+    /// Returns the offset to add to UTC; zero for a local timeline.
     ///
     /// # Errors
-    /// When no offset is known, or none that may be believed.
+    /// Fails if no offset is known, or none is credible.
     pub(crate) fn now(self) -> Result<Duration, Untold> {
         if self.scale == ScaleName::Local {
             return Ok(Duration::ZERO);
@@ -68,7 +68,7 @@ impl FromUtc {
         Ok(Duration::from_s(offset.offset_s.into()))
     }
 
-    /// Returns the contradiction in what is stated at present, with all values.
+    /// Returns the contradiction between the present statements, with all values.
     pub(crate) fn contradiction(self) -> Option<String> {
         if self.scale == ScaleName::Local {
             return None;
@@ -80,7 +80,7 @@ impl FromUtc {
         }
     }
 
-    /// Judges what the kernel states at present.
+    /// Evaluates the kernel's present statement.
     pub(crate) fn offset(self) -> Result<TaiOffset, Untold> {
         let kernel = SystemClock::ask().ok().map(|kernel| kernel.tai_offset_s);
         self.judge(Stated {
@@ -89,7 +89,7 @@ impl FromUtc {
         })
     }
 
-    /// Judges what something else than the kernel states at present.
+    /// Evaluates the present statement of a source other than the kernel.
     pub(super) fn judge(self, stated: Stated) -> Result<TaiOffset, Untold> {
         let now = Instant::from_ns(read_ns(ClockId::Realtime));
         judge(stated, self.configured_s, now, &leap_seconds())
@@ -110,7 +110,7 @@ fn judge(
             contradiction: None,
         })
     };
-    // Before 1972 there is nothing to hold a value against.
+    // Before 1972 there is no reference for a value.
     let is_possible = |s: i32| {
         let s = i16::try_from(s).ok();
         s.is_some_and(|s| possible.as_ref().is_none_or(|range| range.contains(&s)))
@@ -159,11 +159,11 @@ fn judge(
     }
 }
 
-/// Table in a file, with the file's time of change.
+/// Table read from a file, with the file's modification time.
 type Known = Option<(SystemTime, Arc<LeapSeconds>)>;
 
-/// Returns the machine's table of leap seconds where it has a sound one, or the built-in table.
-/// A file that changed is read again.
+/// Returns the machine's table of leap seconds if it has a valid one, or the built-in table. A
+/// changed file is read again.
 fn leap_seconds() -> Arc<LeapSeconds> {
     static KNOWN: Mutex<Known> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,14 +187,14 @@ fn read_list() -> Option<LeapSeconds> {
     let mut text = String::new();
     file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
     let table = LeapSeconds::parse(&text).ok()?;
-    // An old file knows less than this program.
+    // An older file contains less than the built-in table.
     (table.expires() >= LeapSeconds::built_in().expires()).then_some(table)
 }
 
-/// Table of leap seconds that the system keeps current with its time zones.
+/// Table of leap seconds that the system updates with its time zones.
 const LIST: &str = "/usr/share/zoneinfo/leap-seconds.list";
 
-/// The list has about five thousand bytes.
+/// Maximum length of the list, in bytes. It has about five thousand.
 const MOST_BYTES: u64 = 256 * 1024;
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(used(37, Some(37), Y2020), 37);
         assert_eq!(used(0, Some(37), Y2020), 37);
         assert_eq!(used(32, None, Y2000), 32);
-        // Before leap seconds the configuration alone vouches.
+        // Before the first leap second only the configuration is evidence.
         assert_eq!(used(0, Some(37), 5), 37);
         assert_eq!(used(37, Some(37), 5), 37);
         // Beyond the table's expiry a leap second may have come.

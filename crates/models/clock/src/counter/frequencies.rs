@@ -31,7 +31,8 @@ pub struct FrequencyTrace {
 pub struct FrequencyTraceError {
     /// The line; 0 for the list as a whole.
     pub line: usize,
-    /// What is wrong. It quotes nothing: a file of another kind may hold secrets.
+    /// Description of the error. It does not quote the file: a file of another kind may contain
+    /// secrets.
     pub reason: String,
     /// What to do about it.
     pub fix: &'static str,

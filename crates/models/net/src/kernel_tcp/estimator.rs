@@ -1,4 +1,4 @@
-//! The retransmission timeout as Linux computes it (net/ipv4/tcp_input.c, `tcp_rtt_estimator`).
+//! Retransmission timeout as computed by Linux (net/ipv4/tcp_input.c, `tcp_rtt_estimator`).
 
 use timeloom_time::Duration;
 
@@ -9,12 +9,12 @@ pub(super) struct LinuxRtt {
     srtt: i64,
     /// Four times the mean deviation.
     deviation: i64,
-    /// Greatest of these within a round trip, at least the least timeout.
+    /// Greatest deviation within a round trip, at least the minimum timeout.
     greatest: i64,
     variation: i64,
-    /// Sequence number after which a new round trip begins.
+    /// Sequence number at which a new round trip begins.
     next_round: u32,
-    /// Least sample.
+    /// Least sample, in microseconds.
     least_us: i64,
 }
 
@@ -26,7 +26,7 @@ const GREATEST_TIMEOUT: Duration = Duration::from_s(120);
 pub(super) const FIRST_TIMEOUT: Duration = Duration::from_s(1);
 
 impl LinuxRtt {
-    /// Takes a sample at an acknowledgement up to `acknowledged`, of a flow that has sent up to
+    /// Adds a sample from an acknowledgement up to `acknowledged`, in a flow that has sent up to
     /// `sent`.
     pub(super) fn sample(&mut self, round_trip: Duration, acknowledged: u32, sent: u32) {
         let least = LEAST_TIMEOUT.as_ns() / 1_000;
@@ -69,7 +69,7 @@ impl LinuxRtt {
         }
     }
 
-    /// Returns the timeout after `doublings` of it.
+    /// Returns the timeout after `doublings` doublings.
     pub(super) fn timeout(&self, doublings: u32) -> Duration {
         let base = match self.smoothed() {
             None => FIRST_TIMEOUT,

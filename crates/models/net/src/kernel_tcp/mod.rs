@@ -1,19 +1,19 @@
-//! Timers of a kernel's TCP, kept in virtual time.
+//! TCP timers of a kernel, kept in virtual time.
 //!
-//! Where virtual time jumps, a kernel's own timers are of no use: they run in real time, of
-//! which next to none passes. So they are set far away, and the network does in virtual time
-//! what they would have done. At the port of each host it keeps a copy of every segment that
-//! is not acknowledged, and sends it again at the instant at which the kernel would: a SYN, a
+//! A kernel's own timers are useless where virtual time skips: they run in real time, of which
+//! almost none passes. The kernel's timers are therefore set far in the future, and the network
+//! acts in virtual time as they would have done. At the port of each host it keeps a copy of every
+//! unacknowledged segment, and retransmits it at the instant at which the kernel would: a SYN, a
 //! SYN-ACK, a lost tail, a FIN, data after a timeout. The kernel acknowledges at once;
-//! acknowledgements that Linux would delay are held back. A question for a neighbour (ARP,
-//! neighbour discovery) that is lost is asked again, too.
+//! acknowledgements that Linux would delay are held back. Lost neighbour solicitations (ARP,
+//! neighbour discovery) are repeated, too.
 //!
-//! The kernel does not notice: its congestion window does not collapse after a timeout. That
-//! matters where timeouts are frequent among the segments of a flow, which is counted
+//! The kernel does not notice timeouts: its congestion window does not collapse after them. This
+//! matters if timeouts are frequent among the segments of a flow, so they are counted
 //! ([`TcpTimerStats`]).
 //!
-//! The state machines here are generic in what a copy is, know no links, and do no I/O. They
-//! are what Linux 6.18 does with its default settings.
+//! The state machines here are generic in the type of a copy, have no knowledge of links, and do no
+//! I/O. They follow Linux 6.18 with its default settings.
 
 mod estimator;
 mod neighbours;
@@ -36,31 +36,32 @@ pub(crate) use segment::{News, Segment};
 use sending::Sending;
 use ticks::Ticks;
 
-/// What the timers of one host's kernel have done.
+/// Activity of the timers of one host's kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpTimerStats {
-    /// Segments that the host's kernel has sent first.
+    /// Segments that the host's kernel has sent for the first time.
     pub segments: u64,
-    /// Segments that the host's kernel has sent again by itself, found lost by acknowledgements.
+    /// Segments that the host's kernel has retransmitted itself, after acknowledgements showed a
+    /// loss.
     pub resent: u64,
-    /// Timeouts of retransmission, of connections being opened as well.
+    /// Retransmission timeouts, including those of connection attempts.
     pub timeouts: u64,
-    /// Of those, the first of a row that found more than three segments on their way: the
-    /// kernel's congestion window would have collapsed, and did not.
+    /// First timeouts of a series with more than three segments in flight: the kernel's congestion
+    /// window would have collapsed, and did not.
     pub collapses: u64,
-    /// Probes of a lost tail.
+    /// Tail loss probes.
     pub probes: u64,
-    /// Connections that were sent again as often as Linux does, and for which it would have
-    /// told the program so (ETIMEDOUT).
+    /// Connections that reached Linux's maximum number of retransmissions, which Linux would have
+    /// reported to the program (ETIMEDOUT).
     pub given_up: u64,
-    /// Acknowledgements of what the host has never sent.
+    /// Acknowledgements of data that the host has never sent.
     pub foreign: u64,
-    /// Neighbours that were asked for as often as Linux does, and did not answer.
+    /// Neighbours that did not answer Linux's maximum number of solicitations.
     pub unresolved: u64,
 }
 
 impl TcpTimerStats {
-    /// Adds those of another host.
+    /// Adds the counts of another host.
     pub fn add(&mut self, other: &Self) {
         self.segments += other.segments;
         self.resent += other.resent;
@@ -73,33 +74,33 @@ impl TcpTimerStats {
     }
 }
 
-/// What is to be done with packets that are kept.
+/// Action on stored packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<C> {
-    /// Sends the segment of this number of a copy, which stays.
+    /// Sends the segment with this number of a copy, which stays stored.
     Again(C, u32),
-    /// Sends what was held back.
+    /// Sends a held packet.
     Release(C),
     /// Drops a copy.
     Forget(C),
 }
 
-/// Timers of the TCP of one host.
+/// TCP timers of one host.
 #[derive(Debug)]
 pub(crate) struct TcpTimers<C> {
     ticks: Ticks,
     connections: BTreeMap<Connection, Flow<C>>,
     due: BTreeSet<(Instant<Virtual>, Connection)>,
-    /// Of connections that are over.
+    /// Counts of closed connections.
     ended: TcpTimerStats,
 }
 
 #[derive(Debug)]
 struct Flow<C> {
-    /// `None` before the host's kernel has sent something of its own.
+    /// `None` until the host's kernel sends data of its own.
     sending: Option<Sending<C>>,
     receiving: Receiving<C>,
-    /// Of the last segment that the host has sent.
+    /// News of the last segment that the host has sent.
     news: Option<News>,
     has_sent_fin: bool,
     has_received_fin: bool,
@@ -130,7 +131,7 @@ impl<C: Copy> Flow<C> {
 }
 
 impl<C: Copy> TcpTimers<C> {
-    /// Makes those of host number `host`, whose kernel's timers count in ticks of this length.
+    /// Makes the timers of host number `host`, whose kernel counts in ticks of this length.
     pub(crate) fn new(tick: Duration, host: u32) -> Self {
         Self {
             ticks: Ticks::new(tick, host),
@@ -140,8 +141,8 @@ impl<C: Copy> TcpTimers<C> {
         }
     }
 
-    /// Takes a segment that the host's kernel sends, with a copy where it needs one
-    /// ([`Segment::needs_copy`]) and the instant since when it has waited to be sent.
+    /// Handles a segment sent by the host's kernel, with a copy if required
+    /// ([`Segment::needs_copy`]) and the instant since which it has waited.
     pub(crate) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -162,7 +163,7 @@ impl<C: Copy> TcpTimers<C> {
             return Fate::Pass;
         }
         if copy.is_none() && !self.connections.contains_key(&connection) {
-            return Fate::Pass; // the last words of one that is over
+            return Fate::Pass; // a late segment of a closed connection
         }
         let flow = self.connections.entry(connection);
         let flow = flow.or_insert_with(Flow::new);
@@ -177,7 +178,7 @@ impl<C: Copy> TcpTimers<C> {
         fate
     }
 
-    /// Holds a segment back for which [`TcpTimers::handle_sent`] asked for that.
+    /// Holds a segment back, as requested by [`TcpTimers::handle_sent`].
     pub(crate) fn hold(
         &mut self,
         now: Instant<Virtual>,
@@ -192,8 +193,9 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(segment.connection, out);
     }
 
-    /// Takes a segment that has come for the host; `stamps`: the instant at which it was sent,
-    /// and the one of what it echoes, if that is known ([`TcpTimers::echo_at`], of its sender).
+    /// Handles a segment that has arrived for the host. `stamps`: the instant at which it was sent,
+    /// and that of the segment whose stamp it echoes, if it is known ([`TcpTimers::echo_at`] of its
+    /// sender).
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -221,8 +223,8 @@ impl<C: Copy> TcpTimers<C> {
         self.set_due(connection, out);
     }
 
-    /// Returns what a segment echoes that the host has sent at an instant: the one at which what
-    /// it answers was sent.
+    /// Returns the origin of the time stamp echoed by a segment that the host sent at `at`: the
+    /// instant at which the segment with that stamp was sent.
     pub(crate) fn echo_at(
         &self,
         segment: &Segment,
@@ -234,7 +236,7 @@ impl<C: Copy> TcpTimers<C> {
             .echo_at(at)
     }
 
-    /// Returns what the last segment said that the host has sent on the connection of `segment`.
+    /// Returns the news of the last segment that the host sent on the connection of `segment`.
     pub(crate) fn news(&self, segment: &Segment) -> Option<News> {
         self.connections.get(&segment.connection)?.news
     }
@@ -244,7 +246,7 @@ impl<C: Copy> TcpTimers<C> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Does what is due.
+    /// Handles all expired timers.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         while let Some(&(due, connection)) = self.due.first().filter(|(due, _)| *due <= now) {
             let Some(flow) = self.connections.get_mut(&connection) else {
@@ -259,7 +261,7 @@ impl<C: Copy> TcpTimers<C> {
         }
     }
 
-    /// Sums what all timers have done.
+    /// Sums the activity of all timers.
     pub(crate) fn stats(&self) -> TcpTimerStats {
         let mut all = self.ended;
         let sending = self
@@ -270,7 +272,7 @@ impl<C: Copy> TcpTimers<C> {
         all
     }
 
-    /// Takes note of when a connection is due next, or that it is over.
+    /// Records the next expiry of a connection, or its end.
     fn set_due(&mut self, connection: Connection, out: &mut Vec<Action<C>>) {
         let Some(flow) = self.connections.get_mut(&connection) else {
             return;

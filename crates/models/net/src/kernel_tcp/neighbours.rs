@@ -1,5 +1,5 @@
-//! Questions for neighbours that a host's kernel asks, asked again while no answer comes
-//! (Linux, net/core/neighbour.c).
+//! Neighbour solicitations of a host's kernel, repeated until an answer arrives (Linux,
+//! net/core/neighbour.c).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,14 +10,14 @@ use super::Action;
 use super::ticks::Ticks;
 use crate::bytes::{ArpMessage, NdMessage};
 
-/// Questions of one host that have no answer yet.
+/// Unanswered solicitations of one host.
 #[derive(Debug)]
 pub(crate) struct Neighbours<C> {
     ticks: Ticks,
     questions: BTreeMap<IpAddr, Question<C>>,
-    /// Since when the last neighbour that answered was asked for, and when it answered.
+    /// Start of the solicitation that was answered last, and the instant of its answer.
     answered: Option<[Instant<Virtual>; 2]>,
-    /// Neighbours that did not answer at all.
+    /// Neighbours that never answered.
     pub(crate) unresolved: u64,
 }
 
@@ -29,7 +29,7 @@ struct Question<C> {
     due: Instant<Virtual>,
 }
 
-/// What a message between neighbours says.
+/// Content of a message between neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Asks(IpAddr),
@@ -37,7 +37,7 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    /// Reads an ARP message; one that announces its own sender tells.
+    /// Parses an ARP message; an announcement of its own sender counts as an answer.
     pub(crate) fn of_arp(bytes: &[u8]) -> Option<Self> {
         let message = ArpMessage::read(bytes)?;
         let asks = message.is_request && message.sender != message.target;
@@ -47,18 +47,18 @@ impl Word {
         })
     }
 
-    /// Reads a message of neighbour discovery, from the IP header on.
+    /// Parses a message of neighbour discovery, from the IP header on.
     pub(crate) fn of_nd(packet: &[u8]) -> Option<Self> {
         let message = NdMessage::read(packet)?;
         Some(match (message.is_request, message.src.is_unspecified()) {
             (true, false) => Self::Asks(message.target.into()),
-            // An address is about to be used.
+            // The sender checks an address before it uses it.
             (true, true) => Self::Tells(message.src.into()),
             (false, _) => Self::Tells(message.target.into()),
         })
     }
 
-    /// What it tells a host that receives it.
+    /// Returns the address about which the message informs a host that receives it.
     fn sender(self, packet_from: Option<IpAddr>) -> Option<IpAddr> {
         match self {
             Self::Tells(address) => Some(address),
@@ -67,9 +67,9 @@ impl Word {
     }
 }
 
-/// How long a kernel may take for that.
+/// Time that a kernel may take for that.
 const AT_ONCE: Duration = Duration::from_ms(2);
-/// mcast_solicit, and retrans_time_ms.
+/// Number of solicitations (mcast_solicit) and their interval (retrans_time_ms).
 const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 
@@ -83,7 +83,7 @@ impl<C: Copy> Neighbours<C> {
         }
     }
 
-    /// The host's kernel asks for an address.
+    /// Handles a solicitation of the host's kernel for an address.
     pub(crate) fn handle_question(
         &mut self,
         now: Instant<Virtual>,
@@ -107,7 +107,7 @@ impl<C: Copy> Neighbours<C> {
         );
     }
 
-    /// A neighbour has spoken to the host.
+    /// Handles a message of a neighbour to the host.
     pub(crate) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -123,8 +123,8 @@ impl<C: Copy> Neighbours<C> {
         }
     }
 
-    /// Returns since when a packet has waited that the host sends now: as soon as a neighbour has
-    /// answered, its kernel sends what it had for it.
+    /// Returns the instant since which a packet sent now has waited: once a neighbour has answered,
+    /// the kernel sends the packets queued for it.
     pub(crate) fn waited_since(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let [since, answered] = self.answered?;
         (now - answered <= AT_ONCE).then_some(since)
@@ -134,7 +134,7 @@ impl<C: Copy> Neighbours<C> {
         self.questions.values().map(|question| question.due).min()
     }
 
-    /// Asks again where no answer has come.
+    /// Repeats unanswered solicitations.
     pub(crate) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         let (ticks, unresolved) = (&mut self.ticks, &mut self.unresolved);
         self.questions.retain(|_, question| {

@@ -12,22 +12,22 @@ use super::ticks::Ticks;
 /// Acknowledgements of one direction of a connection.
 #[derive(Debug)]
 pub(super) struct Receiving<C> {
-    /// The last acknowledgement that went out.
+    /// Last acknowledgement that was sent.
     acknowledged: Option<u32>,
     had_gap: bool,
     held: Option<Held<C>>,
-    /// The largest segment so far.
+    /// Payload of the largest segment so far, in bytes.
     largest: u32,
-    /// Payload of the last segment was short, or pushed.
+    /// True if the payload of the last segment was short, or pushed.
     is_pushed: bool,
     received_at: Option<Instant<Virtual>>,
-    /// Acknowledgements that are still sent at once at the beginning.
+    /// Number of initial acknowledgements that are still sent at once.
     quick: u32,
-    /// Whether the host answers with data of its own.
+    /// True if the host answers with data of its own.
     answers: bool,
     delay: Duration,
-    /// Since when segments echo which time stamp: the instant at which the segment was sent
-    /// that brought it (RFC 7323, section 4.3).
+    /// Echoed time stamps: the instant from which segments echo a stamp, and the instant at which
+    /// the segment with that stamp was sent (RFC 7323, section 4.3).
     echoes: VecDeque<(Instant<Virtual>, Instant<Virtual>)>,
 }
 
@@ -39,7 +39,7 @@ struct Held<C> {
     ack: u32,
 }
 
-/// What becomes of a segment that a kernel sends.
+/// Decision about a segment that a kernel sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
@@ -48,7 +48,7 @@ pub(crate) enum Fate {
 
 /// TCP_MAX_QUICKACKS.
 const QUICK: u32 = 16;
-/// Stamps that are kept: more than change within the time that a segment is under way.
+/// Maximum number of stored stamps: more than can change while a segment is in flight.
 const ECHOES: usize = 256;
 /// TCP_ATO_MIN, and TCP_DELACK_MAX.
 const LEAST_DELAY: Duration = Duration::from_ms(40);
@@ -70,18 +70,18 @@ impl<C: Copy> Receiving<C> {
         }
     }
 
-    /// Returns what a segment echoes that the host has sent at an instant.
+    /// Returns the origin of the time stamp echoed by a segment that the host sent at `at`.
     pub(super) fn echo_at(&self, at: Instant<Virtual>) -> Option<Instant<Virtual>> {
         let since = self.echoes.partition_point(|(since, _)| *since <= at);
         Some(self.echoes.get(since.checked_sub(1)?)?.1)
     }
 
-    /// Takes note of the stamp of a segment that begins where the last acknowledgement ended, or
-    /// before. One that ends before that is dropped unseen.
+    /// Records the stamp of a segment that begins at or before the end of the last acknowledgement.
+    /// A segment that also ends before it is ignored.
     fn note_stamp(&mut self, now: Instant<Virtual>, segment: &Segment, sent: Instant<Virtual>) {
         let wanted = self.acknowledged.unwrap_or(segment.seq);
         let is_seen = !before(wanted, segment.seq) && !before(segment.end(), wanted);
-        // Of a SYN that comes again nothing is noted (Linux, `tcp_check_req`).
+        // The stamp of a repeated SYN is not recorded (Linux, `tcp_check_req`).
         let is_again = segment.has(Segment::SYN) && !self.echoes.is_empty();
         if is_again || !is_seen || self.echoes.back().is_some_and(|(_, last)| *last >= sent) {
             return;
@@ -92,7 +92,7 @@ impl<C: Copy> Receiving<C> {
         self.echoes.push_back((now, sent));
     }
 
-    /// Takes a segment that has come for the host, and that was sent at an instant.
+    /// Handles a segment that has arrived for the host, and was sent at `sent`.
     pub(super) fn handle_received(
         &mut self,
         now: Instant<Virtual>,
@@ -121,7 +121,7 @@ impl<C: Copy> Receiving<C> {
         self.received_at = Some(now);
     }
 
-    /// Takes a segment that the host's kernel sends.
+    /// Handles a segment sent by the host's kernel.
     pub(super) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -142,7 +142,7 @@ impl<C: Copy> Receiving<C> {
             false => 0,
         };
         let held = self.held.as_ref();
-        // The application has read, and the window opens.
+        // The application has read data, and the window opens.
         let opens = held.is_some_and(|it| it.ack == segment.ack && segment.window > it.window);
         let at_once = has_gap
             || is_filled
@@ -157,7 +157,7 @@ impl<C: Copy> Receiving<C> {
         Fate::Hold
     }
 
-    /// Keeps back the acknowledgement of which [`Receiving::handle_sent`] said so.
+    /// Holds back the acknowledgement, as requested by [`Receiving::handle_sent`].
     pub(super) fn hold(
         &mut self,
         now: Instant<Virtual>,
@@ -180,7 +180,7 @@ impl<C: Copy> Receiving<C> {
         });
     }
 
-    /// An acknowledgement goes out, by itself or with data.
+    /// Records an acknowledgement that is sent, by itself or with data.
     fn pass(&mut self, segment: &Segment, out: &mut Vec<Action<C>>) {
         if !segment.has(Segment::ACK) {
             return;
@@ -200,14 +200,14 @@ impl<C: Copy> Receiving<C> {
         self.held.as_ref().map(|held| held.due)
     }
 
-    /// Sends what was held back for long enough.
+    /// Sends acknowledgements whose delay has expired.
     pub(super) fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         let Some(held) = self.held.take_if(|held| held.due <= now) else {
             return;
         };
         self.acknowledged = Some(held.ack);
         self.delay = match self.answers {
-            // It had nothing to answer after all.
+            // The host had no data to answer with after all.
             true => LEAST_DELAY,
             false => scaled(self.delay, 2, 1).min(GREATEST_DELAY),
         };
@@ -215,7 +215,7 @@ impl<C: Copy> Receiving<C> {
         out.push(Action::Release(held.content));
     }
 
-    /// Gives up what is held back.
+    /// Drops the held acknowledgement.
     pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
         out.extend(self.held.take().map(|held| Action::Forget(held.content)));
     }

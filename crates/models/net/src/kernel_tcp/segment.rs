@@ -1,4 +1,4 @@
-//! TCP segments as the timers see them: RFC 9293, section 3.1, with the options of RFC 2018.
+//! TCP segments as seen by the timers: RFC 9293, section 3.1, with the options of RFC 2018.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +30,7 @@ pub(crate) struct Segment {
     pub(crate) seq: u32,
     /// Bytes of payload.
     pub(crate) payload: u32,
-    /// Bytes of payload in each segment of a train, or of the only one.
+    /// Bytes of payload in each segment of a train, or of the only segment.
     pub(crate) each: u32,
     pub(crate) flags: u8,
     pub(crate) ack: u32,
@@ -49,8 +49,8 @@ impl Segment {
     pub(crate) const PSH: u8 = 8;
     pub(crate) const ACK: u8 = 16;
 
-    /// Reads the header that `packet` begins with; `None` for other protocols and for parts of
-    /// a packet. `skipped` segments of a train of `each` bytes come before this one, which has
+    /// Parses the header at the beginning of `packet`; `None` for other protocols and for
+    /// fragments. `skipped` segments of a train of `each` bytes come before this one, which has
     /// `length` bytes from the IP header on.
     pub(crate) fn read(packet: &[u8], length: u16, train: Option<(u32, u32)>) -> Option<Self> {
         let ip = IpHeader::read(packet)?;
@@ -84,7 +84,7 @@ impl Segment {
         })
     }
 
-    /// What a segment of the host says beside its data, as of its last one.
+    /// Returns the acknowledgement, window and stamps of this segment.
     pub(super) fn news(&self) -> News {
         News {
             ack: self.ack,
@@ -97,7 +97,7 @@ impl Segment {
         self.flags & flag != 0
     }
 
-    /// Sequence numbers that it takes: payload, SYN and FIN.
+    /// Returns the number of sequence numbers that it occupies: payload, SYN and FIN.
     pub(super) fn length(&self) -> u32 {
         let controls = [Self::SYN, Self::FIN].map(|flag| u32::from(self.has(flag)));
         self.payload + controls.iter().sum::<u32>()
@@ -161,7 +161,7 @@ impl SackBlocks {
     }
 }
 
-/// Options of a header: how many bytes follow each one's beginning, its kind, and its value.
+/// Iterator over the options of a header: number of bytes that follow, kind, and value.
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
@@ -179,9 +179,9 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Acknowledgement, window and time stamps of the last segment that a host has sent. What is
-/// sent again bears them: with a stamp of before, its receiver may take it for one that was
-/// long under way, and drop it (RFC 7323, section 5).
+/// Acknowledgement, window and time stamps of the last segment that a host has sent.
+/// Retransmissions carry them: with an older stamp, the receiver may consider the segment a delayed
+/// duplicate, and drop it (RFC 7323, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     ack: u32,
@@ -190,8 +190,8 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Puts them into a whole packet, with its checksum. A SYN, which acknowledges nothing,
-    /// stays as it was.
+    /// Writes them into a whole packet, and updates its checksum. A SYN, which acknowledges
+    /// nothing, stays unchanged.
     pub(crate) fn renew(&self, packet: &mut [u8]) {
         let Some(ip) = IpHeader::read(packet) else {
             return;
@@ -232,7 +232,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// Returns `numerator` parts of `denominator` of a duration.
+/// Returns a duration multiplied by `numerator` and divided by `denominator`.
 pub(super) fn scaled(length: Duration, numerator: i64, denominator: i64) -> Duration {
     Duration::from_ns(length.as_ns() * numerator / denominator)
 }
@@ -246,7 +246,7 @@ mod tests {
         assert!(before(u32::MAX, 3) && !before(3, u32::MAX) && !before(7, 7));
     }
 
-    /// A segment of 3 bytes with time stamps, from 10.0.0.1 to 10.0.0.2.
+    /// Returns a segment of 3 bytes with time stamps, from 10.0.0.1 to 10.0.0.2.
     fn stamped(own: u32) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 55, 0, 0, 0x40, 0, 64, 6, 0, 0];
         packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);

@@ -1,10 +1,10 @@
-//! What a host has sent and not seen acknowledged, and when it is sent again.
+//! Unacknowledged segments of a host, and the times of their retransmission.
 //!
-//! The kernel finds losses by acknowledgements as always (RACK, SACK) and sends those segments
-//! again by itself. Kept here are the timers: of a lost tail (RFC 8985, section 7), of
-//! retransmission (RFC 6298), and of a connection that is being opened. The order of events is
-//! that of Linux: net/ipv4/tcp_output.c, `tcp_schedule_loss_probe`; tcp_input.c, `tcp_ack`;
-//! tcp_timer.c, `tcp_retransmit_timer`.
+//! The kernel detects losses by acknowledgements as usual (RACK, SACK) and retransmits those
+//! segments itself. This module keeps the timers: for a lost tail (RFC 8985, section 7), for
+//! retransmission (RFC 6298), and for a connection being opened. The order of events is that of
+//! Linux: net/ipv4/tcp_output.c, `tcp_schedule_loss_probe`; tcp_input.c, `tcp_ack`; tcp_timer.c,
+//! `tcp_retransmit_timer`.
 
 use std::collections::VecDeque;
 
@@ -18,24 +18,26 @@ use super::{Action, TcpTimerStats};
 /// Segments of one direction of a connection that its peer has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Sending<C> {
-    /// First sequence number that is not acknowledged, and the one after the last sent.
+    /// First unacknowledged sequence number, and the one after the last sent.
     una: u32,
     next: u32,
     copies: VecDeque<Copy<C>>,
-    /// Ranges that the peer has beyond a gap, in order.
+    /// Ranges that the peer has received beyond a gap, in order.
     board: Vec<(u32, u32)>,
     rtt: LinuxRtt,
-    /// Doublings of the timeout, and timeouts since the last progress.
+    /// Number of doublings of the timeout, and of timeouts since the last progress.
     doublings: u32,
     timeouts: u32,
     timer: Option<(Timer, Instant<Virtual>)>,
-    /// Until this is acknowledged, losses are being repaired: by the kernel or from here.
+    /// End of a loss recovery, by the kernel or by this module: it lasts until this is
+    /// acknowledged.
     recovery: Option<u32>,
-    /// A probe of the tail is under way, which was sent when this was next.
+    /// Next sequence number at the time of a tail probe, while the probe is in flight.
     probed: Option<u32>,
-    /// Repair from here of what was lost with the segment that timed out.
+    /// Repair, by this module, of segments lost together with the one that timed out.
     repair: Option<Repair>,
-    /// The peer takes nothing: what it had acknowledged last, to be sent again until it does.
+    /// Set while the peer's window is closed: the segment that it acknowledged last, resent until
+    /// the window opens.
     closed: Option<Closed<C>>,
     opening: Opening,
     permits_sack: bool,
@@ -43,13 +45,13 @@ pub(super) struct Sending<C> {
     pub(super) stats: TcpTimerStats,
 }
 
-/// A segment, or a train of them.
+/// Segment, or train of segments.
 #[derive(Debug)]
 struct Copy<C> {
     seq: u32,
     end: u32,
     each: u32,
-    /// Sequence numbers that SYN and FIN take.
+    /// Number of sequence numbers for SYN and FIN.
     controls: u32,
     content: C,
     first_sent: Instant<Virtual>,
@@ -58,7 +60,7 @@ struct Copy<C> {
 }
 
 impl<C> Copy<C> {
-    /// Counts its segments from a sequence number on.
+    /// Counts the segments from a sequence number on.
     fn segments_from(&self, una: u32) -> u32 {
         let from = if before(self.seq, una) { una } else { self.seq };
         let payload = self.end.wrapping_sub(from).saturating_sub(self.controls);
@@ -90,16 +92,16 @@ enum Timer {
 /// Slow start after a timeout, in segments.
 #[derive(Debug)]
 struct Repair {
-    /// All before this that the peer does not have was lost.
+    /// End of the loss: everything before it that the peer has not received was lost.
     until: u32,
-    /// Sent again up to here.
+    /// End of the part that was retransmitted.
     sent: u32,
     window: u32,
-    /// When it goes on, unless the kernel does.
+    /// Time of the next retransmission, unless the kernel continues.
     due: Option<Instant<Virtual>>,
 }
 
-/// A window of no bytes.
+/// Zero window of the peer.
 #[derive(Debug)]
 struct Closed<C> {
     content: C,
@@ -109,8 +111,7 @@ struct Closed<C> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
-    /// A SYN, of which the first four are sent again after a second each
-    /// (tcp_syn_linear_timeouts).
+    /// A SYN; the first four are retransmitted after one second each (tcp_syn_linear_timeouts).
     Active,
     Passive,
     Done,
@@ -142,12 +143,12 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Returns true if a SYN with this number begins another connection than this one.
+    /// Returns true if a SYN with this number begins a new connection.
     pub(super) fn is_superseded_by(&self, segment: &Segment) -> bool {
         segment.has(Segment::SYN) && segment.end() != self.una && segment.seq != self.una
     }
 
-    /// Takes a segment that the kernel sends, with a copy of it.
+    /// Handles a segment sent by the kernel, with a copy of it.
     pub(super) fn handle_sent(
         &mut self,
         now: Instant<Virtual>,
@@ -163,7 +164,7 @@ impl<C: core::marker::Copy> Sending<C> {
                 .map(|closed| Action::Forget(closed.content)),
         );
         if let Some(repair) = &mut self.repair {
-            // It is the kernel that goes on.
+            // The kernel continues the repair.
             repair.due = None;
         }
         if before(seq, self.next) {
@@ -192,7 +193,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.arm_probe(now, false, ticks);
     }
 
-    /// The kernel has found a segment lost, or answers a SYN again.
+    /// Handles a retransmission by the kernel: of a lost segment, or in answer to a repeated SYN.
     fn handle_resent(&mut self, now: Instant<Virtual>, segment: &Segment, ticks: &mut Ticks) {
         let (seq, end) = (segment.seq, segment.end());
         for copy in &mut self.copies {
@@ -210,8 +211,8 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Takes an acknowledgement that has come, which echoes the stamp of what was sent at an
-    /// instant, if that is known.
+    /// Handles an acknowledgement that has arrived. `echo` is the instant of the segment whose
+    /// stamp it echoes, if it is known.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant<Virtual>,
@@ -222,7 +223,7 @@ impl<C: core::marker::Copy> Sending<C> {
     ) {
         let ack = segment.ack;
         if before(self.next, ack) {
-            // While a connection is being opened, one of before may still be known there.
+            // While a connection is being opened, the peer may still know an earlier one.
             self.stats.foreign += u64::from(self.opening == Opening::Done);
             return;
         }
@@ -244,7 +245,7 @@ impl<C: core::marker::Copy> Sending<C> {
             is_due_anew = true;
             self.timeouts = 0;
             if self.opening == Opening::Passive {
-                // A SYN-ACK that was sent again shows no round trip (`tcp_synack_rtt_meas`).
+                // A retransmitted SYN-ACK gives no round-trip sample (`tcp_synack_rtt_meas`).
                 sample = sample.filter(|_| !was_resent);
             }
             if self.opening != Opening::Done {
@@ -272,7 +273,7 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Removes what is acknowledged; returns the round-trip time that this shows.
+    /// Removes acknowledged segments; returns a round-trip sample.
     fn take_off(
         &mut self,
         now: Instant<Virtual>,
@@ -314,8 +315,8 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.due = Some(now + PATIENCE);
         }
         match (resent, first) {
-            // As time stamps have it: of the copy that the peer echoes. Where that is not known
-            // it is the last, unless this came sooner than any answer before.
+            // By the time stamps: of the copy that the peer echoes. If that is unknown, of the last
+            // copy, unless the answer came sooner than any before.
             (Some(_), _) if echo.is_some() => echo.map(|echo| now - echo),
             (Some((first, last)), _) => match now - last < scaled(self.rtt.least(), 9, 10) {
                 true => Some(now - first),
@@ -325,12 +326,12 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Notes what the peer has beyond a gap; returns the round-trip time that this shows.
+    /// Records ranges received beyond a gap; returns a round-trip sample.
     fn note_blocks(&mut self, now: Instant<Virtual>, segment: &Segment) -> Option<Duration> {
         let mut first: Option<Instant<Virtual>> = None;
         for (from, to) in segment.sack.iter() {
             if !before(from, to) || !before(self.una, to) || before(self.next, to) {
-                continue; // a duplicate's, or nonsense
+                continue; // a duplicate, or invalid
             }
             for copy in &self.copies {
                 let is_new = copy.is_among(&[(from, to)]) && !copy.is_among(&self.board);
@@ -369,7 +370,7 @@ impl<C: core::marker::Copy> Sending<C> {
         timer.into_iter().chain(repair).chain(closed).min()
     }
 
-    /// Does what is due.
+    /// Handles all expired timers.
     pub(super) fn handle_wake(
         &mut self,
         now: Instant<Virtual>,
@@ -388,7 +389,7 @@ impl<C: core::marker::Copy> Sending<C> {
             self.go_on_repairing(now, out);
         }
         if let Some(closed) = self.closed.as_mut().filter(|closed| closed.due <= now) {
-            // The peer has it, and answers with its window.
+            // The peer has the segment, and answers with its window.
             out.push(Action::Again(closed.content, 0));
             closed.doublings += 1;
             let timeout = self.rtt.timeout(closed.doublings).max(LEAST_TIMEOUT);
@@ -447,7 +448,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.arm_whole(now, ticks);
     }
 
-    /// Sends what was lost, as far as the window of slow start lets it.
+    /// Retransmits lost segments, as far as the window of slow start permits.
     fn go_on_repairing(&mut self, now: Instant<Virtual>, out: &mut Vec<Action<C>>) {
         let Some(mut repair) = self.repair.take() else {
             return;
@@ -456,7 +457,7 @@ impl<C: core::marker::Copy> Sending<C> {
             repair.sent = self.una;
         }
         for _ in 0..repair.window {
-            // What the peer has is left out.
+            // Ranges that the peer has received are skipped.
             while let Some(&(_, to)) = self
                 .board
                 .iter()
@@ -472,7 +473,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.repair = Some(repair);
     }
 
-    /// Sends the segment again that has this number; returns where it ends.
+    /// Retransmits the segment with this number; returns its end.
     fn send_again(&mut self, now: Instant<Virtual>, from: u32, out: &mut Vec<Action<C>>) -> u32 {
         let Some(copy) = self.copies.iter_mut().find(|copy| before(from, copy.end)) else {
             return self.next;
@@ -480,7 +481,7 @@ impl<C: core::marker::Copy> Sending<C> {
         (copy.last_sent, copy.is_resent) = (now, true);
         let last = copy.last_segment();
         let number = match before(copy.seq, from) {
-            // A FIN that is left alone goes with the last of the payload.
+            // A lone FIN is sent with the last of the payload.
             true if before(last, from) => last.wrapping_sub(copy.seq) / copy.each,
             true => from.wrapping_sub(copy.seq) / copy.each,
             false => 0,
@@ -490,8 +491,8 @@ impl<C: core::marker::Copy> Sending<C> {
         if before(last, end) { copy.end } else { end }
     }
 
-    /// Sets the timer of retransmission: by the first segment, if the timer of a probe was set,
-    /// and else from now on.
+    /// Sets the retransmission timer: relative to the first segment if a probe timer was set, and
+    /// otherwise relative to now.
     fn arm(&mut self, now: Instant<Virtual>, ticks: &mut Ticks) {
         let Some(head) = self.copies.front() else {
             self.timer = None;
@@ -511,8 +512,8 @@ impl<C: core::marker::Copy> Sending<C> {
         }
     }
 
-    /// Sets the timer of a probe instead of that of retransmission, where Linux would;
-    /// returns whether it did.
+    /// Sets a probe timer instead of the retransmission timer, if Linux would; returns true if it
+    /// did.
     fn arm_probe(&mut self, now: Instant<Virtual>, is_progress: bool, ticks: &mut Ticks) -> bool {
         let repairs = self.recovery.is_some() || !self.board.is_empty();
         let Some(head) = self.copies.front() else {
@@ -522,7 +523,7 @@ impl<C: core::marker::Copy> Sending<C> {
             return false;
         }
         let few = match self.outstanding() {
-            // Its acknowledgement may be delayed.
+            // The acknowledgement of a single segment may be delayed.
             1 => LEAST_TIMEOUT,
             _ => Duration::from_ms(2),
         };
@@ -541,7 +542,7 @@ impl<C: core::marker::Copy> Sending<C> {
         true
     }
 
-    /// Counts segments that are not acknowledged.
+    /// Counts unacknowledged segments.
     fn outstanding(&self) -> u32 {
         let copies = self.copies.iter();
         copies.map(|copy| copy.segments_from(self.una)).sum()
@@ -552,7 +553,7 @@ impl<C: core::marker::Copy> Sending<C> {
         self.copies.is_empty()
     }
 
-    /// Gives up all copies.
+    /// Drops all copies.
     pub(super) fn clear(&mut self, out: &mut Vec<Action<C>>) {
         out.extend(
             self.copies
@@ -568,10 +569,10 @@ impl<C: core::marker::Copy> Sending<C> {
     }
 }
 
-/// How long the kernel may take, after an acknowledgement of what was sent again from here, to
-/// send by itself.
+/// Time that the kernel may take to send by itself, after an acknowledgement of a segment
+/// retransmitted by this module.
 const PATIENCE: Duration = Duration::from_ms(1);
-/// Segments on their way, up to which a collapse of the window changes little.
+/// Number of segments in flight up to which a collapse of the window has little effect.
 const FEW: u32 = 3;
 /// tcp_syn_linear_timeouts, tcp_syn_retries, tcp_synack_retries and tcp_retries2.
 const LINEAR_SYNS: u32 = 4;

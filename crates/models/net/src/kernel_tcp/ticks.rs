@@ -1,17 +1,17 @@
-//! Ticks of a kernel, in which its timers count.
+//! Kernel ticks, the unit of kernel timers.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// The wheel of a kernel's timers (Linux, kernel/time/timer.c).
+/// Timer wheel of a kernel (Linux, kernel/time/timer.c).
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     tick: Duration,
-    /// What the phases are drawn from.
+    /// State of the generator of phases.
     state: u64,
 }
 
 impl Ticks {
-    /// Makes those of host number `host`.
+    /// Makes the wheel of host number `host`.
     pub(super) fn new(tick: Duration, host: u32) -> Self {
         Self {
             tick: tick.max(Duration::from_ns(1)),
@@ -19,23 +19,23 @@ impl Ticks {
         }
     }
 
-    /// Returns the length of one.
+    /// Returns the length of a tick.
     pub(super) fn tick(&self) -> Duration {
         self.tick
     }
 
-    /// Returns when a timer expires that is set `now` for `timeout`: in whole ticks, and as late
-    /// as the wheel rounds it. Beyond 63 ticks the wheel counts in eighths, beyond 504 in
+    /// Returns the expiry of a timer that is set at `now` for `timeout`: in whole ticks, and
+    /// rounded up like the wheel. Beyond 63 ticks the wheel counts in eighths, beyond 504 in
     /// sixty-fourths, and so on.
     ///
-    /// On a real machine events come at any phase of its ticks. Here the phase is drawn for each
-    /// timer: where computing takes no time all events might come at the same one.
+    /// On a real machine events occur at any phase of a tick. Here each timer draws its phase:
+    /// where computing takes no time all events could occur at the same phase.
     pub(super) fn expiration(
         &mut self,
         now: Instant<Virtual>,
         timeout: Duration,
     ) -> Instant<Virtual> {
-        // SplitMix64: the same draws in each run.
+        // SplitMix64: the same sequence in each run.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ impl Ticks {
         }
         let step_ns = tick_ns << shift;
         let phase_ns = ((mixed >> 1) % step_ns.unsigned_abs()).cast_signed();
-        // As if the wheel's last step had been so long ago.
+        // The wheel's last step is assumed to be that long ago.
         let expires = phase_ns / tick_ns + ticks;
         let steps = (expires >> shift) + 1;
         now + Duration::from_ns(steps * step_ns - phase_ns)

@@ -120,7 +120,7 @@ impl World {
     ) {
         let node = self.ports[port].node;
         if self.outside.opened(node) == Opened::Frames {
-            // A kernel outside speaks for this interface.
+            // A kernel outside answers for this interface.
             if let Some(number) = self.kernel_timers.at(node) {
                 self.note_received(number, id, agenda);
             }

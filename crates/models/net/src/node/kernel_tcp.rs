@@ -1,5 +1,5 @@
-//! Timers of the TCP of hosts that are opened to frames, where virtual time jumps over those of
-//! their kernels ([`crate::kernel_tcp`]).
+//! TCP timers of hosts that are connected to external frames, where virtual time skips over the
+//! timers of their kernels ([`crate::kernel_tcp`]).
 
 use std::net::IpAddr;
 
@@ -16,20 +16,20 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// Keeps the timers of the TCP of a host's kernel in virtual time, for a host that is
-    /// opened to frames. The kernel has to leave that to the network: its own timers are set
-    /// far away, and it acknowledges at once. Its timers count in ticks of `tick`.
+    /// Keeps the TCP timers of a host's kernel in virtual time, for a host that is connected to
+    /// external frames. The kernel must be configured for it: its own timers set far in the future,
+    /// and immediate acknowledgements. The timers count in ticks of `tick`.
     pub fn keep_tcp_timers(&mut self, node: Node, tick: Duration) {
         self.kernel_timers.keep(node.0, self.roles.len(), tick);
     }
 
-    /// What the timers of a host's kernel have done, if they are kept.
+    /// Returns the activity of the timers of a host's kernel, if they are kept.
     pub fn tcp_timer_stats(&self, node: Node) -> Option<TcpTimerStats> {
         let number = self.kernel_timers.at(node.0)?;
         Some(self.kernel_timers.get(number).stats())
     }
 
-    /// Takes note of a packet that a host's kernel sends; returns false if it is held back.
+    /// Handles a packet that a host's kernel sends; returns false if it is held back.
     #[cold]
     pub(super) fn note_sent<Q: EventQueue>(
         &mut self,
@@ -39,7 +39,7 @@ impl World {
     ) -> bool {
         let now = agenda.now();
         let neighbours = &self.kernel_timers.get(number).neighbours;
-        // Of a connection's first segment the round trip counts from when the kernel made it.
+        // The round trip of a connection's first segment counts from its creation by the kernel.
         let since = neighbours.waited_since(now).unwrap_or(now);
         let mut out = Vec::new();
         let mut fate = Fate::Pass;
@@ -69,7 +69,7 @@ impl World {
         fate == Fate::Pass
     }
 
-    /// Takes note of a packet that has come for a host's kernel.
+    /// Handles a packet that has arrived for a host's kernel.
     #[cold]
     pub(super) fn note_received<Q: EventQueue>(
         &mut self,
@@ -90,7 +90,7 @@ impl World {
         self.act_for_kernel(number, out, agenda);
     }
 
-    /// An appointment with the timers of a host's kernel is due.
+    /// Handles an expired wake-up for the timers of a host's kernel.
     pub(crate) fn wake_kernel_timers<Q: EventQueue>(
         &mut self,
         number: u32,
@@ -140,7 +140,8 @@ impl World {
         }
     }
 
-    /// When what a segment answers was sent, if its sender's timers are kept here as well.
+    /// Returns the instant at which the segment answered by this one was sent, if its sender's
+    /// timers are kept, too.
     fn echo_of(&self, packet: &Packet, segment: &Segment) -> Option<Instant<Virtual>> {
         let sender = self.ports.with_address(segment.connection.local.ip())?;
         let number = self.kernel_timers.at(self.ports[sender].node)?;
@@ -148,8 +149,8 @@ impl World {
         timers.echo_at(segment, packet.stamp)
     }
 
-    /// Makes a segment that is to be sent again, and is a single one, what the kernel would send
-    /// now: in a buffer of its own, since others may hold this one.
+    /// Updates a single segment before its retransmission to the fields that the kernel would send
+    /// now. Uses a buffer of its own, since the old one may be shared.
     fn renew(&mut self, number: u32, packet: &mut Packet) {
         let segment = self.segment_of(packet);
         let timers = &self.kernel_timers.get(number).tcp;
@@ -177,8 +178,9 @@ impl World {
         self.ports.first_of(self.kernel_timers.node_of(number))
     }
 
-    /// Returns true for a segment from an address of the host, or from one that only the host
-    /// knows (a container's, say): not for what it forwards, or sends in the name of another.
+    /// Returns true for a segment from an address of the host, or from one that only the host knows
+    /// (for example a container's): not for forwarded segments, or those sent with the address of
+    /// another node.
     fn is_own(&self, number: u32, segment: &Segment) -> bool {
         let owner = self.ports.with_address(segment.connection.local.ip());
         owner.is_none_or(|owner| owner == self.kernel_port(number))
@@ -197,10 +199,10 @@ impl World {
         Segment::read(buffer.inner(), packet.size, train)
     }
 
-    /// What a packet between neighbours says, and its sender.
+    /// Returns the content of a packet between neighbours, and its sender.
     fn word_of(&self, packet: &Packet) -> Option<(Word, Option<IpAddr>)> {
         if packet.kind != Kind::Raw {
-            // A message of the model's own, of either family.
+            // A message made by the model itself, of either family.
             let address = |port| self.ports.address(port, packet.family());
             let word = match packet.kind {
                 Kind::ArpRequest => Word::Asks(address(packet.dst)?),

@@ -6,26 +6,26 @@ use crate::kernel_tcp::{Neighbours, TcpTimerStats, TcpTimers};
 use crate::packet::NIL;
 use crate::tables::slab::PacketId;
 
-/// All of them.
+/// Timers of all hosts.
 #[derive(Debug, Default)]
 pub(crate) struct KernelTimers {
     list: Vec<OfHost>,
-    /// Index into the list by node, [`NIL`] without one; empty while there is none.
+    /// Index into the list by node, [`NIL`] for nodes without timers; empty while no node has any.
     by_node: Vec<u32>,
 }
 
-/// Those of one host.
+/// Timers of one host.
 #[derive(Debug)]
 pub(crate) struct OfHost {
     node: u32,
     pub(crate) tcp: TcpTimers<PacketId>,
     pub(crate) neighbours: Neighbours<PacketId>,
-    /// The earliest appointment made; later ones are made when it is kept.
+    /// Earliest scheduled wake-up; a later one is scheduled when it occurs.
     appointment: Instant<Virtual>,
 }
 
 impl OfHost {
-    /// Sums what they have done.
+    /// Sums the activity of all timers.
     pub(crate) fn stats(&self) -> TcpTimerStats {
         TcpTimerStats {
             unresolved: self.neighbours.unresolved,
@@ -35,7 +35,7 @@ impl OfHost {
 }
 
 impl KernelTimers {
-    /// Keeps those of one of so many nodes from now on.
+    /// Starts to keep the timers of node `node`, one of `nodes`.
     pub(crate) fn keep(&mut self, node: u32, nodes: usize, tick: Duration) {
         self.by_node.resize(nodes, NIL);
         if self.by_node[node as usize] != NIL {
@@ -50,7 +50,7 @@ impl KernelTimers {
         });
     }
 
-    /// Returns the number of those of a node, if they are kept.
+    /// Returns the index of a node's timers, if they are kept.
     #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
         let number = *self.by_node.get(node as usize)?;
@@ -69,8 +69,8 @@ impl KernelTimers {
         &mut self.list[number as usize]
     }
 
-    /// Returns the instant at which a host's timers are due, if no appointment has been made
-    /// for that yet; the caller makes it.
+    /// Returns the instant at which a host's timers expire, if no wake-up is scheduled for it yet;
+    /// the caller schedules it.
     pub(crate) fn appoint(
         &mut self,
         number: u32,
@@ -86,7 +86,7 @@ impl KernelTimers {
         is_earlier.then_some(due)
     }
 
-    /// Returns true if the appointment at `now` still holds; there is none after this.
+    /// Returns true if the wake-up at `now` is still valid, and clears it.
     pub(crate) fn keep_appointment(&mut self, number: u32, now: Instant<Virtual>) -> bool {
         let of_host = &mut self.list[number as usize];
         let holds = of_host.appointment == now;

@@ -96,8 +96,8 @@ impl Lines {
     }
 }
 
-/// Returns what is wrong with a text that is no XML. It quotes nothing: a file of another kind may
-/// hold secrets.
+/// Returns the error of a text that is not XML. It does not quote the text: a file of another kind
+/// may contain secrets.
 fn no_xml(error: &roxmltree::Error) -> &'static str {
     match error {
         roxmltree::Error::DtdDetected => "XML with DTD detected",

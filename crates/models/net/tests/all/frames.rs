@@ -328,8 +328,8 @@ fn everyone_on_a_lan_answers_arp() {
     }
 }
 
-/// Routers and simulated hosts answer by messages of the model's own. A question that has such an
-/// answer is not asked again in the place of a host's kernel; one without an answer is.
+/// Routers and simulated hosts answer with messages made by the model. A solicitation with such an
+/// answer is not repeated in place of a host's kernel; one without an answer is.
 #[test]
 fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     let (mut engine, [a, b, _, d, _]) = lan();
@@ -507,8 +507,8 @@ fn anything_may_come_from_a_guest() {
     assert!(engine.model.counters().malformed > 1_000, "seed {seed}");
 }
 
-/// A link that is down loses a train of four segments. The last comes again as a probe, the first
-/// after a timeout, each as one frame with all its checksums.
+/// A failed link loses a train of four segments. The last is resent as a probe, the first after a
+/// timeout, each as one frame with correct checksums.
 #[test]
 fn what_was_lost_comes_again_where_the_timers_of_a_host_are_kept() {
     let (mut engine, ends) = routed(bare(GBIT, Duration::from_ms(10), 1_000));

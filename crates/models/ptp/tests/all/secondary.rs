@@ -69,7 +69,7 @@ fn a_missing_statement_means_holdover_and_names_whose() {
     );
 }
 
-/// A statement that was sent before the slave followed its master is no missing one.
+/// A statement that was sent before the slave followed its master does not count as missing.
 #[test]
 fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
     let mut world = path(2).build();
@@ -84,7 +84,7 @@ fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
     while !follows(&world) {
         world.run_for(0.01);
     }
-    // Less than a statement may take.
+    // Shorter than the transit of a statement may be.
     world.run_for(0.15);
     world.second_attack = Box::new(|_, record| Some(record));
     world.run_for(5.0);

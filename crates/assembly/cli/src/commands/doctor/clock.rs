@@ -264,8 +264,8 @@ fn stop_and_go(session: &Session) -> Finding {
     }
 }
 
-/// Returns what makes the freezer of cgroup v2 usable, by the mounts that this process sees
-/// (proc_pid_mountinfo(5)).
+/// Returns the fix that makes the freezer of cgroup v2 usable, judging by `mounts`, the mount table
+/// of this process (proc_pid_mountinfo(5)).
 fn freezer_fix(mounts: &str, is_root: bool) -> &'static str {
     let mut all = mounts.lines().filter_map(|line| line.split_once(" - "));
     let cgroup = all.find(|(_, of)| of.starts_with("cgroup2 "));

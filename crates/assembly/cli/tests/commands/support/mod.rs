@@ -82,7 +82,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Where a run directory is.
+/// Returns the path of a run directory.
 pub(crate) fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
     run.shown().to_string().into()
 }

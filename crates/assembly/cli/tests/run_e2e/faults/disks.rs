@@ -128,11 +128,11 @@ fn a_disk_without_room_is_said_before_anything_starts() {
     lab.assert_nothing_left();
 }
 
-/// Room for the manifest and little more: the Python package of a program, which is written
+/// The disk has room for the manifest and little more: the Python package of a program, written
 /// before anything starts, does not fit.
 #[test]
 fn a_disk_that_is_full_just_after_the_manifest_leaves_a_failed_run() {
-    // An interpreter that lacks the package, whatever this environment's has.
+    // This interpreter lacks the package, whatever the environment's interpreter has.
     let python = ["/usr/bin/python3", "-I", "-c", "pass"];
     let lab = Lab::new(&Scenario::lasting("1 s").program(
         'a',
@@ -140,7 +140,7 @@ fn a_disk_that_is_full_just_after_the_manifest_leaves_a_failed_run() {
         &python,
         "env = { PYTHONPATH = \"/nowhere\" }",
     ));
-    // The room that is put aside, and 32 KiB.
+    // The reserved room and 32 KiB.
     let _disk = Disk::new(&lab, "1056k");
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());

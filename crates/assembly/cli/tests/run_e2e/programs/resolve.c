@@ -1,4 +1,4 @@
-// Looks names up as programs do, and says how long that took by CLOCK_MONOTONIC.
+// Resolves names and prints the duration by CLOCK_MONOTONIC.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
             printf(" %s", text);
         }
         printf("%s\n", error ? " unknown" : "");
-        // A resolver that waits does so for a second at the least.
+        // A resolver that waits does so for at least one second.
         if (took >= 1)
             printf("%s took %.3f s\n", argv[i], took);
     }

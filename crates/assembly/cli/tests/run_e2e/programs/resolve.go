@@ -1,4 +1,4 @@
-// Looks names up by the resolver of Go.
+// Resolves names with the resolver of Go.
 package main
 
 import (

@@ -99,7 +99,7 @@ impl Lab {
         self.begin(command, &self.path().join("scenario.toml"), &[], &[])
     }
 
-    /// Runs the scenario to its end by a supervisor that loads no programs of BPF.
+    /// Runs the scenario to its end with a supervisor that loads no BPF programs.
     pub(crate) fn run_without_bpf(&self, sets: &[&str]) -> Finished {
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command.env("TIMELOOM_BPF", "off");
@@ -132,7 +132,7 @@ impl Lab {
         command.args(["run", "--name", &self.name, "-o"]);
         command.arg(self.run_path()).args(options).arg(scenario);
         command.args(sets.iter().flat_map(|set| ["--set", set]));
-        // One that no program needs.
+        // A variable that no program needs.
         command.env("LAB_VARIABLE", "set");
         let file = |name: &str| {
             let path = self.path().join(name);
@@ -345,7 +345,7 @@ impl Finished {
         format!("exit {}\n{}\n{}", self.code, self.stdout, self.stderr)
     }
 
-    /// Where its run directory is.
+    /// Returns the path of the run directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -29,7 +29,7 @@ pub(crate) fn prepared_python() -> String {
     python.display().to_string()
 }
 
-/// Where a run directory is.
+/// Returns the path of a run directory.
 pub(crate) fn place(run: &timeloom_results::RunDirectory) -> std::path::PathBuf {
     run.shown().to_string().into()
 }

@@ -1,13 +1,13 @@
-//! The script that a command gives to an interpreter.
+//! Script that a command passes to an interpreter.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the script of a command and its index there, if it is relative to `directory` or
-/// absolute, and no such file exists.
+/// Returns the missing script of a command, relative to `directory` or absolute, with its index in
+/// the command; `None` if it exists.
 pub(super) fn missing(run: &[String], directory: &Path) -> Option<(usize, PathBuf)> {
     let index = of(run)?;
     let word = &run[index];
-    // A shell looks for a plain name on the PATH, too.
+    // A shell also searches the PATH for a plain name.
     let is_shell = interpreter(&run[0]).is_some_and(|it| it.is_shell);
     let on_path = || {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,13 +36,13 @@ fn of(run: &[String]) -> Option<usize> {
         } else if interpreter.with_value.contains(&option) {
             index += 2;
         } else {
-            // Such as `-c` and `-m`, by which what follows is no script; or unknown here.
+            // Options such as `-c` and `-m`, after which no script follows, or unknown options.
             return None;
         }
     }
 }
 
-/// Options that come before a script.
+/// Options of an interpreter that come before a script.
 struct Interpreter {
     flags: &'static [&'static str],
     with_value: &'static [&'static str],

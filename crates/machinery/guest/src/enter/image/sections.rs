@@ -8,8 +8,7 @@ use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, elf};
 use timeloom_page::PAGE_SIZE;
 
-/// Appends headers of the sections that are mapped to the image's `bytes`, of which they
-/// become a part.
+/// Appends headers of the mapped sections to the image's `bytes`.
 pub(super) fn append(linked: &ElfFile64<'_, Endianness>, bytes: &mut Vec<u8>) {
     let endian = linked.endian();
     let table = linked.elf_section_table();
@@ -48,7 +47,7 @@ pub(super) fn append(linked: &ElfFile64<'_, Endianness>, bytes: &mut Vec<u8>) {
     headers.push([own_name, elf::SHT_STRTAB.into(), 0, 0, at, size, 0, 0, 1, 0]);
     bytes.extend(names);
 
-    // The segment's end, and the headers in the same page.
+    // The headers must fit into the page in which the segment ends.
     let length = headers.len() * HEADER_BYTES;
     let mut end = bytes.len().next_multiple_of(8);
     if end.is_multiple_of(PAGE_SIZE) || end % PAGE_SIZE + length > PAGE_SIZE {
@@ -77,7 +76,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// Of a 64-bit ELF file.
+/// Size of the header of a 64-bit ELF file.
 const FILE_HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
 const HEADER_BYTES: usize = 64;
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn a_debugger_finds_the_unwind_tables_in_memory() {
         let image = Image::new().expect("an image");
-        // Alignment as a fresh allocation has it.
+        // A fresh allocation provides the alignment that the parser needs.
         let bytes = image.bytes.clone();
         let read = ElfFile64::<Endianness>::parse(&bytes[..]).expect("ELF");
         for name in [".eh_frame", ".eh_frame_hdr", ".text", ".dynsym"] {

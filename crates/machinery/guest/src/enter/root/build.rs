@@ -161,8 +161,8 @@ fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
     spec.binds.iter().try_for_each(|bind| bind_in(top, bind))
 }
 
-/// Writes the name service files into the overlay. What the image has under their names, often
-/// a link, is replaced.
+/// Writes the name service files into the overlay. Files of the image with their names, often
+/// links, are replaced.
 fn name_files(top: &OwnedFd, names: &HostNames) -> Result<(), Trouble> {
     let (_, etc) = inside(top, Path::new("/etc"), Kind::Directory)?;
     for (name, text) in names.files() {

@@ -1,4 +1,4 @@
-//! The programs of BPF that count what runs, and their maps.
+//! BPF programs that count running threads, and their maps.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -20,10 +20,10 @@ use timeloom_time::Instant;
 use super::waiting::Wait;
 use crate::clock::HostInstant;
 
-/// Compiled from `bpf/awake.bpf.c` by `scripts/bpf`.
+/// Object compiled from `bpf/awake.bpf.c` by `scripts/bpf`.
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/awake.bpf.o");
 
-/// Program and tracepoint.
+/// Names of program and tracepoint.
 const PROGRAMS: [(&str, &str); 10] = [
     ("on_waking", "sched_waking"),
     ("on_wakeup", "sched_wakeup"),
@@ -37,7 +37,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("on_switch", "sched_switch"),
 ];
 
-/// What the programs need to know.
+/// Parameters of the programs.
 pub(super) struct Setup {
     cgroup: u64,
     process: u32,
@@ -46,11 +46,11 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// For a session whose cgroup is this directory, and for the calling thread.
+    /// Returns the parameters for a session with this cgroup directory, and for the calling thread.
     ///
     /// # Errors
-    /// The directory is gone, or this process counts processes otherwise than the kernel
-    /// (it is in a namespace of its own).
+    /// Fails if the directory is gone, or if this process is in another PID namespace than the
+    /// initial one, so that process numbers differ from the kernel's.
     pub(super) fn of_this_thread(cgroup: &Path, wait: &RangeInclusive<u64>) -> io::Result<Self> {
         if std::fs::metadata("/proc/self/ns/pid")?.ino() != INITIAL_PID_NAMESPACE {
             return Err(io::Error::other(
@@ -66,21 +66,21 @@ impl Setup {
     }
 }
 
-/// The count of what is not at rest, with how often it has changed.
+/// Number of objects that are not at rest, with a count of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
 impl Word {
-    /// Whether nothing runs.
+    /// Returns true if nothing runs.
     pub(super) fn is_rest(self) -> bool {
         self.0 & (CHANGED - 1) == 0
     }
 }
 
-/// `CHANGED` of the programs: the lower bits are the count.
+/// Increment of the count of changes (`CHANGED` in the programs); the lower bits are the number.
 const CHANGED: u64 = 1 << 24;
 
-/// The programs at work. They end with this.
+/// Attached programs; detached on drop.
 pub(super) struct Kernel {
     words: Words,
     members: HashMap<MapData, u32, Member>,
@@ -93,7 +93,7 @@ impl Kernel {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// The kernel lacks BTF or one of the tracepoints, or refuses.
+    /// Fails if the kernel lacks BTF or one of the tracepoints, or refuses.
     pub(super) fn load(setup: &Setup) -> io::Result<Self> {
         let btf = Btf::from_sys_fs().map_err(io::Error::other)?;
         let host_at = PAGE_ADDRESS + HOST_OFFSET as u64;
@@ -125,21 +125,21 @@ impl Kernel {
         })
     }
 
-    /// What runs at the moment.
+    /// Returns the present state.
     pub(super) fn word(&self) -> Word {
         Word(self.words.get(AWAKE).load(Ordering::SeqCst))
     }
 
-    /// How many members and log entries found no room.
+    /// Returns the number of members and log entries that found no room.
     pub(super) fn lost(&self) -> u64 {
         self.words.get(LOST).load(Ordering::SeqCst)
     }
 
-    /// Blocks until nothing runs, or `patience` has passed. What the log says meanwhile goes
-    /// to `ran`.
+    /// Blocks until nothing runs, or `patience` has passed. Log entries that arrive meanwhile are
+    /// passed to `ran`.
     pub(super) fn sleep_until_rest(&mut self, patience: Duration, ran: impl FnMut(i32)) {
         self.words.get(SLEEPS).store(1, Ordering::SeqCst);
-        // What lies in the log would end the wait at once.
+        // An unread log entry would end the wait at once.
         self.read_log(ran);
         if !self.word().is_rest() {
             let timeout = Timespec {
@@ -151,9 +151,9 @@ impl Kernel {
         self.words.get(SLEEPS).store(0, Ordering::SeqCst);
     }
 
-    /// Hands out each thread that has blocked or ended since this was called last.
+    /// Passes each thread that has blocked or ended since the last call to `ran`.
     pub(super) fn take_log(&mut self, ran: impl FnMut(i32)) {
-        // First, so that a thread which blocks from now on is written down anew.
+        // First, so that a thread that blocks from now on is logged again.
         self.words.get(ROUND).fetch_add(1, Ordering::SeqCst);
         self.read_log(ran);
     }
@@ -168,7 +168,8 @@ impl Kernel {
         }
     }
 
-    /// How a thread waits that sleeps; `None` if it does not wait in virtual time, or is gone.
+    /// Returns the wait of a sleeping thread; `None` if it does not wait in virtual time, or is
+    /// gone.
     pub(super) fn wait_of(&self, thread: i32) -> Option<Wait> {
         let member = self.members.get(&(thread as u32), 0).ok()?;
         let deadline = (member.deadline != i64::MAX).then_some(HostInstant {
@@ -181,7 +182,7 @@ impl Kernel {
         })
     }
 
-    /// Forgets works that were queued longer ago than `age`.
+    /// Drops work items that were queued longer ago than `age`.
     pub(super) fn forget_works_before(&mut self, age: Duration) {
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -202,7 +203,7 @@ fn lacks(name: &str) -> io::Error {
     io::Error::other(format!("the object for BPF lacks {name}"))
 }
 
-/// `struct member` of the programs.
+/// Mirror of `struct member` in the programs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Member {
@@ -216,10 +217,10 @@ struct Member {
     unused: u32,
 }
 
-// SAFETY: plain integers without gaps.
+// SAFETY: plain integers without padding.
 unsafe impl Pod for Member {}
 
-/// `struct words` of the programs, shared with them.
+/// Mirror of `struct words` in the programs, in shared memory.
 struct Words {
     address: *mut AtomicU64,
     _map: Map,
@@ -237,7 +238,7 @@ impl Words {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let file = data.fd().as_fd();
         let anywhere = std::ptr::null_mut();
-        // SAFETY: a new shared mapping; the kernel keeps the map as long as it is there.
+        // SAFETY: a new shared mapping; the kernel keeps the map as long as the mapping exists.
         let address = unsafe { mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, file, 0)? };
         Ok(Self {
             address: address.cast(),
@@ -247,19 +248,19 @@ impl Words {
 
     fn get(&self, index: usize) -> &AtomicU64 {
         assert!(index < PAGE_SIZE / size_of::<AtomicU64>());
-        // SAFETY: within the page that is mapped as long as `self`.
+        // SAFETY: within the page that stays mapped as long as `self`.
         unsafe { &*self.address.add(index) }
     }
 }
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; `get` borrows from `self`.
+        // SAFETY: mapped by this type; `get` borrows from `self`.
         let _ = unsafe { munmap(self.address.cast(), PAGE_SIZE) };
     }
 }
 
-/// Fields of `struct words`.
+/// Indices of the fields of `struct words`.
 const AWAKE: usize = 0;
 const ROUND: usize = 1;
 const SLEEPS: usize = 2;

@@ -1,4 +1,4 @@
-//! The threads that wait in virtual time, by deadline.
+//! Threads that wait in virtual time, by deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,34 +12,34 @@ use crate::supervise::snapshot::Waiter;
 #[derive(Default)]
 pub(crate) struct Waiting {
     threads: BTreeMap<i32, Wait>,
-    /// By the number of a host.
+    /// Indexed by the number of a host.
     deadlines: BTreeMap<usize, BTreeSet<Entry>>,
 }
 
 /// Deadline, process, thread.
 type Entry = (Instant<Shown>, i32, i32);
 
-/// How a thread waits.
+/// State of a waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) pid: i32,
-    /// `None` for ever.
+    /// Deadline; `None` for a wait without a limit.
     pub(crate) deadline: Option<HostInstant<Shown>>,
 }
 
-/// The thread whose turn it is.
+/// Thread with the earliest deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct First {
-    /// When its deadline comes.
+    /// Instant of its deadline.
     pub(crate) at: Instant<Virtual>,
-    /// The same by the clock of its host.
+    /// The same instant by the clock of its host.
     pub(crate) deadline: HostInstant<Shown>,
     pub(crate) pid: i32,
     pub(crate) thread: i32,
 }
 
 impl Waiting {
-    /// These threads.
+    /// Collects these threads.
     pub(crate) fn of(waiters: Vec<Waiter>) -> Self {
         let mut all = Self::default();
         for Waiter {
@@ -53,7 +53,7 @@ impl Waiting {
         all
     }
 
-    /// Notes how a thread waits now; `None` if it does not wait in virtual time.
+    /// Records the present wait of a thread; `None` if it does not wait in virtual time.
     pub(crate) fn set(&mut self, thread: i32, wait: Option<Wait>) {
         let before = match wait {
             Some(wait) => self.threads.insert(thread, wait),
@@ -82,8 +82,8 @@ impl Waiting {
         }
     }
 
-    /// The first thread by the instant at which its deadline comes, by the number of its host,
-    /// process and thread. Threads of hosts that are held do not count.
+    /// Returns the first thread, ordered by the instant of its deadline, the number of its host,
+    /// process and thread. Threads of held hosts are ignored.
     pub(crate) fn first(&self, clock: &Clock) -> Option<First> {
         let mut first: Option<First> = None;
         for (&host, deadlines) in &self.deadlines {
@@ -100,7 +100,7 @@ impl Waiting {
             if first.is_some_and(|first| first.at <= at) {
                 continue;
             }
-            // Deadlines that differ may come at the same instant of the session.
+            // Different deadlines may fall on the same instant of the session.
             let together = deadlines
                 .iter()
                 .take_while(|(next, ..)| when(*next) == Some(at));
@@ -115,7 +115,7 @@ impl Waiting {
         first
     }
 
-    /// All that wait on hosts that are not held.
+    /// Returns all threads that wait on hosts that are not held.
     pub(crate) fn all(&self, clock: &Clock) -> Vec<Waiter> {
         let held = |wait: &Wait| {
             wait.deadline

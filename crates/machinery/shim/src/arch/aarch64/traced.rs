@@ -1,9 +1,9 @@
-//! Code that a thread runs for `PTRACE_TRACEME`, followed by the exec that it stood in.
+//! Code with which a thread calls `PTRACE_TRACEME`, and then repeats its interrupted exec.
 
-// The registers are set by the supervisor (`tracing_then` in `guest/src/arch`): those of
-// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in x9,
-// x10 and x11, which functions need not preserve. (`ret` may lead to any instruction, also
-// in pages with branch target identification.)
+// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): those of
+// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in x9, x10 and
+// x11, which functions need not preserve. (`ret` may jump to any instruction, also in pages with
+// branch target identification.)
 core::arch::global_asm!(
     ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
     ".globl timeloom_be_traced",

@@ -66,29 +66,29 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
     Ok(Deadline::after_ns(ns))
 }
 
-/// `utime(path, times)`; times are whole seconds.
+/// Handles `utime(path, times)`; times are whole seconds.
 pub(crate) fn utime(args: [usize; 6]) -> isize {
     let [path, times, ..] = args;
     set(HERE, path, times, 16, |times| {
-        // SAFETY: it may be read.
+        // SAFETY: the memory is readable.
         let [access, modification] = unsafe { (times as *const [i64; 2]).read_unaligned() };
         [access, modification].map(|s| Timespec { s, ns: 0 })
     })
 }
 
-/// `utimes(path, times)`.
+/// Handles `utimes(path, times)`.
 pub(crate) fn utimes(args: [usize; 6]) -> isize {
     set(HERE, args[0], args[1], 32, in_us)
 }
 
-/// `futimesat(directory, path, times)`.
+/// Handles `futimesat(directory, path, times)`.
 pub(crate) fn futimesat(args: [usize; 6]) -> isize {
     set(args[0], args[1], args[2], 32, in_us)
 }
 
-/// Two `struct timeval` as `utimensat` takes them. What is no time of day stays none.
+/// Converts two `struct timeval` to the arguments of `utimensat`. Invalid times stay invalid.
 fn in_us(times: usize) -> [Timespec; 2] {
-    // SAFETY: they may be read.
+    // SAFETY: the memory is readable.
     let given = unsafe { (times as *const [Timespec; 2]).read_unaligned() };
     given.map(|time| match time.ns {
         us @ 0..1_000_000 => Timespec {
@@ -99,7 +99,7 @@ fn in_us(times: usize) -> [Timespec; 2] {
     })
 }
 
-/// Sets the times of a file to those that lie in so many bytes at `times`; to now if that is
+/// Sets the times of a file to those in the given number of bytes at `times`; to now if `times` is
 /// null.
 fn set(
     directory: usize,

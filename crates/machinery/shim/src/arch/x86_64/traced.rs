@@ -1,8 +1,8 @@
-//! Code that a thread runs for `PTRACE_TRACEME`, followed by the exec that it stood in.
+//! Code with which a thread calls `PTRACE_TRACEME`, and then repeats its interrupted exec.
 
-// The registers are set by the supervisor (`tracing_then` in `guest/src/arch`): those of
-// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in r8,
-// r9 and r10, which functions need not preserve.
+// The supervisor sets the registers (`tracing_then` in `guest/src/arch`): those of
+// `ptrace(PTRACE_TRACEME)`, and the exec's first argument, number and instruction in r8, r9 and
+// r10, which functions need not preserve.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_be_traced, \"ax\", @progbits",
     ".globl timeloom_be_traced",

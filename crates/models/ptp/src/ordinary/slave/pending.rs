@@ -21,7 +21,7 @@ pub(super) enum Resolved {
         syncs: Vec<Arrived>,
     },
     Failed(u16, Reason, Suspect),
-    /// Statements are missing that may have been sent before this clock followed the master.
+    /// The missing statements may have been sent before this clock followed the master.
     TooEarly,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct PendingFollowUps {
     /// What waits, and until when.
     waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
-    /// When this clock began to follow the master: statements about it are heard since then.
+    /// Instant from which this clock has followed the master, and received statements about it.
     followed_at: Option<Instant<Local>>,
     budget: Budget<(ClockIdentity, u16)>,
 }
@@ -50,14 +50,14 @@ impl PendingFollowUps {
         }
     }
 
-    /// Forgets what waits, and follows another master from `now` on.
+    /// Drops pending Syncs, and follows another master from `now` on.
     pub(super) fn begin(&mut self, now: Instant<Local>) {
         self.waiting.clear();
         self.followed_at = Some(now);
     }
 
-    /// Returns true if statements about a Sync that arrived at `at` may have been sent before
-    /// this clock followed the master. They are on their way no longer than they are waited for.
+    /// Returns true if statements about a Sync that arrived at `at` may have been sent before this
+    /// clock followed the master. Their transit takes at most as long as they are waited for.
     fn may_predate(&self, at: Instant<Local>) -> bool {
         let since = self.followed_at;
         since.is_some_and(|since| at - since < STATEMENT_WAIT)
