@@ -113,6 +113,7 @@ pub(crate) fn until(
     mut turn: impl FnMut(&Turn) -> isize,
 ) -> isize {
     let mut passed = Instant::FAR_FUTURE;
+    let mut short = SHORT;
     loop {
         let epoch = page().epoch.load(Acquire);
         let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
@@ -124,7 +125,7 @@ pub(crate) fn until(
                 if wall_ns == 0 {
                     passed = passed.min(now);
                     if is_signal_due(passed) {
-                        wall_ns = to_wall_ns(SHORT, wall_per_shown);
+                        wall_ns = to_wall_ns(lengthen(&mut short), wall_per_shown);
                     }
                 }
                 (Some(Timespec::from_ns(wall_ns)), wall_ns, at)
@@ -166,11 +167,12 @@ pub(crate) fn for_due_signals() {
         return;
     }
     let (now, wall_per_shown) = read(|copy| copy.wall_per_shown_32_32.load(Relaxed));
-    let wall_ns = to_wall_ns(SHORT, wall_per_shown);
-    let wall = Timespec::from_ns(wall_ns);
     let word = 0u32;
-    let (word, timeout) = (&raw const word as usize, &raw const wall as usize);
+    let mut short = SHORT;
     while is_signal_due(now) {
+        let wall_ns = to_wall_ns(lengthen(&mut short), wall_per_shown);
+        let wall = Timespec::from_ns(wall_ns);
+        let (word, timeout) = (&raw const word as usize, &raw const wall as usize);
         let turn = Turn {
             wall: Some(wall),
             wall_ns,
@@ -189,8 +191,18 @@ fn is_signal_due(now: Instant<Shown>) -> bool {
     page().next_signal() <= now
 }
 
-/// How long a turn lasts that waits for a signal to be sent, as the page counts it.
+/// Returns the length of a turn that waits for a signal to be sent, as the page counts it. The
+/// next turn is twice as long: where many threads wait, turns of one length would keep the
+/// supervisor from the processor that it needs to send the signal.
+fn lengthen(short: &mut Duration) -> Duration {
+    let turn = *short;
+    *short = (turn + turn).min(LONGEST_SHORT);
+    turn
+}
+
+/// The first such turn, and the longest.
 const SHORT: Duration = Duration::from_us(50);
+const LONGEST_SHORT: Duration = Duration::from_ms(20);
 const FUTEX_WAIT_PRIVATE: usize = 128;
 
 /// How much of a wait is done in one turn: all of it, unless a daemon may change
