@@ -35,7 +35,6 @@ pub struct Plant {
     /// Names of further variables of Timeloom's that it has. A `*` at the end of one stands
     /// for any rest.
     #[schemars(default)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
     /// Where it runs. In a file relative to the scenario file; in a plan
     /// absolute.

@@ -122,7 +122,6 @@ pub struct Program {
     /// Names of further variables to inherit from Timeloom's environment. A `*` at the end of a
     /// name matches any suffix.
     #[schemars(default)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
     /// Where it runs. In a file relative to the scenario file; in a plan
     /// absolute. In a container an absolute path of its own, `/` if it is left out.

@@ -139,6 +139,8 @@ impl Injector {
         let prepared = self.prepare(&mut tracee, descriptors, outfit.is_vdso);
         match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
             Ok(()) => Ok(ExecOutcome::Running),
+            // The process was killed meanwhile, as at the end of a run.
+            Err(_) if tracee.is_ending() => Ok(ExecOutcome::Gone),
             Err(error) => {
                 // SAFETY: our own tracee.
                 unsafe { libc::kill(tracee.pid(), libc::SIGKILL) };

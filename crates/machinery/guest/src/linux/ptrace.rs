@@ -408,6 +408,17 @@ impl Tracee {
     }
 }
 
+impl Tracee {
+    /// Returns true if the process has ended or is ending, as after a SIGKILL, which no tracer
+    /// holds back.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.gone
+            || matches!(processes::state(self.pid), None | Some('Z' | 'X'))
+            || processes::is_ending(self.pid)
+            || processes::signal_state(self.pid, libc::SIGKILL).is_pending
+    }
+}
+
 impl Drop for Tracee {
     fn drop(&mut self) {
         // Only what stands can be let go. What does not is about to die, and its parent
@@ -493,6 +504,17 @@ mod tests {
         drop(Tracee::seize(pid, || true).expect("now it is meant"));
         assert_eq!(child.try_wait().expect("our child"), None);
         child.kill().expect("it lives");
+        child.wait().expect("our child");
+    }
+
+    #[test]
+    fn a_process_that_is_killed_while_it_is_traced_is_ending() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
+        let tracee = Tracee::seize(child.id() as i32, || true).expect("it lives");
+        assert!(!tracee.is_ending());
+        child.kill().expect("it lives");
+        assert!(tracee.is_ending());
+        drop(tracee);
         child.wait().expect("our child");
     }
 
