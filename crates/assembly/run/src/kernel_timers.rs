@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_fabric::{
     Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers,
-    make_self_clocking, make_timerless,
+    congestion_control, make_self_clocking, make_timerless,
 };
 use timeloom_guest::{ChangeKind, Session};
 use timeloom_results::Caveat;
@@ -25,6 +25,8 @@ use overtaken::Overtaken;
 pub(crate) struct KernelTimers {
     all: Arc<Mutex<AllTimers>>,
     overtaken: Overtaken,
+    /// Default congestion control of the machine, which the hosts do not have while time skips.
+    replaced: Option<String>,
 }
 
 impl KernelTimers {
@@ -43,6 +45,9 @@ impl KernelTimers {
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
         let dilation = plan.time.dilation;
+        let mut first = spec.stations.iter().filter_map(|it| fabric.station(&it.name));
+        let default = first.next().and_then(congestion_control);
+        let replaced = default.filter(|name| name != "reno");
         let mut all = AllTimers {
             session: dilation,
             all: BTreeMap::new(),
@@ -53,7 +58,11 @@ impl KernelTimers {
             settled.map_err(FabricError::from)?;
             all.first.outlast_computing();
             let all = Arc::new(Mutex::new(all));
-            return Ok(Self { all, overtaken });
+            return Ok(Self {
+                all,
+                overtaken,
+                replaced,
+            });
         }
         let are_simulated = plan.time.skips() && plan.network.is_some();
         if are_simulated {
@@ -80,7 +89,16 @@ impl KernelTimers {
         }
         let all = Arc::new(Mutex::new(all));
         follow(session, &all, reporter);
-        Ok(Self { all, overtaken })
+        Ok(Self {
+            all,
+            overtaken,
+            replaced: replaced.filter(|_| are_simulated),
+        })
+    }
+
+    /// Returns the machine's default congestion control, if the hosts have Reno in its place.
+    pub(crate) fn replaced_default(&self) -> Option<&str> {
+        self.replaced.as_deref()
     }
 
     /// Returns reasons why the results are not to be trusted. Call at the end of a run, with its

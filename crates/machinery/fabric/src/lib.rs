@@ -74,7 +74,7 @@ pub use names::{MacAddress, NoMac};
 pub use namespace::Namespace;
 pub use openflow::{CONTROLLER, Datapath, OpenFlowSpec};
 pub use probe::{Feature, probe};
-pub use self_clocking::{make_self_clocking, make_timerless};
+pub use self_clocking::{congestion_control, make_self_clocking, make_timerless};
 pub use spec::{LinkSpec, NetworkSpec, StationSpec};
 pub use splice::Splice;
 pub use tbf::queue_bytes;

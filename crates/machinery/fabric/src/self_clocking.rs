@@ -70,6 +70,13 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
     })?
 }
 
+/// Returns the congestion control of connections whose program requests none, `None` if the kernel
+/// does not say.
+pub fn congestion_control(station: &Namespace) -> Option<String> {
+    let read = station.run(|| Settings::here().ok()?.text("tcp_congestion_control"));
+    read.ok().flatten()
+}
+
 /// So much real time may a round trip take longer than the one before it: as long as a kernel
 /// waits at all (TCP_RTO_MAX). Five seconds were too few for `examples/simnet` at a load of
 /// 20 on two processors, and 30 for two seconds of computing at a load of 30.

@@ -45,10 +45,15 @@ impl Settings {
 
     /// `None` where this kernel has no such setting, or it is no number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        self.text(key)?.parse().ok()
+    }
+
+    /// Returns a value without blanks around it; `None` if this kernel has no such setting.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         let mut text = String::new();
         let mut file = self.open(key, OFlags::RDONLY).ok()?;
         file.read_to_string(&mut text).ok()?;
-        text.trim().parse().ok()
+        Some(text.trim().to_owned())
     }
 
     pub(crate) fn write(&self, key: &str, value: &str) -> Result<(), KernelError> {

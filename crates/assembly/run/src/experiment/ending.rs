@@ -111,6 +111,7 @@ impl Run<'_> {
             let asked = AskedOfTcp {
                 limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
                 cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
+                default: self.kernel_timers.replaced_default().map(str::to_owned),
             };
             manifest
                 .untrusted

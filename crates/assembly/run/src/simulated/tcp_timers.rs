@@ -60,6 +60,8 @@ pub(crate) struct AskedOfTcp {
     pub(crate) limits: Vec<String>,
     /// Programs that requested CUBIC and have Reno.
     pub(crate) cubic: Vec<String>,
+    /// Default congestion control of the machine, in whose place connections have Reno.
+    pub(crate) default: Option<String>,
 }
 
 impl AskedOfTcp {
@@ -85,6 +87,21 @@ impl AskedOfTcp {
                 timers.segments
             );
             doubts.push(Caveat::new(reason, ALL_RENO));
+        }
+        if let Some(default) = &self.default {
+            let has_lost = match default.as_str() {
+                "cubic" => timers.resent * LOSSES_OF > timers.segments,
+                _ => timers.resent > 0,
+            };
+            if has_lost {
+                let reason = format!(
+                    "Connections have Reno where this machine's default congestion control is \
+                     {default}, which differs under losses ({} of {} segments were sent again), so \
+                     the results are not to be trusted.",
+                    timers.resent, timers.segments
+                );
+                doubts.push(Caveat::new(reason, DEFAULT_RENO));
+            }
         }
         doubts
     }
@@ -113,6 +130,11 @@ fn caveat(name: &str, reason: &str) -> Caveat {
 
 const ALL_RENO: Remedy = Remedy::new(
     "Let the programs use Reno (TCP_CONGESTION), or run it in real time (`time.mode = \"virtual\"`).",
+);
+
+const DEFAULT_RENO: Remedy = Remedy::new(
+    "Make Reno the default (`sysctl net.ipv4.tcp_congestion_control=reno`), for runs in real time as \
+     well, or run it in real time (`time.mode = \"virtual\"`).",
 );
 
 #[cfg(test)]
@@ -145,6 +167,11 @@ mod tests {
         let some = AskedOfTcp {
             limits: vec!["grpc".to_owned()],
             cubic: vec!["iperf3".to_owned()],
+            default: None,
+        };
+        let by_default = |name: &str| AskedOfTcp {
+            default: Some(name.to_owned()),
+            ..AskedOfTcp::default()
         };
         let timers = |resent, timeouts| TcpTimerStats {
             segments: 100,
@@ -153,6 +180,10 @@ mod tests {
             ..TcpTimerStats::default()
         };
         assert!(none.doubts(&timers(50, 50)).is_empty());
+        assert!(by_default("cubic").doubts(&timers(2, 0)).is_empty());
+        assert_eq!(by_default("cubic").doubts(&timers(3, 0)).len(), 1);
+        assert_eq!(by_default("bbr").doubts(&timers(1, 0)).len(), 1);
+        assert!(by_default("bbr").doubts(&timers(0, 9)).is_empty());
         assert!(some.doubts(&timers(2, 0)).is_empty());
         let names = |timers| {
             let doubts = some.doubts(&timers).into_iter();

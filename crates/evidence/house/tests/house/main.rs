@@ -3,6 +3,7 @@
 
 mod documents;
 mod faults;
+mod language;
 mod layers;
 mod licence;
 mod scripts;

@@ -1,0 +1,142 @@
+//! Language of comments and documents: how doc comments begin, and which subjects they have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// Largest share of doc comments whose summary begins with a question word.
+const MOST_QUESTIONS: f64 = 0.03;
+
+/// Largest number of vague subjects in as many words.
+const MOST_VAGUE: f64 = 0.5 / 10_000.0;
+
+const QUESTIONS: [&str; 10] = [
+    "What", "Who", "Whom", "Whose", "How", "Where", "When", "Whether", "Why", "Which",
+];
+
+const VAGUE: [&str; 6] = [
+    "somebody",
+    "nobody",
+    "anybody",
+    "everybody",
+    "whoever",
+    "whom",
+];
+
+/// Lists files below a folder whose name has this extension; no build products.
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the tree") {
+        let path = entry.expect("an entry").path();
+        let hidden = |name: &str| name.starts_with('.') || name == "target" || name == "runs";
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if hidden(&name) {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|kind| kind == extension) {
+            found.push(path);
+        }
+    }
+}
+
+/// Returns the text of a comment line, and whether it documents an item.
+fn comment(line: &str) -> Option<(&str, bool)> {
+    let line = line.trim_start();
+    let doc = line
+        .strip_prefix("///")
+        .or_else(|| line.strip_prefix("//!"));
+    match doc {
+        Some(text) => Some((text.trim(), true)),
+        None => line.strip_prefix("//").map(|text| (text.trim(), false)),
+    }
+}
+
+/// Words of prose: what stands between backticks is a name.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let prose = text.split('`').step_by(2);
+    let words = prose.flat_map(|part| part.split(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty())
+}
+
+fn vague(text: &str) -> usize {
+    let is_vague = |word: &&str| VAGUE.contains(&word.to_lowercase().as_str());
+    words(text).filter(is_vague).count()
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_a_noun_phrase() {
+    let mut sources = Vec::new();
+    files(&root().join("crates"), "rs", &mut sources);
+    let (mut summaries, mut questions) = (0, Vec::new());
+    for path in sources {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let mut is_inside = false;
+        for (line, number) in text.lines().zip(1..) {
+            let doc = comment(line).filter(|(_, is_doc)| *is_doc);
+            let begins = doc.filter(|(text, _)| !is_inside && !text.is_empty());
+            is_inside = doc.is_some();
+            let Some((summary, _)) = begins else { continue };
+            summaries += 1;
+            if words(summary)
+                .next()
+                .is_some_and(|word| QUESTIONS.contains(&word))
+            {
+                questions.push(format!("{}:{number}: {summary}", path.display()));
+            }
+        }
+    }
+    let share = questions.len() as f64 / f64::from(summaries);
+    assert!(
+        share < MOST_QUESTIONS,
+        "{} of {summaries} doc comments begin with a question word: {questions:#?}",
+        questions.len()
+    );
+}
+
+#[test]
+fn sentences_have_subjects_of_the_field() {
+    let (mut all, mut found) = (0, Vec::new());
+    let mut count = |path: &Path, number: usize, text: &str| {
+        all += words(text).count();
+        if vague(text) > 0 {
+            found.push(format!("{}:{number}: {text}", path.display()));
+        }
+    };
+    let mut sources = Vec::new();
+    files(&root().join("crates"), "rs", &mut sources);
+    for path in sources {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        for (line, number) in text.lines().zip(1..) {
+            if let Some((text, _)) = comment(line) {
+                count(&path, number, text);
+            }
+        }
+    }
+    let mut documents = Vec::new();
+    for folder in ["docs", "examples", "python"] {
+        files(&root().join(folder), "md", &mut documents);
+    }
+    documents.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|it| root().join(it)));
+    for path in documents {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        for (line, number) in text.lines().zip(1..) {
+            count(&path, number, line);
+        }
+    }
+    let share = found.len() as f64 / all as f64;
+    assert!(
+        share <= MOST_VAGUE,
+        "{} in {all} words: {found:#?}",
+        found.len()
+    );
+}
+
+#[test]
+fn names_are_no_words() {
+    assert_eq!(vague("Nobody reads `whoever`; somebody's clock"), 2);
+    assert_eq!(words("a b-c `d` e").count(), 4);
+}
