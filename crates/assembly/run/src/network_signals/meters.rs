@@ -170,7 +170,7 @@ impl FlowMeter {
             FlowStats::Source(stats) => self.of_source(&stats),
             FlowStats::Fluid(stats) => of_fluid(&stats),
         };
-        // If a TCP receiver is no longer observed, the sender knows less than it did.
+        // Once a TCP receiver is no longer observed, the sender's count may be lower.
         let delivered = delivered.max(self.delivered_bytes);
         let bits = (delivered - self.delivered_bytes) * 8.0;
         let loss = share(lost - self.lost, expected - self.expected);

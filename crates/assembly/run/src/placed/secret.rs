@@ -59,7 +59,7 @@ pub enum KeyFileError {
     NoKey(PathBuf),
 }
 
-/// Returns the consequence of the error for an agent that waits for runs.
+/// Returns a remark on the consequence of the error for an agent that waits for runs.
 fn worse(error: &SecretError) -> &'static str {
     match error.fault {
         SecretFault::Exposed(_) => " (who has it can run programs here)",
@@ -87,7 +87,7 @@ pub(crate) fn draw() -> io::Result<[u8; 32]> {
     Ok(bytes)
 }
 
-/// Compares in constant time.
+/// True if both are equal; the duration does not reveal where they differ.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
