@@ -107,7 +107,7 @@ impl Engine<'_> {
         let mut options = Options {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
-            // If the clock does not wait for this engine, its processor may sleep meanwhile.
+            // If skipping or grants move time, the processor may sleep until they do.
             awake: !pacing.announces,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
