@@ -217,8 +217,8 @@ impl Exec {
             true => streams(terminal.as_ref()).map_err(doing("duplicating a stream"))?,
             false => Output::Inherit,
         };
-        // If the program has a terminal of its own, Ctrl-C is typed there; without one, signals are
-        // forwarded.
+        // A program of another user leads a session of its own: without a terminal, Ctrl-C typed on
+        // ours does not reach it.
         let forwarded = (is_another && terminal.is_none())
             .then(Forwarded::register)
             .transpose()
