@@ -188,7 +188,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
     };
     let context = Context(context);
     let tell = move |message: &Message| {
-        // A key comes as text without zero bytes, or it would not match.
+        // A key is text without zero bytes, otherwise it would not match.
         let key = CString::new(message.key.as_str()).unwrap_or_default();
         let envelope = Envelope {
             sent: message.sent,
@@ -202,7 +202,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
             in_time: u64::from(message.in_time()),
             key: key.as_ptr(),
         };
-        // SAFETY: the caller's function, as its caller promised.
+        // SAFETY: a function of the caller, which promised to accept these arguments.
         unsafe { told(&raw const given, context.get()) };
     };
     match channel.0.subscribe(pattern, at_time != 0, tell) {

@@ -1,13 +1,13 @@
 //! Exit codes and the output of failures: the same for `timeloom` and for the programs beside it.
 //!
-//! | code | whose fault |
+//! | code | cause |
 //! |---|---|
-//! | 0 | nobody's: done |
-//! | 1 | the run's: a guest, a plant, a peer or a check failed |
-//! | 2 | the user's: arguments or scenario |
-//! | 3 | this machine's: it cannot do it |
-//! | 4 | this machine's: the run reached its end, and is not to be trusted |
-//! | 5 | a program's: two runs of a scenario agree in all but the texts that it printed |
+//! | 0 | none: the request was completed |
+//! | 1 | the run: a guest, a plant, a peer or a check failed |
+//! | 2 | the user: arguments or scenario |
+//! | 3 | this machine: it lacks a feature |
+//! | 4 | this machine: the run reached its end, but is not to be trusted |
+//! | 5 | a program: two runs of a scenario agree in all but the text that it printed |
 //!
 //! This crate assigns a code to every error of the libraries below. A program's own error gets its
 //! code at its declaration.

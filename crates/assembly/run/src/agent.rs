@@ -46,12 +46,12 @@ pub struct AgreedPause {
 /// Callback that receives each pause when it ends.
 pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
 
-/// Position at which the clock of a machine stands in a pause.
+/// Position at which the clock of a machine is stopped in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// The agreed position, the same on all machines.
+    /// Agreed position, the same on all machines.
     Agreed,
-    /// The position at which this machine saw the edge of the line; other machines stand elsewhere.
+    /// Position at which this machine saw the edge of the line; it differs between machines.
     OwnEdge,
 }
 

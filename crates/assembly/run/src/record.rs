@@ -243,7 +243,7 @@ impl Scribe {
         }
     }
 
-    /// Records an attack, from its start to `end`, the end of the run unless told otherwise.
+    /// Records an attack from its start to `end`. A later record of the same attack replaces `end`.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
         self.check(self.recorder.label(&LabelRow {
             start: Instant::ZERO + attack.at,

@@ -27,7 +27,7 @@ enum Kind {
     Tank,
     /// Two hosts across a simulated network that is slow, full and loses packets
     Network,
-    /// The tank, and an attacker who forges commands to its valve
+    /// The tank, and an attacker that forges commands to its valve
     Attack,
     /// An arm with a motor, and a controller that moves it fifty times a second
     Robot,

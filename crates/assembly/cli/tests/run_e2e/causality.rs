@@ -138,7 +138,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     let difference = unpaused - manifest.virtual_duration;
     // A map from wall to virtual time rounds at every pause.
     assert!(difference.as_ns().abs() < 100_000, "{difference}");
-    // The instants that the plant was told are those of the pauses.
+    // The plant received the instants of the pauses.
     let frozen: BTreeSet<i64> = stands
         .iter()
         .map(|stand| stand.rows[0].t_virtual.as_ns())

@@ -19,7 +19,7 @@ pub(crate) fn image(lab: &Lab) -> PathBuf {
         "sh", "cat", "date", "sleep", "ls", "id", "hostname", "ping", "grep", "wc", "touch",
         "mount",
     ] {
-        // As in real images: such a link leads to another file outside.
+        // Real images have such links, which lead to another file outside.
         symlink("/bin/busybox", bin.join(command)).expect("there is room");
     }
     let open = fs::Permissions::from_mode(0o755);

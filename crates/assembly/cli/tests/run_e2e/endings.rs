@@ -209,7 +209,7 @@ fn clean_mends_it_when_the_keeper_is_killed_too() {
     bystander.assert_nothing_left();
 }
 
-/// As `check` says: a single host needs no link.
+/// A single host needs no link, neither for `check` nor for a run.
 #[test]
 fn a_single_host_runs_without_a_link() {
     let lab = Lab::with_text(

@@ -114,7 +114,7 @@ fn a_false_meter_is_believed() {
 fn what_the_meter_once_said_is_believed_again() {
     let away = "attack.replay.programs=[]";
     let lab = attack_is_what_does_it("replay", &REPLAY, away, &["believed", "noticed", "sag"]);
-    // Each answer goes to the attacker, who forwards it, before the replay too.
+    // Each answer goes to the attacker, which forwards it, before the replay too.
     let said = answers(&directory(&lab));
     let attacker = said[0].to;
     let on: Vec<&Frame> = said.iter().filter(|frame| frame.from == attacker).collect();

@@ -114,7 +114,7 @@ fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     assert!(events.iter().any(ended), "{events:#?}");
 }
 
-/// As counted by `timeloom check`, before anything is started.
+/// `timeloom check` makes the same count, before anything is started.
 #[test]
 fn a_machine_without_enough_descriptors_is_told_before_anything_starts() {
     let lab = Lab::new(&Scenario::lasting("1 s"));
