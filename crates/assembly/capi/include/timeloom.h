@@ -26,7 +26,7 @@ extern "C" {
 enum timeloom_error {
     TIMELOOM_DONE = 0,
     TIMELOOM_BAD_ARGUMENT = -1,   /* NULL, not a text, an invalid length */
-    TIMELOOM_NO_DAEMON = -2,      /* no daemon for the timeline, or it was opened by its page alone */
+    TIMELOOM_NO_DAEMON = -2,      /* no daemon for the timeline, or opened by its page alone */
     TIMELOOM_REFUSED_PAGE = -3,   /* damaged, of another machine, or not a page */
     TIMELOOM_IMPOSSIBLE = -4,     /* the requirement cannot be met */
     TIMELOOM_VOID = -5,           /* the timeline has no interval; see the status */
@@ -130,7 +130,7 @@ typedef struct timeloom_message {
     timeloom_envelope envelope;
     timeloom_stamp arrived;     /* reading of the receiver at its arrival */
     timeloom_stamp acted;       /* reading of the receiver before the call */
-    uint64_t in_time;           /* not 0: it certainly arrived before its time to act, or has none */
+    uint64_t in_time;           /* not 0: certainly arrived before its time to act, or has none */
     const char *key;            /* without the channel's prefix */
 } timeloom_message;
 
