@@ -12,7 +12,7 @@ use crate::errors::{Code, bad_argument, code_of_client, fail, fail_bind};
 use crate::timelines::CTimeline;
 use crate::types::{CChange, CRequirement, Context, OnChange};
 
-/// `timeloom_binding`. The subscription ends before the binding.
+/// `timeloom_binding`. The subscription is dropped before the binding.
 #[derive(Debug)]
 pub(crate) struct CBinding {
     subscription: Option<Subscription>,
@@ -22,7 +22,7 @@ pub(crate) struct CBinding {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_bind(
     timeline: *const CTimeline,
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn timeloom_bind(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_unbind(binding: *mut CBinding) {
     if !binding.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         drop(unsafe { Box::from_raw(binding) });
     }
 }
@@ -98,7 +98,7 @@ fn done_or_bind(result: Result<(), BindError>) -> c_int {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_get_requirement(
     binding: *const CBinding,
@@ -116,7 +116,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_requirement(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_set_requirement(
     binding: *mut CBinding,
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn timeloom_set_requirement(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_get_accuracy(
     binding: *const CBinding,
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_accuracy(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_set_accuracy(
     binding: *mut CBinding,
@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn timeloom_set_accuracy(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_get_resolution(
     binding: *const CBinding,
@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn timeloom_get_resolution(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`].
+/// Same contract as [`timeloom_bind`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_set_resolution(
     binding: *mut CBinding,
@@ -202,7 +202,7 @@ pub(crate) unsafe extern "C" fn timeloom_set_resolution(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_bind`]; `told` may be called from another thread with `context`.
+/// Same contract as [`timeloom_bind`]; `told` may be called from another thread with `context`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_subscribe(
     binding: *mut CBinding,
@@ -213,14 +213,14 @@ pub(crate) unsafe extern "C" fn timeloom_subscribe(
     let (Some(binding), Some(told)) = (unsafe { binding.as_mut() }, told) else {
         return bad_argument("binding or told");
     };
-    // The one before ends first: two would take each other's events.
+    // The previous subscription ends first: two would take each other's events.
     binding.subscription = None;
     let context = Context(context);
     let subscribed = binding.binding.subscribe(move |change| {
         let context = context.get();
         let (change, _reason) = change_for_c(&change);
-        // SAFETY: the caller's function, as its caller promised; the reason lives
-        // until it returns.
+        // SAFETY: a function of the caller, which promised to accept these arguments; the reason
+        // lives until it returns.
         unsafe { told(&raw const change, context) };
     });
     done_or_client(subscribed, |subscription| {
@@ -228,7 +228,7 @@ pub(crate) unsafe extern "C" fn timeloom_subscribe(
     })
 }
 
-/// With the owner of its text.
+/// Converts a change; also returns the owner of its text.
 fn change_for_c(change: &Change) -> (CChange, CString) {
     let (met, status, sides, why) = match change {
         Change::Restored => (1, Status::Ok, None, ""),

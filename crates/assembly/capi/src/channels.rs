@@ -1,4 +1,4 @@
-//! Publishing and subscribing by datagrams.
+//! Publication and subscription by datagrams.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::ffi::CString;
@@ -27,7 +27,7 @@ fn fail_channel(error: &ChannelError) -> c_int {
 }
 
 /// # Safety
-/// Its pointers are NULL or what the header says.
+/// Pointers in `given` are NULL or as specified in the header.
 unsafe fn endpoints_of(given: &CPlace) -> Option<Endpoints> {
     // SAFETY: by contract.
     let address = |place| unsafe { text(place) }?.parse::<SocketAddr>().ok();
@@ -45,7 +45,7 @@ unsafe fn endpoints_of(given: &CPlace) -> Option<Endpoints> {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_open(
     timeline: *const CTimeline,
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_open(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_close(channel: *mut CChannel) {
     if !channel.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         drop(unsafe { Box::from_raw(channel) });
     }
 }
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_close(channel: *mut CChannel) {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_port(
     channel: *const CChannel,
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_port(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_counts(
     channel: *const CChannel,
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_counts(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_publish(
     channel: *const CChannel,
@@ -171,7 +171,8 @@ pub(crate) unsafe extern "C" fn timeloom_channel_publish(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here; `told` may be called from other threads with `context`.
+/// Pointers are NULL or as specified in the header; `told` may be called from other threads with
+/// `context`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
     channel: *const CChannel,
@@ -187,7 +188,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
     };
     let context = Context(context);
     let tell = move |message: &Message| {
-        // A key comes as text without zero bytes, or it would not match.
+        // A key is text without zero bytes, otherwise it would not match.
         let key = CString::new(message.key.as_str()).unwrap_or_default();
         let envelope = Envelope {
             sent: message.sent,
@@ -201,7 +202,7 @@ pub(crate) unsafe extern "C" fn timeloom_channel_subscribe(
             in_time: u64::from(message.in_time()),
             key: key.as_ptr(),
         };
-        // SAFETY: the caller's function, as its caller promised.
+        // SAFETY: a function of the caller, which promised to accept these arguments.
         unsafe { told(&raw const given, context.get()) };
     };
     match channel.0.subscribe(pattern, at_time != 0, tell) {

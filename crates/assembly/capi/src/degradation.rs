@@ -1,4 +1,4 @@
-//! Graceful degradation. Behind a lock, since a binding tells from another thread.
+//! Graceful degradation. Locked, since a binding reports changes from another thread.
 
 use core::ffi::{c_char, c_int};
 use std::ffi::CString;
@@ -22,10 +22,10 @@ impl CDegradation {
     }
 }
 
-/// One input: does `input` at `now_ns`, and stores the mode then in force.
+/// Performs one input: calls `input` at `now_ns`, and stores the mode then in force.
 ///
 /// # Safety
-/// `degradation` is NULL or ours, `mode` is NULL or a place for one.
+/// `degradation` is NULL or from this library, `mode` is NULL or a place for one.
 unsafe fn give(
     degradation: *const CDegradation,
     now_ns: i64,
@@ -48,7 +48,7 @@ unsafe fn give(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_new(
     policy: *const CPolicy,
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_new(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_free(degradation: *mut CDegradation) {
     if !degradation.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         drop(unsafe { Box::from_raw(degradation) });
     }
 }
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_free(degradation: *mut CDeg
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_read(
     degradation: *const CDegradation,
@@ -121,7 +121,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_read(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_told(
     degradation: *const CDegradation,
@@ -156,7 +156,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_told(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_withdraw(
     degradation: *const CDegradation,
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_withdraw(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_rejoined(
     degradation: *const CDegradation,
@@ -184,7 +184,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_rejoined(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_wake(
     degradation: *const CDegradation,
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_wake(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`].
+/// Same contract as [`timeloom_degradation_new`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_next_wake(
     degradation: *const CDegradation,
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn timeloom_degradation_next_wake(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_degradation_new`]; `text` has room for `size` bytes.
+/// Same contract as [`timeloom_degradation_new`]; `text` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_degradation_reason(
     degradation: *const CDegradation,

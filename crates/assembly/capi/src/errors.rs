@@ -1,4 +1,4 @@
-//! Errors as numbers, with the words kept per thread.
+//! Errors as numbers, with a message for each thread.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_char, c_int};
@@ -31,7 +31,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Keeps the words and gives the number.
+/// Stores the message and returns the number.
 pub(crate) fn fail(code: Code, words: impl Display) -> c_int {
     let text: Vec<u8> = words.to_string().into_bytes();
     let text = CString::new(text).unwrap_or_default();
@@ -39,7 +39,7 @@ pub(crate) fn fail(code: Code, words: impl Display) -> c_int {
     code as c_int
 }
 
-/// What a NULL or a wrong text is called.
+/// Reports a NULL or invalid argument.
 pub(crate) fn bad_argument(which: &str) -> c_int {
     fail(Code::BadArgument, format_args!("bad argument: {which}"))
 }

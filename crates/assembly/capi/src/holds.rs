@@ -1,4 +1,4 @@
-//! Holding a run, or the machines of a pause bus.
+//! Holds on a run, or on the machines of a pause bus.
 
 use core::ffi::{c_char, c_int};
 
@@ -14,7 +14,7 @@ pub(crate) struct CHeld(#[expect(dead_code, reason = "it is the hold")] Held);
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_hold(
     session: *const c_char,
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn timeloom_hold(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_let_go(held: *mut CHeld) {
     if !held.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         drop(unsafe { Box::from_raw(held) });
     }
 }

@@ -1,9 +1,8 @@
 //! `libtimeloom`: the verbs of `timeloom-timeline-client` for C, messages, and holds. The interface
-//! and its promises are in `include/timeloom.h`; here is nothing but translation.
+//! and its guarantees are in `include/timeloom.h`; this crate only translates.
 //!
-//! Every pointer from a caller is checked for NULL and otherwise believed, as C
-//! does. No panic crosses the border: the functions below do not panic, and a
-//! callback is C's.
+//! Every pointer from a caller is checked for NULL and otherwise trusted, as in C. No panic crosses
+//! the border: the functions below do not panic, and callbacks are C functions.
 
 mod bindings;
 mod channels;

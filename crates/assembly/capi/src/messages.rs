@@ -1,4 +1,4 @@
-//! Messages as bytes: written, sealed, proved and read.
+//! Messages as bytes: written, sealed, verified and read.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null;
@@ -14,10 +14,11 @@ use crate::types::{CEnvelope, CStamp};
 #[derive(Debug)]
 pub(crate) struct CSeal(pub(crate) Seal);
 
-/// Bytes that a caller gave: none for NULL without any, `None` for NULL with some.
+/// Returns the bytes of a caller: empty for NULL with length 0, `None` for NULL with another
+/// length.
 ///
 /// # Safety
-/// `bytes` is NULL or so many bytes that live for the call.
+/// `bytes` is NULL or valid for `length` bytes during the call.
 pub(crate) unsafe fn bytes_of<'a>(bytes: *const c_void, length: usize) -> Option<&'a [u8]> {
     match (bytes.is_null(), length) {
         (_, 0) => Some(&[]),
@@ -30,7 +31,7 @@ pub(crate) unsafe fn bytes_of<'a>(bytes: *const c_void, length: usize) -> Option
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_seal_new(
     key: *const c_void,
@@ -62,7 +63,7 @@ pub(crate) unsafe extern "C" fn timeloom_seal_new(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_seal_free(seal: *mut CSeal) {
     if !seal.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         drop(unsafe { Box::from_raw(seal) });
     }
 }
@@ -70,7 +71,7 @@ pub(crate) unsafe extern "C" fn timeloom_seal_free(seal: *mut CSeal) {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_message_write(
     seal: *const CSeal,
@@ -107,7 +108,7 @@ pub(crate) unsafe extern "C" fn timeloom_message_write(
             ),
         );
     }
-    // SAFETY: there is room for them by contract, and they are ours alone.
+    // SAFETY: by contract there is room for them, and `written` belongs to this function alone.
     unsafe { core::ptr::copy_nonoverlapping(written.as_ptr(), message.cast(), written.len()) };
     Code::Done as c_int
 }
@@ -115,7 +116,7 @@ pub(crate) unsafe extern "C" fn timeloom_message_write(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_message_open(
     seal: *const CSeal,

@@ -1,4 +1,4 @@
-//! Opening, reading, comparing.
+//! Opening, reading and comparing of timelines.
 
 use core::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use crate::types::CStamp;
 #[derive(Debug)]
 pub(crate) struct CTimeline(pub(crate) Arc<Timeline>);
 
-/// Text that a caller gave; `None` for NULL and for what is not UTF-8.
+/// Returns the text of a caller; `None` for NULL and for text that is not UTF-8.
 ///
 /// # Safety
 /// `text` is NULL or ends in a zero byte, and lives for the call.
@@ -27,7 +27,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Gives an opened timeline to the caller.
+/// Passes an opened timeline to the caller.
 ///
 /// # Safety
 /// `place` is valid for a store.
@@ -46,7 +46,7 @@ unsafe fn give(opened: Result<Timeline, OpenError>, place: *mut *mut CTimeline) 
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_open(
     name: *const c_char,
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn timeloom_open(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_open_page(
     path: *const c_char,
@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn timeloom_open_page(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`]; `fd` stays open during the call.
+/// Same contract as [`timeloom_open`]; `fd` stays open during the call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_open_fd(
     fd: c_int,
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn timeloom_open_fd(
     if timeline.is_null() {
         return bad_argument("timeline");
     }
-    // SAFETY: not -1, and by contract open. One that is not gives an error.
+    // SAFETY: not -1, and by contract open. A closed descriptor results in an error.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     // SAFETY: as above.
     unsafe { give(Timeline::open_fd(fd), timeline) }
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn timeloom_open_fd(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_close(timeline: *mut CTimeline) {
     if !timeline.is_null() {
-        // SAFETY: by contract it came from `give`, and this is its end.
+        // SAFETY: by contract the pointer came from `give` and is not used again.
         drop(unsafe { Box::from_raw(timeline) });
     }
 }
@@ -144,7 +144,7 @@ unsafe fn store(read: Result<Stamp, Refusal>, stamp: *mut CStamp) -> c_int {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_read(
     timeline: *const CTimeline,
@@ -161,7 +161,7 @@ pub(crate) unsafe extern "C" fn timeloom_read(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_read_strict(
     timeline: *const CTimeline,
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn timeloom_read_strict(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_event(
     timeline: *const CTimeline,
@@ -204,7 +204,7 @@ pub(crate) unsafe extern "C" fn timeloom_event(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_convert(
     timeline: *const CTimeline,
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn timeloom_convert(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_tai_offset_s(
     timeline: *const CTimeline,
@@ -251,7 +251,7 @@ pub(crate) unsafe extern "C" fn timeloom_tai_offset_s(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_compare(
     first: *const CStamp,
@@ -283,7 +283,7 @@ pub(crate) unsafe extern "C" fn timeloom_compare(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_open`].
+/// Same contract as [`timeloom_open`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_certainly_older(
     stamp: *const CStamp,

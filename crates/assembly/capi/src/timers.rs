@@ -17,7 +17,7 @@ pub(crate) struct CTimer(Timer);
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// Pointers are NULL or what the header says; `fire` may be called from another
+/// Pointers are NULL or as specified in the header; `fire` may be called from another
 /// thread with `context`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_timer_start(
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn timeloom_timer_start(
             match woken {
                 Ok(woken) => {
                     let woken = CWoken::from(woken);
-                    // SAFETY: the caller's function, as its caller promised.
+                    // SAFETY: a function of the caller, which promised to accept these arguments.
                     unsafe { fire(Code::Done as c_int, &raw const woken, context) };
                 }
                 Err(error) => {
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn timeloom_timer_start(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_timer_cancel(timer: *mut CTimer) {
     if !timer.is_null() {
-        // SAFETY: by contract it came from us, and this is its end.
+        // SAFETY: by contract the pointer came from this library and is not used again.
         unsafe { Box::from_raw(timer) }.0.cancel();
     }
 }

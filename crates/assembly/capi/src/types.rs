@@ -1,4 +1,4 @@
-//! What the header's structures are on this side.
+//! Rust definitions of the header's structures.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{offset_of, size_of};
@@ -108,18 +108,18 @@ pub(crate) type OnChange = unsafe extern "C" fn(*const CChange, *mut c_void);
 /// `timeloom_on_timer`.
 pub(crate) type OnTimer = unsafe extern "C" fn(c_int, *const CWoken, *mut c_void);
 
-/// The caller's pointer, handed through to its callbacks.
+/// Pointer of the caller, passed to its callbacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Context(pub(crate) *mut c_void);
 
-// SAFETY: we never look behind it; that its callback may use it in the library's
-// thread is in the header.
+// SAFETY: the library never dereferences the pointer; the header states that callbacks may use it
+// in the library's thread.
 unsafe impl Send for Context {}
-// SAFETY: as above; a channel's threads share it.
+// SAFETY: as above; the threads of a channel share it.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// A method, so that a closure takes the whole context and not its field.
+    /// Method, so that a closure captures the whole context and not its field.
     pub(crate) fn get(self) -> *mut c_void {
         self.0
     }
@@ -147,8 +147,8 @@ impl From<Stamp> for CStamp {
 }
 
 impl CStamp {
-    /// As the library has it; a stamp that a caller has made up may hold
-    /// anything, and an unknown status is none that has an interval.
+    /// Converts the stamp. A stamp made by a caller may contain anything; an unknown status has no
+    /// interval.
     pub(crate) fn stamp(&self) -> Stamp {
         let id = TimelineId(u128::from(self.timeline_low) | u128::from(self.timeline_high) << 64);
         let status = u8::try_from(self.status).ok().and_then(Status::from_number);
@@ -209,7 +209,7 @@ impl From<CSchedule> for Schedule {
     }
 }
 
-// The header checks the same figures.
+// The header checks the same sizes.
 const _: () = assert!(size_of::<CStamp>() == 48);
 const _: () = assert!(offset_of!(CStamp, status) == 40);
 const _: () = assert!(size_of::<CRequirement>() == 24);

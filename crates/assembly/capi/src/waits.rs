@@ -1,4 +1,4 @@
-//! Waiting.
+//! Waits.
 
 use core::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::errors::{Code, bad_argument, fail, fail_wait};
 use crate::timelines::CTimeline;
 use crate::types::{CSchedule, CStamp, CWoken};
 
-/// Stores how a wait ended.
+/// Stores the result of a wait.
 ///
 /// # Safety
 /// `woken` is NULL or valid for a store.
@@ -29,7 +29,7 @@ unsafe fn store(waited: Result<Woken, WaitError>, woken: *mut CWoken) -> c_int {
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As every function here: pointers are NULL or what the header says.
+/// Pointers are NULL or as specified in the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_wait_until(
     timeline: *const CTimeline,
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn timeloom_wait_until(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_wait_until`].
+/// Same contract as [`timeloom_wait_until`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_wait_until_next_period(
     timeline: *const CTimeline,
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn timeloom_wait_until_next_period(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_wait_until`].
+/// Same contract as [`timeloom_wait_until`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_sleep(
     timeline: *const CTimeline,
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn timeloom_sleep(
 /// See `timeloom.h`.
 ///
 /// # Safety
-/// As [`timeloom_wait_until`].
+/// Same contract as [`timeloom_wait_until`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn timeloom_commit_wait(
     timeline: *const CTimeline,

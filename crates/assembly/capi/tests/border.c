@@ -1,4 +1,4 @@
-/* What a careless caller does: every function refuses it with a code. */
+/* Invalid calls: every function rejects them with an error code. */
 #include <stdio.h>
 #include <string.h>
 #include <timeloom.h>
@@ -12,7 +12,7 @@
         }                                                                                         \
     } while (0)
 
-/* Messages, and the channels that carry them. */
+/* Messages and channels. */
 static int careless_with_messages(const timeloom_timeline *timeline, const timeloom_stamp *now)
 {
     timeloom_seal *seal = NULL, *other = NULL;
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
     EXPECT(timeloom_degradation_reason(machine, words, 0), TIMELOOM_BAD_ARGUMENT);
     EXPECT(timeloom_degradation_reason(machine, words, sizeof words), TIMELOOM_DONE);
     EXPECT(strcmp(words, "nothing has"), 0);
-    /* The way up, and down again when the daemon is dead. */
+    /* From stopped to coordinated, and back when the daemon is dead. */
     other = stamp;
     other.status = TIMELOOM_OK;
     other.bounded = 1;

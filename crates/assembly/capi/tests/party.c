@@ -1,6 +1,6 @@
-/* One of three parties: says who it is until it has heard both others, each at its time, then
- * at the end of its input waits for the two forgeries that are sent to it, and tells what it has
- * refused.
+/* One of three parties: sends its name until it has received both others' names, each at its
+ * time. At the end of its input it waits for the two forgeries that are sent to it, and prints
+ * the numbers of rejected messages.
  *
  *   party NAME LISTEN PEER PEER KEY
  */
@@ -18,7 +18,7 @@ static void fail(const char *what)
     _Exit(1);
 }
 
-/* Under hello/NAME says NAME. */
+/* Each party publishes NAME with the key hello/NAME. */
 static void told(const timeloom_message *message, void *context)
 {
     const timeloom_envelope *envelope = &message->envelope;
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         fail("subscribe");
     char key[64];
     snprintf(key, sizeof key, "hello/%s", argv[1]);
-    /* What was said before this party was there counts as unproved too, so it is left out. */
+    /* Messages from before this party's start also count as unproved, so they are excluded. */
     uint64_t before = 0, unproved = 0, dropped = 0;
     struct pollfd input = {0, POLLIN, 0};
     for (int said = 0; poll(&input, 1, 50) == 0;) {
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
     }
-    /* What was sent to us may still be on its way to the channel's thread. */
+    /* The forgeries may not have reached the channel's thread yet. */
     for (int look = 0; look < 1200 && unproved < before + 2; look++) {
         if (timeloom_channel_counts(channel, &unproved, &dropped))
             fail("counts");

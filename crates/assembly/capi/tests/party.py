@@ -19,7 +19,7 @@ def told(message):
 
 
 said = False
-# What was said before this party was there counts as unproved too, so it is left out.
+# Messages from before this party's start also count as unproved, so they are excluded.
 before = 0
 with Datagrams(timeline, "run", listen=listen, peers=peers, key=key.encode()) as channel:
     channel.subscribe("hello/*", told, at_time=True)

@@ -1,10 +1,10 @@
-//! Timeloom as a library: the crates that programs use, under one name. The
-//! program `timeloom` is made of the same ones.
+//! Timeloom as a library: the crates for programs, under one name. The program `timeloom` is built
+//! from the same crates.
 //!
 //! - [`time`]: instants, durations, rates and clock maps, the vocabulary.
-//! - [`timeline`]: a program's side of a timeline: bind, read, compare, wait.
+//! - [`timeline`]: client side of a timeline: bind, read, compare, wait.
 //! - [`clock`]: the models behind it: counters, oscillators, intervals.
-//! - [`publish`]: timeline pages in shared memory, and other people's formats.
+//! - [`publish`]: timeline pages in shared memory, and formats of other projects.
 //! - [`scenario`] and [`run`]: from a scenario file to a finished run.
 //!
 //! ```no_run

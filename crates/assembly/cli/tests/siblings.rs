@@ -1,5 +1,6 @@
-//! `timeloom bench` and `timeloom clock` become the programs of those names that stand beside
-//! `timeloom`. A copy of the binary stands here beside stand-ins, so that nothing is built.
+//! `timeloom bench` and `timeloom clock` are replaced by the programs of those names in the
+//! directory of `timeloom`. A copy of the binary is placed beside stand-ins, so that nothing is
+//! built.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,7 @@ struct Installed(PathBuf);
 
 impl Installed {
     fn new(name: &str) -> Self {
-        // On the file system of the binary, where a second name for it costs nothing.
+        // On the file system of the binary, where a hard link costs nothing.
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory of our own");
@@ -20,7 +21,7 @@ impl Installed {
         Self(directory)
     }
 
-    /// Puts a program there that says what it was given, and ends with code 7.
+    /// Adds a program that prints its arguments, and ends with code 7.
     fn with(self, program: &str) -> Self {
         let text = "#!/bin/sh\necho \"$(basename \"$0\") $TIMELOOM_TEST: $*\"\nexit 7\n";
         let path = self.0.join(program);

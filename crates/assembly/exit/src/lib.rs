@@ -1,17 +1,16 @@
-//! Exit codes, and how a failure is said: the same for `timeloom` and for the programs that
-//! stand beside it.
+//! Exit codes and the output of failures: the same for `timeloom` and for the programs beside it.
 //!
-//! | code | whose fault |
+//! | code | cause |
 //! |---|---|
-//! | 0 | nobody's: done |
-//! | 1 | the run's: a guest, a plant, a peer or a check failed |
-//! | 2 | the user's: arguments or scenario |
-//! | 3 | this machine's: it cannot do it |
-//! | 4 | this machine's: the run reached its end, and is not to be trusted |
-//! | 5 | a program's: two runs of a scenario agree in all but the texts that it printed |
+//! | 0 | none: the request was completed |
+//! | 1 | the run: a guest, a plant, a peer or a check failed |
+//! | 2 | the user: arguments or scenario |
+//! | 3 | this machine: it lacks a feature |
+//! | 4 | this machine: the run reached its end, but is not to be trusted |
+//! | 5 | a program: two runs of a scenario agree in all but the text that it printed |
 //!
-//! Here every error of a library below gets its code. A program's own error gets it where it
-//! is declared.
+//! This crate assigns a code to every error of the libraries below. A program's own error gets its
+//! code at its declaration.
 #![forbid(unsafe_code)]
 
 mod output;
@@ -27,15 +26,15 @@ use timeloom_run::RunError;
 
 pub use output::{note_in_colours, note_line, say_line, try_say};
 
-/// A run that reached its end and that this machine was too slow for. Neither checks that
-/// hold nor checks that fail say anything.
+/// Exit code for a run that reached its end although this machine was too slow for it. Neither
+/// passed nor failed checks are meaningful.
 pub const UNTRUSTED: u8 = 4;
 
 /// Exit code for two runs of a scenario that agree in every signal, every event and the time of
 /// every printed line, but not in the text of the lines.
 pub const TEXTS_DIFFER: u8 = 5;
 
-/// Why a command ended without having done what was asked.
+/// Error of a command that did not complete its request.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -44,7 +43,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The run failed: a guest, a plant, a peer, a check.
+    /// Failure of the run: a guest, a plant, a peer, a check.
     pub fn run(message: impl Display) -> Self {
         Self {
             code: 1,
@@ -53,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// The user's mistake: arguments or scenario.
+    /// Mistake of the user: arguments or scenario.
     pub fn usage(message: impl Display) -> Self {
         Self {
             code: 2,
@@ -70,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// This machine cannot do it.
+    /// Failure because this machine lacks a feature.
     pub fn machine(message: impl Display) -> Self {
         Self {
             code: 3,
@@ -79,7 +78,8 @@ impl Failure {
         }
     }
 
-    /// A program that does the work is not on this machine; `message` says how it gets there.
+    /// Failure because the program that does the work is not on this machine; `message` tells how
+    /// to install it.
     pub fn not_built(message: impl Display) -> Self {
         Self {
             code: 3,
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Says it on stderr.
+    /// Prints the failure on stderr.
     pub fn report(self) -> ExitCode {
         match self.in_colours {
             true => note_in_colours(&format!("timeloom: {}", self.message)),
@@ -98,8 +98,8 @@ impl Failure {
     }
 }
 
-/// Its message, without whose fault it is: as a part of what somebody else says, such as
-/// `clap` of an argument.
+/// The message without the category, as part of another message, such as `clap`'s about an
+/// argument.
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

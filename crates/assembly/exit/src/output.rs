@@ -10,24 +10,23 @@ use std::sync::OnceLock;
 
 use timeloom_results::{visible, visible_in_colours};
 
-/// What a shell says of a program that SIGPIPE ended: 128 + 13.
+/// Status that a shell reports for a program ended by SIGPIPE: 128 + 13.
 const BROKEN_PIPE: i32 = 141;
-/// The run's fault; what was to be printed is lost.
+/// Exit code for lost output: the run has failed.
 const FAILED: i32 = 1;
 
-/// Prints a line as `println!` does, where that would panic once nobody reads any more.
+/// Prints a line like `println!`, but does not panic when the reader is gone.
 ///
-/// A closed pipe (`timeloom schema | head`) ends the process without a word, with the
-/// status that a shell gives a program that SIGPIPE ended. The signal itself stays
-/// ignored: the same process writes to sockets and to plants. Any other failure, such as
-/// a full disk, is said on stderr.
+/// A closed pipe (`timeloom schema | head`) ends the process silently, with the status that a shell
+/// reports for a program ended by SIGPIPE. The signal itself stays ignored: the same process writes
+/// to sockets and to plants. Any other failure, such as a full disk, is reported on stderr.
 #[macro_export]
 macro_rules! say {
     () => { $crate::say!("") };
     ($($text:tt)*) => { $crate::say_line(::std::format_args!($($text)*)) };
 }
 
-/// [`say!`], for what is formatted already.
+/// Variant of [`say!`] for formatted arguments.
 pub fn say_line(line: Arguments<'_>) {
     let Err(error) = try_say(line) else { return };
     if error.kind() == ErrorKind::BrokenPipe {
@@ -42,20 +41,20 @@ pub fn note_line(line: Arguments<'_>) {
     to_stderr(&visible(&line.to_string()));
 }
 
-/// Prints, as [`note_line`], a text that Timeloom has coloured.
+/// Prints, like [`note_line`], a text that Timeloom has coloured.
 pub fn note_in_colours(text: &str) {
     to_stderr(&visible_in_colours(text));
 }
 
 fn to_stderr(line: &str) {
-    // A closed stderr is no reason to end.
+    // A closed stderr does not end the process.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// The line, or why it could not be written: for who has a verdict of its own to end with.
+/// Prints a line; for callers that end with a verdict of their own even if this fails.
 ///
 /// # Errors
-/// Stdout's.
+/// Returns the error of stdout.
 pub fn try_say(line: Arguments<'_>) -> std::io::Result<()> {
     static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
     let mut stdout = std::io::stdout().lock();

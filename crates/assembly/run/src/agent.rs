@@ -1,4 +1,4 @@
-//! A session on one of several machines: its pauses are agreed on with the others.
+//! A session on one of several machines. Pauses are agreed on with the other machines.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,40 +18,40 @@ use timeloom_guest::{Controlled, HoldError, Session};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
-/// What an agreed pause was like on this machine.
+/// Record of an agreed pause on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgreedPause {
-    /// Counts them. Number 0 is the stand before the start.
+    /// Sequence number. Number 0 is the pause before the start.
     pub number: u64,
-    /// Where all stood.
+    /// Virtual instant at which all clocks stopped.
     pub at: Instant<Virtual>,
-    /// Whether this machine asked for it, or meant to.
+    /// True if this machine requested the pause, or was about to.
     pub asked: bool,
-    /// How far that was ahead of what the clock showed when it got its ceiling.
+    /// Distance of `at` ahead of this machine's clock when the clock got its ceiling.
     pub ahead: Option<Duration>,
-    /// How far the clock was off the agreed line just before, and by how much that
-    /// comparison may be wrong. The line is one of the common timeline, as this machine reads
-    /// it then.
+    /// Deviation of the clock from the agreed line just before the pause, and the error bound of
+    /// that comparison. The line is a line of the common timeline, as this machine reads it at that
+    /// time.
     pub deviation: Option<(Duration, Duration)>,
-    /// By how much that reading may be wrong, in either direction.
+    /// Error bound of that reading, in either direction.
     pub timeline_error: Option<Duration>,
-    /// From when on all stood here.
+    /// Instant from which all processes on this machine were stopped.
     pub stood: Option<Instant<Wall>>,
-    /// When all went on.
+    /// Instant at which all machines resumed.
     pub resumed: Instant<Wall>,
-    /// How much later the clock did so here.
+    /// Delay after that instant with which the clock of this machine resumed.
     pub late: Duration,
 }
 
-/// Hears of each pause, when it ends.
+/// Callback that receives each pause when it ends.
 pub type HearPause = Box<dyn FnMut(&AgreedPause) + Send>;
 
-/// Where the clock of a machine stood in a pause.
+/// Position at which the clock of a machine is stopped in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Where all did, as was agreed.
+    /// Agreed position, the same on all machines.
     Agreed,
-    /// Where it was when it saw the edge of the line; the others, elsewhere.
+    /// Position at which this machine saw the edge of the line; it differs between machines.
     OwnEdge,
 }
 
@@ -75,12 +75,13 @@ pub fn json_lines(mut log: Box<dyn Write + Send>, anchor: Anchor) -> HearPause {
             "resumed_wall_ns": pause.resumed.as_ns(),
             "late_ns": pause.late.as_ns(),
         });
-        // A log that is full must not end a run; what is missing is seen by its number.
+        // A full log must not end a run; missing lines show as gaps in the pause numbers.
         let _ = writeln!(log, "{line}").and_then(|()| log.flush());
     })
 }
 
-/// How agents agree whose pauses lie so far ahead, and who may be silent for so long.
+/// Returns the settings of agents that announce pauses `look_ahead` in advance and tolerate silence
+/// for `patience`.
 pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
     let beat = Duration::from_ns(patience.as_ns() / 8);
     Settings {
@@ -91,10 +92,10 @@ pub fn settings(look_ahead: Option<Duration>, patience: Duration) -> Settings {
     }
 }
 
-/// The session as the agreement sees it; keeps what its pauses were like.
+/// Session adapter for the agreement; records the pauses.
 pub struct AgreedSession {
     session: Arc<Session>,
-    /// What the machines share; none where there is only a wire.
+    /// Timeline shared by the machines; none if they share only a wire.
     timeline: Option<Arc<dyn CommonTimeline>>,
     state: Mutex<State>,
 }
@@ -102,29 +103,29 @@ pub struct AgreedSession {
 struct State {
     hear: Option<HearPause>,
     pauses: u64,
-    /// Where all clocks went on last.
+    /// Point at which all clocks last resumed.
     began: Option<Began>,
     pause: Pause,
 }
 
-/// Since when all clocks have gone on, and from where.
+/// Instants at which all clocks resumed, and the virtual time from which they run.
 #[derive(Clone, Copy, Debug)]
 struct Began {
-    /// By the common timeline. This machine's clock may be steered after it meanwhile, so that
-    /// it was at another instant of that one than was thought.
+    /// Instant on the common timeline. If this machine's clock is steered to the timeline
+    /// afterwards, `wall` corresponds to a different instant of the timeline than was assumed.
     at: Option<Instant<Timeline>>,
     wall: Instant<Wall>,
     from: Instant<Virtual>,
 }
 
-/// One pause, as far as it has come.
+/// State of a pause in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
-    /// This machine asked for it, or would have.
+    /// True if this machine requested the pause, or would have.
     asked: bool,
-    /// What the clock showed when it was closed.
+    /// Virtual time shown by the clock when the clock was closed.
     closed: Option<Instant<Virtual>>,
-    /// How far that was off the line, and how wrong the comparison may be.
+    /// Deviation of the clock from the line, and the error bound of the comparison.
     deviation: Option<(Duration, Duration)>,
     timeline_error: Option<Duration>,
     at: Option<Instant<Virtual>>,
@@ -132,7 +133,7 @@ struct Pause {
 }
 
 impl AgreedSession {
-    /// Tells `hear` of each pause, when it ends. `timeline` is what the machines share.
+    /// Calls `hear` with each pause when it ends. `timeline` is shared by the machines.
     pub fn new(
         session: Arc<Session>,
         timeline: Option<Arc<dyn CommonTimeline>>,
@@ -154,7 +155,7 @@ impl AgreedSession {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the clock shows, beside what all clocks should.
+    /// Returns the deviation of the clock from the common line, with the error of the comparison.
     fn deviation(&self, began: Began) -> (Duration, Duration) {
         let wall = match (&self.timeline, began.at) {
             (Some(timeline), Some(at)) => timeline.wall_at(at),
@@ -243,12 +244,12 @@ impl AgreedTestbed for AgreedSession {
     }
 
     fn halt(&self) {
-        // What cannot be stopped now is ended by whoever ends the session.
+        // If the session cannot be paused now, its owner ends its processes.
         let _ = self.session.pause();
     }
 }
 
-/// The session under `timeloom pause`, `resume` and `hold`: each is one more that holds
+/// Session control for `timeloom pause`, `resume` and `hold`: each command takes one more hold on
 /// the line between the machines.
 pub struct AgreedControl {
     session: Arc<Session>,
@@ -257,7 +258,7 @@ pub struct AgreedControl {
 }
 
 impl AgreedControl {
-    /// Holds are asked of `bus`.
+    /// Creates a control that takes its holds from `bus`.
     pub fn new(session: Arc<Session>, bus: Bus) -> Self {
         Self {
             session,

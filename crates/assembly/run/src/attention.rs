@@ -1,10 +1,9 @@
-//! What a run has still to see, or to do, before time may skip.
+//! Pending work of a run that must be done before time may skip.
 //!
-//! A program's output, its getting ready and its end are events of the session, as a
-//! packet is. They happen at the instant at which the program brought them about, so
-//! time stands at that instant until the run has read the output, noticed that the
-//! program is ready, and done what follows from either: a program started, the run
-//! ended. (The ends of programs are the session's to watch.)
+//! A program's output, readiness and exit are events of the session, like packets. They happen at
+//! the virtual instant at which the program caused them. Time therefore stays at that instant until
+//! the run has read the output, noticed that the program is ready, and handled the consequences: a
+//! program started, the run ended. (The session itself watches for the exits of programs.)
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::outputs::Output;
 use crate::readiness::Condition;
 
-/// May be cloned into every thread.
+/// Shared handle; may be cloned into every thread.
 #[derive(Clone, Default)]
 pub(crate) struct Attention(Arc<Shared>);
 
@@ -23,7 +22,7 @@ struct Shared {
     conditions: Mutex<Vec<Weak<Condition>>>,
 }
 
-/// The run is at work for as long as this lives.
+/// Guard that marks the run as busy while the guard lives.
 pub(crate) struct Work(Arc<Shared>);
 
 impl Drop for Work {
@@ -33,23 +32,23 @@ impl Drop for Work {
 }
 
 impl Attention {
-    /// The run is about to do something at this instant.
+    /// Marks the run as busy at the current instant.
     pub(crate) fn work(&self) -> Work {
         self.0.at_work.fetch_add(1, Ordering::SeqCst);
         Work(Arc::clone(&self.0))
     }
 
-    /// Watches what a program prints, for as long as somebody keeps `output`.
+    /// Watches the output of a program while `output` is alive.
     pub(crate) fn watch_output(&self, output: &Arc<Output>) {
         lock(&self.0.outputs).push(Arc::downgrade(output));
     }
 
-    /// Watches for a program to become ready, for as long as somebody keeps `condition`.
+    /// Watches for a program to become ready while `condition` is alive.
     pub(crate) fn watch_condition(&self, condition: &Arc<Condition>) {
         lock(&self.0.conditions).push(Arc::downgrade(condition));
     }
 
-    /// Whether the run has seen all there is to see, and done what follows from it.
+    /// True if the run has seen all pending events and handled their consequences.
     pub(crate) fn is_free(&self) -> bool {
         self.0.at_work.load(Ordering::SeqCst) == 0
             && none_of(&self.0.outputs, Output::has_unread)
@@ -57,7 +56,7 @@ impl Attention {
     }
 }
 
-/// Whether this is true of none of those that are still kept.
+/// True if `is_so` holds for none of the entries that are still alive.
 fn none_of<T>(list: &Mutex<Vec<Weak<T>>>, is_so: impl Fn(&T) -> bool) -> bool {
     let mut list = lock(list);
     list.retain(|one| one.strong_count() > 0);

@@ -1,8 +1,8 @@
-//! A conversation over a stream in which each side knows that the other has the key.
+//! Authenticated channel over a stream: each side knows that its peer has the key.
 //!
-//! Both draw a number first, so that no conversation can be played again. Then come frames:
-//! kind, length, content, and a seal of keyed BLAKE3 over these and the frame's number.
-//! What is said is not secret. A frame that is not sealed ends the conversation.
+//! Each side first draws a random number, so that no conversation can be replayed. Frames follow:
+//! kind, length, content, and a tag of keyed BLAKE3 over these and the frame's number. The content
+//! is not encrypted. A frame without a valid tag ends the conversation.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::placed::secret::{Secret, draw, same};
 
-/// The side that sends.
+/// Sending half of a channel.
 #[derive(Debug)]
 pub(crate) struct Sender<S = TcpStream> {
     stream: S,
@@ -21,7 +21,7 @@ pub(crate) struct Sender<S = TcpStream> {
     count: u64,
 }
 
-/// The side that is sent to.
+/// Receiving half of a channel.
 #[derive(Debug)]
 pub(crate) struct Receiver<S = TcpStream> {
     stream: S,
@@ -29,14 +29,14 @@ pub(crate) struct Receiver<S = TcpStream> {
     count: u64,
 }
 
-/// Who opened the conversation.
+/// Side of the channel; the run opens the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Run,
     Agent,
 }
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Message(Vec<u8>),
@@ -46,7 +46,7 @@ pub(crate) enum Content {
 /// Exchanges greetings with the peer; the whole exchange takes at most `patience`.
 ///
 /// # Errors
-/// When it is no agent or no run, or says nothing.
+/// Returns an error if the peer has another key or is not an agent or a run, or if it is silent.
 pub(crate) fn greet(
     stream: TcpStream,
     side: Side,
@@ -106,7 +106,7 @@ fn exchange_greetings(
     };
     let mut sender = Sender::with_key(stream.try_clone()?, send);
     let mut receiver = Receiver::with_key(timed, receive);
-    // Each proves that it has the key before it believes anything.
+    // Each side proves that it has the key before it acts on any message.
     sender.frame(BYTES, HELLO)?;
     match receiver.frame(HELLO.len())? {
         Content::Bytes(bytes) if bytes == HELLO => {
@@ -118,7 +118,7 @@ fn exchange_greetings(
     }
 }
 
-/// Stream that is read until one deadline, whatever the number of reads.
+/// Stream with one deadline for all reads together.
 struct UntilDeadline<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
@@ -143,13 +143,13 @@ impl Sender {
 }
 
 impl<S: Write> Sender<S> {
-    /// One that greets nobody: with the key of a direction.
+    /// Creates a sender with the key of a direction, without a greeting.
     pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         self.frame(MESSAGE, &text)
@@ -168,7 +168,7 @@ impl<S: Write> Sender<S> {
         Ok(())
     }
 
-    /// Sends content of which the other side knows that it comes.
+    /// Sends one frame of content that the peer expects.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.frame(BYTES, bytes)
     }
@@ -191,25 +191,25 @@ impl<S: Write> Sender<S> {
 }
 
 impl Receiver {
-    /// For how long to wait for the next; for ever without.
+    /// Sets the timeout for the next frame; `None` waits for ever.
     pub(crate) fn patience(&self, patience: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(patience)
     }
 
-    /// Ends the conversation for both sides, from any thread.
+    /// Returns a handle with which any thread can end the conversation for both sides.
     pub(crate) fn hang_up(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()
     }
 }
 
 impl<S: Read> Receiver<S> {
-    /// One that greets nobody: with the key of a direction.
+    /// Creates a receiver with the key of a direction, without a greeting.
     pub(crate) fn with_key(stream: S, key: [u8; 32]) -> Self {
         let count = 0;
         Self { stream, key, count }
     }
 
-    /// The next message.
+    /// Receives the next message.
     pub(crate) fn hear<M: DeserializeOwned>(&mut self) -> io::Result<M> {
         match self.frame(MOST_BYTES)? {
             Content::Message(text) => Ok(serde_json::from_slice(&text)?),
@@ -217,7 +217,7 @@ impl<S: Read> Receiver<S> {
         }
     }
 
-    /// Takes `length` bytes of content to `out`.
+    /// Copies `length` bytes of content to `out`.
     pub(crate) fn content(&mut self, out: &mut impl Write, length: u64) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
@@ -232,7 +232,7 @@ impl<S: Read> Receiver<S> {
         Ok(())
     }
 
-    /// What comes next, of either kind.
+    /// Receives the next frame, of either kind.
     pub(crate) fn any(&mut self) -> io::Result<Content> {
         self.frame(MOST_BYTES)
     }
@@ -245,7 +245,7 @@ impl<S: Read> Receiver<S> {
         if length > most {
             return Err(bad("a message is too long"));
         }
-        // Takes no more memory than came.
+        // Allocates only for bytes that have arrived.
         let mut content = Vec::new();
         (&mut self.stream)
             .take(length as u64)
@@ -285,9 +285,9 @@ const HELLO: &[u8] = b"hello";
 const MESSAGE: u8 = 0;
 const BYTES: u8 = 1;
 const SEAL: usize = 16;
-/// Of one frame. A plan is some tens of kilobytes.
+/// Size limit of one frame. A plan has some tens of kilobytes.
 const MOST_BYTES: usize = 16 << 20;
-/// Files go in pieces of this size.
+/// Size of the pieces in which files are sent.
 const PIECE: usize = 256 << 10;
 
 #[cfg(test)]
@@ -368,7 +368,7 @@ mod tests {
         greeting.join().expect("no panic").expect_err("given up");
     }
 
-    /// A frame of an earlier conversation, or one that is sent twice, has another seal.
+    /// A frame of an earlier conversation, or a frame that is sent twice, has another tag.
     #[test]
     fn what_was_said_before_is_not_heard_again() {
         let [run, agent] = pair(&secret("a"), &secret("a")).map(|side| side.expect("greeted"));

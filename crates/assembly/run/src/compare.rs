@@ -1,7 +1,7 @@
-//! Two runs side by side: how far each signal is apart, where they first differ, and a page
-//! with both drawn over each other. What `timeloom compare` does.
+//! Comparison of two runs: the distance of each signal, the first difference, and a page with both
+//! runs drawn over each other. Implements `timeloom compare`.
 //!
-//! The figures are `timeloom_results`'s; here is which runs, and how they are shown.
+//! `timeloom_results` computes the figures; this module selects the runs and presents the results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,48 +14,48 @@ use timeloom_results::{
 
 use crate::report::{ReportError, recovered};
 
-/// What is asked of a comparison.
+/// Parameters of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareRequest {
-    /// The run that the other is compared with.
+    /// Reference run.
     pub first: PathBuf,
-    /// The other.
+    /// Run that is compared with the reference.
     pub second: PathBuf,
-    /// What is allowed of signals that have no threshold of their own.
+    /// Threshold of signals that have none of their own.
     pub all: Option<Threshold>,
-    /// What is allowed of single signals, by `source.name`.
+    /// Thresholds of single signals, by `source.name`.
     pub of: BTreeMap<String, Threshold>,
-    /// What a signal is worth between samples.
+    /// Interpolation of a signal between samples.
     pub alignment: Alignment,
-    /// Where the page goes; `None`: beside the second run.
+    /// Path of the page; `None` places the page beside the second run.
     pub output: Option<PathBuf>,
 }
 
-/// How two runs compare.
+/// Result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// Every signal that either has, in the order of names.
+    /// All signals of either run, sorted by name.
     pub signals: Vec<SignalApart>,
-    /// Where they first differ at all.
+    /// First difference between the runs.
     pub difference: Comparison,
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
-    /// What the reader of the answer should know about the runs.
+    /// Remarks about the runs for the reader of the result.
     pub remarks: Vec<String>,
 }
 
 impl Compared {
-    /// The signals that are past their threshold.
+    /// Returns the signals that exceed their threshold.
     pub fn past(&self) -> impl Iterator<Item = &SignalApart> {
         self.signals.iter().filter(|signal| signal.past)
     }
 }
 
-/// Compares two runs and writes the page. Makes killed runs whole first.
+/// Compares two runs and writes the page. Recovers killed runs first.
 ///
 /// # Errors
-/// A directory that is no run, a threshold for a signal that neither has, a page that
-/// cannot be written.
+/// Returns an error if a directory is not a run, if a threshold is for a signal that neither run
+/// has, or if the page cannot be written.
 pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
     let mut remarks = Vec::new();
     let first = recovered(&request.first, &mut remarks)?;
@@ -93,7 +93,7 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, ReportError> {
     })
 }
 
-/// A number with about four digits that count.
+/// Formats a number with about four significant digits.
 pub fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -123,7 +123,7 @@ pub const COLUMNS: [&str; 9] = [
     "",
 ];
 
-/// A signal as a row of that table: from least to greatest in each run, and how far apart.
+/// Formats a signal as a row of that table: least and greatest value in each run, and the distance.
 pub fn row(signal: &SignalApart) -> Vec<String> {
     let range = |spread: &Option<Spread>| match spread {
         Some(spread) => format!("{} to {}", short(spread.min), short(spread.max)),
@@ -200,7 +200,7 @@ fn sheet(
     }
 }
 
-/// The columns, with the runs by name.
+/// Returns the columns, with the names of the runs.
 fn named_columns(labels: &[String; 2]) -> Vec<String> {
     let mut columns = COLUMNS.map(str::to_owned);
     for (column, label) in columns[2..4].iter_mut().zip(labels) {
@@ -209,7 +209,8 @@ fn named_columns(labels: &[String; 2]) -> Vec<String> {
     columns.to_vec()
 }
 
-/// Those that are past first, then those that are furthest apart for their range.
+/// Returns the charts: signals over their threshold first, then those with the greatest distance
+/// for their range.
 fn charts(signals: &Signals, apart: &[SignalApart], labels: &[String; 2]) -> Vec<Chart> {
     let relative = |signal: &SignalApart| match (&signal.apart, &signal.first) {
         (Some(apart), Some(first)) if first.range() > 0.0 => apart.max_abs / first.range(),
@@ -249,7 +250,7 @@ fn points(series: &Series) -> Vec<(f64, f64)> {
     series.samples.iter().map(seconds).collect()
 }
 
-/// More would be looked at by nobody.
+/// Maximum number of charts on the page.
 const MOST_CHARTS: usize = 6;
 
 #[cfg(test)]

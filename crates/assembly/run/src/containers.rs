@@ -1,8 +1,8 @@
-//! The hosts' containers: each a root directory in which the programs of its host run.
+//! Containers of the hosts: each is a root directory in which the programs of its host run.
 //!
-//! It decides which program is inside: those of the host, and the process of a bundle. A
-//! host's timeline daemon and an attack's programs are the machine's. How a root is made
-//! is `timeloom_guest::Root`'s business.
+//! This module decides which programs run inside: those of the host, and the process of a bundle. A
+//! host's timeline daemon and an attack's programs run outside. `timeloom_guest::Root` makes the
+//! roots.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,16 +20,16 @@ use crate::error::RunError;
 use crate::names::{Directory, machines_hosts};
 use crate::timelines::TimelineDaemon;
 
-/// The containers of a plan, by the names of their hosts.
+/// Containers of a plan, by host name.
 #[derive(Default)]
 pub(crate) struct Containers(BTreeMap<String, Container>);
 
 /// One container.
 struct Container {
     image: Bundle,
-    /// The process of its bundle.
+    /// Process of the bundle.
     own: Option<Program>,
-    /// Once it is made.
+    /// Root, once it is made.
     root: Option<Arc<Root>>,
 }
 
@@ -46,10 +46,10 @@ impl Container {
 }
 
 impl Containers {
-    /// Reads what they are made of; no root is made yet.
+    /// Reads the definitions of the containers; makes no root yet.
     ///
     /// # Errors
-    /// What `check` says of a bundle that has changed since.
+    /// Fails like `check` if a bundle has changed since the check.
     pub(crate) fn read(plan: &Plan) -> Result<Self, RunError> {
         let mut all = BTreeMap::new();
         for (name, host) in &plan.system.hosts {
@@ -69,10 +69,10 @@ impl Containers {
         Ok(Self(all))
     }
 
-    /// Makes the roots, each with its host's network and timelines.
+    /// Makes the roots, each with the network and the timelines of its host.
     ///
     /// # Errors
-    /// The kernel's, in words.
+    /// Returns the kernel's error as text.
     pub(crate) fn build(
         &mut self,
         fabric: &Fabric,
@@ -109,26 +109,26 @@ impl Containers {
         Ok(())
     }
 
-    /// The roots that were made, by the names of their hosts.
+    /// Returns the roots made so far, by host name.
     pub(crate) fn roots(&self) -> BTreeMap<String, Arc<Root>> {
         let all = self.0.iter();
         all.filter_map(|(name, container)| Some((name.clone(), container.root.clone()?)))
             .collect()
     }
 
-    /// The processes of bundles, each with its host.
+    /// Returns the processes of bundles, each with its host.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let all = self.0.iter();
         all.filter_map(|(name, container)| Some((name.as_str(), container.own.as_ref()?)))
     }
 
-    /// The root in which a program of `host` runs, if it runs in one.
+    /// Returns the root in which a program of `host` runs, if it runs in one.
     pub(crate) fn root_of(&self, plan: &Plan, host: &str, program: &str) -> Option<Arc<Root>> {
         let container = self.0.get(host)?;
         is_inside(plan, host, program).then(|| container.root.clone())?
     }
 
-    /// Returns caveats about parts of the bundles that are ignored here.
+    /// Returns caveats about parts of the bundles that are ignored.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = Caveat> {
         let all = self.0.iter();
         let left_out = all.filter(|(_, container)| !container.image.left_out.is_empty());
@@ -151,8 +151,8 @@ impl Containers {
         left_out.chain(own)
     }
 
-    /// Where on this machine the file of a program in a container is, for its hash. None for
-    /// what is mounted: an image that leads there leads elsewhere here.
+    /// Returns the path on this machine of the file of a program in a container, for its hash.
+    /// Returns `None` for a file on a mount: on this machine the image's path does not lead there.
     pub(crate) fn file_of(&self, host: &str, program: &Program) -> Option<PathBuf> {
         let root = &self.0.get(host)?.image.root;
         let top = File::open(root).ok()?;
@@ -163,7 +163,7 @@ impl Containers {
     }
 }
 
-/// Whether a program of `host` lives in the host's container.
+/// True if a program of `host` runs in the host's container.
 pub(crate) fn is_inside(plan: &Plan, host: &str, program: &str) -> bool {
     plan.system.hosts.get(host).is_some_and(|described| {
         let programs = described.programs.iter();
@@ -182,5 +182,5 @@ const WITHOUT_THE_MOUNT: Remedy = Remedy::new(
     "Remove the mount over /etc from the bundle's config.json, or name hosts by their addresses.",
 );
 
-/// Where programs in a container find the timelines of their host.
+/// Directory in which programs in a container find the timelines of their host.
 pub(crate) const TIMELINES: &str = "/run/timelines";

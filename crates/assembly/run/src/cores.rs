@@ -1,5 +1,5 @@
-//! Hosts whose core follows a processor of this machine: asked of the kernel again and
-//! again, and told to the hosts' clocks. Which frequencies those are, nobody decides here.
+//! Hosts whose core follows the frequency of a processor of this machine. The kernel is polled for
+//! the frequency, which is passed to the clocks of the hosts. The plan selects the processors.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use timeloom_scenario::Plan;
 use crate::hosts::Hosts;
 use crate::record::{LOCAL, Scribe};
 
-/// A host, and what it follows.
+/// A host and the processor that it follows.
 struct Follower<'a> {
     host: &'a Arc<Host>,
     machine: MachineFrequency,
     every: std::time::Duration,
 }
 
-/// Follows the machine until `over`, each host in a thread of its own. Back at once where
-/// no host does.
+/// Follows the machine until `over`, with one thread per host. Returns at once if no host follows.
 pub(crate) fn follow(
     plan: &Plan,
     clock: &Clock,
@@ -59,7 +58,7 @@ impl Follower<'_> {
         let tell = |hz: u64| {
             scribe.host_sample(&source, clock.now(), "clock.core", hz as f64, "Hz");
         };
-        // It may have changed since the clock began with it.
+        // The frequency may have changed since the clock was created with it.
         clock.change_frequency(self.host, self.machine.last());
         tell(self.machine.last().as_hz());
         while !over() {
@@ -76,7 +75,7 @@ impl Follower<'_> {
     }
 }
 
-/// The machine tells no more; the core goes on as it did last.
+/// Records that the machine's frequency can no longer be read; the core keeps its last frequency.
 fn lost(scribe: &Scribe, host: &str, error: &timeloom_publish::NoFrequency) {
     scribe.event(
         LOCAL,

@@ -17,7 +17,7 @@ use timeloom_scenario::{Addresses, Device, Plan, Register, RegisterTable, Regist
 use crate::error::RunError;
 use crate::record::Scribe;
 
-/// Starts every device.
+/// Starts all devices.
 pub(crate) fn start(
     plan: &Plan,
     writers: &Writers,
@@ -92,8 +92,8 @@ fn start_one(
         .map_err(|error| RunError::Start(format!("device `{name}`: {error}")))
 }
 
-/// Where a device listens: at its address or, with one of each kind, at all that it has. Who comes
-/// by IPv4 has an address of IPv6 then, too, made of its own.
+/// Returns the listening address of a device: its own address or, with one of each family, all its
+/// addresses. An IPv4 peer then appears with an IPv4-mapped IPv6 address.
 fn listening(own: Addresses) -> IpAddr {
     match (own.v4, own.v6) {
         (Some(own), None) => own.address.into(),
@@ -102,10 +102,11 @@ fn listening(own: Addresses) -> IpAddr {
     }
 }
 
-/// A host, and who it is in words, by address.
+/// Host name and description of a writer, by address.
 pub(crate) type Writers = BTreeMap<IpAddr, (String, String)>;
 
-/// Who has which address: the host, and the host with its program where that is the only one.
+/// Returns the owner of each address: the host, and the description `host/program` if the host has
+/// a single program.
 pub(crate) fn writers(plan: &Plan) -> Writers {
     let of_host = |(name, host): (&String, &timeloom_scenario::Host)| {
         let programs: Vec<&str> = (plan.programs())
@@ -123,7 +124,7 @@ pub(crate) fn writers(plan: &Plan) -> Writers {
     plan.system.hosts.iter().flat_map(of_host).collect()
 }
 
-/// Why a device has no plant of its own.
+/// Reason why a device has no plant of its own.
 #[derive(Debug, thiserror::Error)]
 enum Unbound {
     #[error("it has no registers")]
@@ -132,7 +133,8 @@ enum Unbound {
     Two(String, String),
 }
 
-/// A device reads and writes one plant, since one request is one exchange.
+/// Returns the only plant of a device. A device reads and writes one plant, since one request is
+/// one exchange.
 fn single_plant(device: &Device) -> Result<&str, Unbound> {
     let mut plants: Vec<&str> = device
         .registers
@@ -147,7 +149,7 @@ fn single_plant(device: &Device) -> Result<&str, Unbound> {
     }
 }
 
-/// One register entry of the plan may stand for several equal ones in a row.
+/// Returns the points of a register entry; one entry may define several equal points in a row.
 fn points(register: &Register) -> Vec<Point> {
     let table = match register.table {
         RegisterTable::Input => Table::Input,
@@ -176,5 +178,6 @@ fn points(register: &Register) -> Vec<Point> {
         .collect()
 }
 
-/// Per device; a field device that serves more is rare, a flood is not.
+/// Limit per device. A real field device rarely serves more, and the limit stops a flood of
+/// connections.
 const MOST_CONNECTIONS: u64 = 64;

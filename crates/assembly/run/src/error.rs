@@ -1,24 +1,24 @@
-//! Why a run, or a part of it, could not begin. (What goes wrong later is in its results.)
+//! Errors that prevent a run, or a part of it, from starting. (Later errors are in the results.)
 
 use timeloom_fabric::FabricError;
 use timeloom_guest::GuestError;
 use timeloom_results::ResultsError;
 use timeloom_scenario::ScenarioErrors;
 
-/// What kept a run from beginning.
+/// Error that prevented a run from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The session: clock, filter, cgroup.
+    /// Error of the session: clock, filter or cgroup.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// The network.
+    /// Error of the network.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// The run directory.
+    /// Error of the run directory.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// The plan asks for something that does not fit together: a register
-    /// bound to a signal that the plant does not have.
+    /// The plan is inconsistent: for example, a register is bound to a signal that the plant does
+    /// not have.
     #[error("{0}")]
     Plan(String),
     /// The scenario names signals that its plants do not have.

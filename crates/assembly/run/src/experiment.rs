@@ -1,4 +1,4 @@
-//! The life of a run, in order.
+//! Phases of a run, in order.
 
 mod ending;
 mod preparing;
@@ -33,20 +33,20 @@ use crate::testbed::Keyboard;
 use crate::verdict::{End, Verdict};
 use crate::{hosts, python, timelines};
 
-/// What a run needs to know besides its plan.
+/// Inputs of a run besides its plan.
 pub struct Options {
-    /// The run directory to make.
+    /// Run directory to create.
     pub directory: PathBuf,
-    /// Whether an earlier run in that directory is lost, instead of being a mistake.
+    /// If true, an earlier run in that directory is deleted; otherwise it is an error.
     pub replace: bool,
-    /// The program `timeloom`, which keeps the scenario's timelines.
+    /// Path of the program `timeloom`, which runs the daemons of the scenario's timelines.
     pub timeloom: PathBuf,
     /// Positions of the parts of the scenario, if it was read from a file; used to report signals
     /// that the plants turn out not to have.
     pub places: Option<Places>,
-    /// Name of the session for `timeloom query` and others.
+    /// Name of the session for `timeloom query` and other commands.
     pub session: String,
-    /// Set from outside (Ctrl-C, SIGTERM) to end the run.
+    /// Set by the caller (Ctrl-C, SIGTERM) to end the run.
     pub interrupted: Arc<AtomicBool>,
     /// Called about twice a second.
     pub progress: Box<dyn FnMut(&Progress)>,
@@ -54,37 +54,36 @@ pub struct Options {
     pub warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Virtual time so far.
     pub virtual_time: Duration,
     /// Virtual time planned.
     pub planned: Duration,
-    /// Wall time since the clock was let go.
+    /// Wall time since the clock was started.
     pub wall: Duration,
-    /// Of that, with the clock standing.
+    /// Part of `wall` during which the clock was stopped.
     pub paused: Duration,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// How it ended.
+    /// Reason why the run ended.
     pub end: End,
-    /// What the scenario demanded, and got.
+    /// Results of the scenario's checks.
     pub checks: Vec<Check>,
-    /// How far it got, and how long that took.
+    /// Virtual and wall time at the end.
     pub progress: Progress,
-    /// Calls that programs made and that are not virtualised.
+    /// System calls of programs that were not virtualised.
     pub unhandled: Vec<UnhandledCall>,
-    /// Reasons why passed and failed checks are not to be trusted.
+    /// Reasons why the check results cannot be trusted.
     pub untrusted: Vec<Caveat>,
 }
 
 impl Summary {
-    /// Whether the run reached its end, is to be trusted, and every check that applies
-    /// holds.
+    /// True if the run reached its end, is to be trusted, and satisfies every check that applies.
     pub fn passed(&self) -> bool {
         self.end == End::Reached
             && self.untrusted.is_empty()
@@ -98,8 +97,8 @@ impl Summary {
 /// Runs a plan to its end and leaves a complete run directory.
 ///
 /// # Errors
-/// When it could not begin. A failure after that is in the summary and in the
-/// results, with all that was recorded until then.
+/// Returns an error if the run could not start. Later failures are in the summary and in the
+/// results, with all data recorded until then.
 pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     match plan.placement.is_spread() {
         true => conduct(plan, options),
@@ -107,7 +106,7 @@ pub fn run(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     }
 }
 
-/// As [`run`], on this machine, perhaps as one of several.
+/// Variant of [`run`] for this machine, possibly as one of several.
 pub(crate) fn run_here(
     plan: &Plan,
     options: Options,
@@ -140,7 +139,7 @@ pub(crate) fn run_here(
     match begun {
         Ok(run) => run.go(options, manifest),
         Err(error @ RunError::Mistakes(_)) => {
-            // Treated like a mistake found by the check: no program has run.
+            // Treated like an error found by `check`: no program has run.
             if let Err(left) = directory.discard() {
                 (options.warn)(format!("the run directory could not be removed: {left}"));
             }
@@ -150,7 +149,7 @@ pub(crate) fn run_here(
             manifest.outcome = Outcome::Failed;
             manifest.culprit = Some(error.to_string());
             manifest.ended = Some(civil_now());
-            // Why it could not begin is to be said before what else went wrong.
+            // The cause of the failed start takes precedence over later errors.
             let _ = directory.use_room_aside();
             let _ = directory.write_manifest(&manifest);
             Err(error)
@@ -158,10 +157,9 @@ pub(crate) fn run_here(
     }
 }
 
-/// A run whose clock stands at zero with everything around it in place.
+/// A run whose clock is stopped at zero and whose environment is complete.
 ///
-/// The order of the fields is the order in which they are dropped: what asks
-/// before what answers, the session last.
+/// Fields are dropped in this order: clients before their servers, the session last.
 struct Run<'a> {
     plan: &'a Plan,
     together: Option<&'a Together>,
@@ -180,9 +178,9 @@ struct Run<'a> {
     bus: Bus,
     hosts: hosts::Hosts,
     keepers: Vec<timelines::TimelineDaemon>,
-    /// The emulators of virtual machines, with their hosts.
+    /// Emulators of virtual machines, with their hosts.
     machines: Vec<(String, Program)>,
-    /// The roots in which programs of containers run.
+    /// Roots in which programs of containers run.
     containers: Containers,
     /// Host names and name service files of the hosts.
     identities: Identities,
@@ -294,8 +292,8 @@ impl<'a> Run<'a> {
                     break End::Interrupted;
                 }
             };
-            // The clock stops for good before anything is taken down, so that
-            // no program sees the world fall apart.
+            // The clock stops for good before anything is torn down, so that no program sees the
+            // teardown.
             let reckoning = clock.reckon();
             let ended = self.stop_for_good(planned_end, end, &over, &reporter);
             clock.wake();
@@ -308,7 +306,7 @@ impl<'a> Run<'a> {
         self.put_away(ended, &reckoning, progress, manifest)
     }
 
-    /// Programs due at zero stand ready before the clock is let go.
+    /// Schedules all programs. Programs due at zero are ready before the clock is started.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
             self.scribe.label(attack, Instant::FAR_FUTURE);
@@ -326,8 +324,9 @@ impl<'a> Run<'a> {
                 stage.start_later(scope, host, program);
             }
         }
-        // Few begin in the order of the file. A start is mostly waiting, for the kernel and
-        // for the program's own first steps, so many are started side by side.
+        // A small number of programs starts in the order of the file. A start is mostly waiting,
+        // for the kernel and for the program's own first steps, so many programs are started
+        // concurrently.
         let is_ordered = due.len() <= MANY || self.plan.time.compute == Compute::None;
         let next = AtomicUsize::new(0);
         let start = || {
@@ -339,7 +338,7 @@ impl<'a> Run<'a> {
         };
         std::thread::scope(|beside| {
             for _ in 1..if is_ordered { 1 } else { AT_ONCE } {
-                // Without one it only takes longer.
+                // Without the extra thread, starting only takes longer.
                 let _ = std::thread::Builder::new().spawn_scoped(beside, start);
             }
             start();
@@ -347,10 +346,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// More programs than this are started side by side.
+/// Above this number, programs are started concurrently.
 const MANY: usize = 16;
 
-/// So many.
+/// Number of concurrent starts.
 const AT_ONCE: usize = 8;
 
 pub(crate) fn civil_now() -> Instant<Utc> {

@@ -1,5 +1,5 @@
-//! What a flow of background traffic has done, as its two ends know it: in several engines
-//! they may be in two.
+//! Statistics of a flow of background traffic, as its two ends know them. The ends may be in two
+//! engines.
 
 use timeloom_net::{FluidStats, TcpStats, TrafficStats, World};
 use timeloom_scenario::Background;
@@ -7,7 +7,7 @@ use timeloom_time::Duration;
 
 use crate::numbers::Numbers;
 
-/// What a flow has done.
+/// Statistics of a flow.
 #[derive(Clone, Copy)]
 pub(crate) enum FlowStats {
     Tcp(TcpStats),
@@ -24,9 +24,10 @@ impl FlowStats {
         }
     }
 
-    /// What is known by the engines of the sender and of the receiver, where they can be asked.
-    /// One alone knows enough of a TCP, as far as its segments are acknowledged, or of datagrams,
-    /// by the numbers of those that come.
+    /// Combines the statistics of the sender's and the receiver's engine, as far as they are
+    /// available. For TCP, the sender's statistics suffice, as far as its segments are
+    /// acknowledged; for datagrams, the receiver's suffice, by the sequence numbers of those that
+    /// arrive.
     pub(crate) fn known(sender: Option<Self>, receiver: Option<Self>) -> Option<Self> {
         match (sender, receiver) {
             (Some(sender), Some(receiver)) => Some(Self::joined(sender, receiver)),
@@ -42,7 +43,7 @@ impl FlowStats {
         }
     }
 
-    /// What the engine of the sender knows and what that of the receiver does.
+    /// Combines the sender's and the receiver's statistics.
     fn joined(sender: Self, receiver: Self) -> Self {
         match (sender, receiver) {
             (Self::Tcp(sender), Self::Tcp(receiver)) => Self::Tcp(TcpStats {
@@ -53,7 +54,7 @@ impl FlowStats {
                 sent: sender.sent,
                 ..receiver
             }),
-            // Of one engine both know all of it.
+            // If both ends are in one engine, both statistics are complete.
             (Self::Fluid(sender), Self::Fluid(receiver)) if sender != receiver => {
                 Self::Fluid(FluidStats {
                     delivered_bytes: receiver.delivered_bytes,
@@ -66,8 +67,8 @@ impl FlowStats {
         }
     }
 
-    /// Adds what an end of the flow had done in an earlier life of its engine. Numbers of a
-    /// source's packets go on from life to life.
+    /// Adds the statistics of this end from an earlier process of its engine. A source's packet
+    /// numbers continue from one process to the next.
     pub(crate) fn add_earlier(&mut self, earlier: &Self) {
         match (self, earlier) {
             (Self::Tcp(now), Self::Tcp(before)) => {
@@ -93,12 +94,12 @@ impl FlowStats {
                 now.lost_bytes += before.lost_bytes;
                 now.slowed += before.slowed;
             }
-            // A flow stays of its kind.
+            // A flow never changes its kind.
             _ => {}
         }
     }
 
-    /// In words, of the flow that is called `name`.
+    /// Describes the statistics of the flow called `name`.
     pub(crate) fn tell(&self, name: &str) -> String {
         match self {
             Self::Tcp(stats) => format!(

@@ -1,4 +1,4 @@
-//! The hosts' clocks: made as the scenario describes them, recorded as they go.
+//! Clocks of the hosts: created as the scenario describes them, and recorded during the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use timeloom_time::{Duration, Instant};
 use crate::cores;
 use crate::record::Scribe;
 
-/// The hosts of a session, by their names in the scenario.
+/// Hosts of a session, by their names in the scenario.
 pub(crate) type Hosts = BTreeMap<String, Arc<Host>>;
 
-/// Makes a clock for each host of the plan.
+/// Creates a clock for each host of the plan.
 pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
     let mut hosts = Hosts::new();
     for (name, host) in &plan.system.hosts {
@@ -30,7 +30,7 @@ pub(crate) fn add(plan: &Plan, session: &Session) -> Result<Hosts, GuestError> {
 }
 
 fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
-    // Checked with the plan; only the file of a trace can have changed since.
+    // Checked with the plan; only the file of a trace can have changed since then.
     let cycles = clock.cycles.as_ref().map(Cycles::options).transpose();
     let cycles =
         cycles.map_err(|fault| GuestError::Usage(format!("{}; {}", fault.message, fault.help)))?;
@@ -42,7 +42,7 @@ fn options_of(clock: &ClockSpec, seed: u64) -> Result<HostOptions, GuestError> {
     })
 }
 
-/// The crystal that a scenario describes.
+/// Returns the oscillator that a scenario describes.
 pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
     let rate = |error: FrequencyError| RateError::from_ppt(error.as_ppt());
     let temperature = clock
@@ -62,7 +62,7 @@ pub(crate) fn crystal_of(clock: &ClockSpec) -> Crystal {
     }
 }
 
-/// A seed of a host's own, whatever other hosts there are (FNV-1a).
+/// Derives a seed for a host from its name alone, independently of other hosts (FNV-1a).
 pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -70,8 +70,8 @@ pub(crate) fn seed_of(seed: u64, name: &str) -> u64 {
         })
 }
 
-/// Records, each second until `over`, the clocks that the plan describes.
-/// Cores that follow the machine's do so meanwhile.
+/// Records the clocks that the plan describes, each second until `over`. Meanwhile, cores that
+/// follow the machine's processors are updated.
 pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
@@ -88,7 +88,7 @@ pub(crate) fn record(
     });
 }
 
-/// Each second until `over`.
+/// Samples the clocks each second until `over`.
 fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool) {
     let described = |reading: &HostReading| {
         let host = plan.system.hosts.get(reading.host.name());
@@ -108,7 +108,7 @@ fn sample(plan: &Plan, clock: &Clock, scribe: &Scribe, over: &impl Fn() -> bool)
                 sample("clock.missing", missing.as_s_f64(), "s");
             }
             if let Some(believed) = reading.believed {
-                // A kernel starts with 16 s; ptp4l leaves it at that.
+                // A kernel starts with 16 s; ptp4l leaves that value unchanged.
                 let estimated = believed.estimated_error.as_s_f64();
                 if estimated < 16.0 {
                     sample("clock.esterror", estimated, "s");

@@ -1,10 +1,9 @@
-//! What went into a run besides the scenario: scripts, models and data that its programs and
-//! plants were given. Each is hashed, and copied into the run directory unless it is large
-//! or private.
+//! Inputs of a run besides the scenario: scripts, models and data for its programs and plants. Each
+//! is hashed, and copied into the run directory unless it is large or private.
 //!
-//! Found are files that are named by an argument, by a text of a plant's `config`, by the
-//! scenario itself, or by another of these files that lies beside them (an OpenDSS model
-//! its data, a script its modules). What a program opens without such a word is not found.
+//! A file is found if it is named by an argument, by a text in a plant's `config`, by the scenario
+//! itself, or by another found file in the same directory (an OpenDSS model names its data, a
+//! script its modules). Files that a program opens without being named in this way are not found.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +21,7 @@ use crate::machines;
 /// Hashes and keeps the inputs of a plan; the manifest lists them.
 ///
 /// # Errors
-/// When a copy cannot be written.
+/// Returns an error if a copy cannot be written.
 pub(crate) fn keep(
     plan: &Plan,
     directory: &RunDirectory,
@@ -35,10 +34,10 @@ pub(crate) fn keep(
         };
         let sha256 = sha256_file(&path).unwrap_or_else(|error| format!("unreadable: {error}"));
         let bytes = metadata.len();
-        // Keys and passwords belong in no results.
+        // Results must not contain keys and passwords.
         let is_private = metadata.permissions().mode() & 0o004 == 0;
         let fits = bytes <= MOST_BYTES.min(left);
-        // What is not kept is not brought into memory.
+        // Files that are not copied are not read into memory.
         let content = (fits && !is_private).then(|| fs::read(&path).ok());
         let kept = match content.flatten() {
             Some(content) => {
@@ -58,10 +57,10 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// The files, in an order that depends on the plan alone.
+/// Returns the files, in an order that depends on the plan alone.
 pub(crate) fn find(plan: &Plan) -> Vec<PathBuf> {
     let mut found = Found::default();
-    // What a container's programs name is in its image, which is not kept.
+    // Files named by a container's programs are in its image, which is not copied.
     let outside = plan.programs();
     let outside = outside.filter(|(host, program)| !is_inside(plan, host, &program.name));
     for (_, program) in outside {
@@ -114,7 +113,7 @@ impl Found {
         }
     }
 
-    /// The program itself where it is a script, and every word that names a file.
+    /// Adds the program itself if it is a script, and every word that names a file.
     fn words(
         &mut self,
         directory: &Path,
@@ -136,7 +135,7 @@ impl Found {
         }
     }
 
-    /// The file of a Python module, where this interpreter will look for it.
+    /// Returns the file of a Python module, as this interpreter will find it.
     fn module(
         &mut self,
         directory: &Path,
@@ -176,7 +175,7 @@ impl Found {
         }
     }
 
-    /// The files that a text names and that lie beside it.
+    /// Adds the files in the same directory that a text file names.
     fn follow(&mut self, index: usize) {
         let path = self.files[index].clone();
         let extension = path
@@ -204,8 +203,8 @@ impl Found {
     }
 }
 
-/// A file's path without `.` and, where no symbolic link is in the way, `..`: it is
-/// read by people. Links stay, since the interpreter of a virtual environment is one.
+/// Removes `.` and, if no symbolic link intervenes, `..` from a path, for readability. Links stay,
+/// since the interpreter of a virtual environment is a link.
 pub(crate) fn without_detours(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -220,7 +219,7 @@ pub(crate) fn without_detours(path: &Path) -> PathBuf {
     plain
 }
 
-/// Where the interpreter of a virtual environment finds packages.
+/// Returns the package directories of the interpreter of a virtual environment.
 fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     let root = interpreter.parent().and_then(Path::parent);
     let Some(libraries) = root.map(|root| root.join("lib")) else {
@@ -248,12 +247,12 @@ fn is_script(path: &Path) -> bool {
     read.is_ok() && begin == *b"#!"
 }
 
-/// What may name others that lie beside it.
+/// Extensions of files that may name other files in the same directory.
 const FOLLOWED: [&str; 4] = ["dss", "py", "sh", "toml"];
 const MOST_FILES: usize = 200;
 const MOST_BYTES_FOLLOWED: u64 = 1 << 20;
-/// A larger file is hashed and not copied; so is what would make more than the second limit
-/// in all.
+/// Larger files are hashed and not copied; the same applies to files beyond the second limit, a
+/// total.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_BYTES_IN_ALL: u64 = 32 << 20;
 

@@ -1,4 +1,4 @@
-//! What a run comes to: its checks, and how it counts.
+//! Outcome of a run: its checks, and its result as recorded in the manifest.
 
 use timeloom_results::{Check, Manifest, Measured, Outcome, RunDirectory};
 use timeloom_scenario::Plan;
@@ -9,7 +9,7 @@ use crate::verdict::End;
 
 /// Evaluates the plan's checks on what the run recorded.
 pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>, RunError> {
-    // One pass over the signals for all of them, which keeps no sample.
+    // One pass over the signals serves all checks and keeps no sample.
     let selectors = plan.checks.iter().map(|it| it.assert.signal.to_string());
     let selectors: Vec<String> = selectors.collect();
     let selectors: Vec<&str> = selectors.iter().map(String::as_str).collect();
@@ -34,7 +34,7 @@ pub(crate) fn judge(plan: &Plan, directory: &RunDirectory) -> Result<Vec<Check>,
     Ok(checks)
 }
 
-/// The last words of a run: what it came to goes into its manifest, which is written.
+/// Writes the outcome of a run into its manifest.
 pub(crate) fn close(
     directory: &RunDirectory,
     mut manifest: Manifest,
@@ -52,7 +52,7 @@ pub(crate) fn close(
     Ok(summary)
 }
 
-/// How the run counts, and why where it is not done.
+/// Returns the outcome of the run, and the culprit if the run did not complete.
 fn outcome(summary: &Summary) -> (Outcome, Option<String>) {
     match &summary.end {
         End::Interrupted => (Outcome::Interrupted, Some("stopped from outside".into())),

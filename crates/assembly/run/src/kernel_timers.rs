@@ -1,5 +1,5 @@
-//! How the kernels of a run's stations keep time: by none where computing takes none, by as
-//! much as virtual time is dilated elsewhere.
+//! Time of the kernel's timers of a run's stations: stopped if computation takes no time, otherwise
+//! slowed by the dilation of virtual time.
 
 mod connecting;
 mod overtaken;
@@ -21,7 +21,7 @@ use crate::verdict::Reporter;
 use connecting::FirstTimeouts;
 use overtaken::Overtaken;
 
-/// They are settled as long as this is there.
+/// Keeps the kernel timers of all stations adjusted while it lives.
 pub(crate) struct KernelTimers {
     all: Arc<Mutex<AllTimers>>,
     overtaken: Overtaken,
@@ -30,7 +30,7 @@ pub(crate) struct KernelTimers {
 }
 
 impl KernelTimers {
-    /// Settles them, now and with every change of the dilation.
+    /// Adjusts the timers, now and at every change of the dilation.
     pub(crate) fn settle(
         plan: &Plan,
         spec: &NetworkSpec,
@@ -101,8 +101,8 @@ impl KernelTimers {
         self.replaced.as_deref()
     }
 
-    /// Returns reasons why the results are not to be trusted. Call at the end of a run, with its
-    /// clock stopped and its programs still alive.
+    /// Returns reasons why the results cannot be trusted. Call at the end of a run, with its clock
+    /// stopped and its programs still alive.
     pub(crate) fn doubts(&self) -> Vec<Caveat> {
         self.overtaken.doubts()
     }
@@ -114,7 +114,7 @@ impl KernelTimers {
     }
 }
 
-/// With every change of the dilation, of the session or of a host.
+/// Adjusts the timers at every change of the dilation of the session or of a host.
 fn follow(session: &Session, all: &Arc<Mutex<AllTimers>>, reporter: &Reporter) {
     let reporter = reporter.clone();
     let tell = move |changed: Result<(), KernelError>| {
@@ -139,18 +139,18 @@ fn follow(session: &Session, all: &Arc<Mutex<AllTimers>>, reporter: &Reporter) {
 }
 
 struct AllTimers {
-    /// Wall seconds to a second of the session.
+    /// Wall seconds per second of the session.
     session: f64,
-    /// By station.
+    /// Timers, by station.
     all: BTreeMap<String, OwnTime>,
     first: FirstTimeouts,
 }
 
 struct OwnTime {
     timers: StationTimers,
-    /// Seconds of the session to one of its own.
+    /// Session seconds per second of the station.
     dilation: f64,
-    /// It is a host. A device's sockets are the supervisor's.
+    /// True for a host. The sockets of a device belong to the supervisor.
     runs_programs: bool,
 }
 

@@ -1,14 +1,13 @@
 //! Assembly: from a checked plan to a finished run directory.
 //!
-//! Builds everything that a plan asks for out of the machinery crates, lets it
-//! run on one virtual clock, and puts away what came of it. The order matters
-//! and is all in `experiment.rs`: while the clock still stands at zero, network,
-//! plants, field devices and captures are made; then it is let go; programs
-//! start at their virtual instants; at the end, or at the first failure, the
+//! The crate builds everything that a plan asks for from the machinery crates, runs it on one
+//! virtual clock, and stores the results. `experiment.rs` defines the order: while the clock is
+//! stopped at zero, the network, plants, field devices and captures are created; then the clock is
+//! started; programs start at their virtual instants; at the end, or at the first failure, the
 //! clock is stopped for good and the results are written.
 //!
-//! There is no mechanism here: who pauses is the bus's business, how processes
-//! are stopped the session's, how packets travel the fabric's or the portals'.
+//! This crate contains no mechanisms: the bus decides pauses, the session stops processes, and the
+//! fabric or the portals carry packets.
 #![forbid(unsafe_code)]
 
 pub mod agent;

@@ -1,4 +1,4 @@
-//! The hosts' virtual machines: each an emulator that is a program of its host.
+//! Virtual machines of the hosts: each is run by an emulator, a program of its host.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const EXACT: Remedy = Remedy::new(
      virtual, and reading it is slower.",
 );
 
-/// Gives each machine that has an address of its own a card at its host's cable.
+/// Attaches each machine with an address of its own to its host's cable.
 pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
     for (name, host) in &plan.system.hosts {
         let own = host.machine.as_ref().and_then(|machine| machine.address);
@@ -29,7 +29,7 @@ pub(crate) fn attach(plan: &Plan, fabric: &Fabric) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// The emulators, each with its host.
+/// Returns the emulators, each with its host.
 pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {
     let hosts = plan.system.hosts.iter();
     hosts
@@ -40,9 +40,9 @@ pub(crate) fn programs(plan: &Plan) -> Vec<(String, Program)> {
         .collect()
 }
 
-/// Lets each emulator be started by `timeloom vm run`, where its machine may read timelines of
-/// its host: that is a guest of the host as well, and so the counter that it shares with the
-/// machine is the host's.
+/// Wraps the start of each emulator in `timeloom vm run` if its machine may read timelines of its
+/// host. That command is a guest of the host, so the counter that it shares with the machine is the
+/// host's.
 pub(crate) fn give_timelines(
     plan: &Plan,
     keepers: &[TimelineDaemon],
@@ -57,7 +57,7 @@ pub(crate) fn give_timelines(
             continue;
         };
         let mut run = vec![timeloom.display().to_string()];
-        // The daemon begins when the machine does.
+        // The timeline daemon starts at the same time as the machine.
         run.extend(["vm", "run", "--wait", "1 min", "--directory"].map(str::to_owned));
         run.push(keeper.directory.display().to_string());
         for timeline in timelines {

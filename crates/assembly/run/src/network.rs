@@ -1,4 +1,4 @@
-//! The plan's network as the fabric wants it.
+//! Conversion of the plan's network to the specification that the fabric takes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use timeloom_fabric::{LinkSpec, MacAddress, NetworkSpec, OpenFlowSpec, StationSpec};
 use timeloom_scenario::{Addresses, Medium, Plan, TunnelEnd};
 
-/// Hosts and field devices become stations alike. Links to other agents end in stations
-/// of their own.
+/// Returns the specification: hosts and field devices become stations. Links to other agents end in
+/// stations of their own.
 pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
     let hosts = plan
         .system
@@ -24,7 +24,7 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
         .chain(devices)
         .map(station)
         .partition(|station| plan.is_real(&station.name));
-    // Portals make the others' interfaces.
+    // Portals create the interfaces of the other stations.
     let names = unplugged.iter().map(|station| station.name.clone());
     let names: Vec<String> = names.collect();
     let mut stations = [plugged, unplugged].concat();
@@ -39,8 +39,8 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
                 b: b.clone(),
                 rate_bits_per_s,
             }),
-            // A namespace in which a portal takes what the switch sends; the
-            // model has the rate.
+            // A namespace in which a portal receives the switch's output; the model applies the
+            // rate.
             Medium::Uplink { switch, .. } => {
                 let name = uplink(index);
                 links.push(LinkSpec {
@@ -57,7 +57,7 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
         links.push(LinkSpec {
             a: end.node.clone(),
             b: name.clone(),
-            // The tunnel has it.
+            // The tunnel applies the rate.
             rate_bits_per_s: None,
         });
         stations.push(in_between(name, end.link));
@@ -70,7 +70,7 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
     if let ([station], [], []) = (&stations[..], &links[..], &switches[..])
         && names.is_empty()
     {
-        // A station has a cable, if only to a switch that nobody else is at.
+        // A station needs a cable, even to a switch without other stations.
         links.push(LinkSpec {
             a: station.name.clone(),
             b: ALONE.to_owned(),
@@ -93,13 +93,13 @@ pub(crate) fn specification(plan: &Plan, tunnels: &[TunnelEnd]) -> NetworkSpec {
 fn in_between(name: String, link: usize) -> StationSpec {
     StationSpec {
         name,
-        // Nobody asks for it: a station has to have one.
+        // Unused, but a station must have an address.
         addresses: vec![(Ipv4Addr::from(LINK_LOCAL + link as u32).into(), 32)],
         mac: None,
     }
 }
 
-/// The hardware addresses of a plan's stations, which are the same on each machine.
+/// Returns the hardware addresses of a plan's stations, which are the same on each machine.
 pub(crate) fn macs(plan: &Plan) -> BTreeMap<String, MacAddress> {
     let spec = specification(plan, &[]);
     let macs = spec.macs();
@@ -107,13 +107,13 @@ pub(crate) fn macs(plan: &Plan) -> BTreeMap<String, MacAddress> {
     names.zip(macs).collect()
 }
 
-/// The name of the station that stands between a real switch and the model, or a node and
-/// another agent, at link number `index`. No node of a scenario can have it.
+/// Returns the name of the station between a real switch and the model, or between a node and
+/// another agent, at link number `index`. No node of a scenario can have this name.
 pub(crate) fn uplink(index: usize) -> String {
     format!("up.{index}")
 }
 
-/// The switch of a host that is the only node. No node of a scenario can have this name.
+/// Switch of a host that is the only node. No node of a scenario can have this name.
 const ALONE: &str = "alone.0";
 
 /// 169.254.1.0
@@ -127,7 +127,7 @@ fn station((name, own): (&String, &Addresses)) -> StationSpec {
     }
 }
 
-/// The addresses as the fabric wants them.
+/// Converts addresses to the form that the fabric takes.
 pub(crate) fn interfaces(own: Addresses) -> Vec<(IpAddr, u8)> {
     let v4 = own.v4.map(|own| (own.address.into(), own.prefix));
     let v6 = own.v6.map(|own| (own.address.into(), own.prefix));

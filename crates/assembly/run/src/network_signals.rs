@@ -1,5 +1,5 @@
-//! What is recorded of a simulated network: of each link and flow, and of what passes between
-//! engines, over virtual time, as signals of the source `net`; and what it is made of.
+//! Recording of a simulated network: signals of the source `net` over virtual time for each link
+//! and flow and for the traffic between engines, and the topology.
 
 mod meters;
 mod observation;
@@ -20,16 +20,16 @@ use meters::{CutMeter, FlowMeter, LinkMeter};
 pub(crate) use observation::{NetworkObservation, Speaker, View};
 use observation::{Word, put_together};
 
-/// The signals of a network while it runs.
+/// Signal recording of a running network.
 pub(crate) struct Signals {
-    /// Who says what an engine sees, by engine.
+    /// Channel ends through which the engines deliver samples, by engine.
     pub(crate) speakers: Vec<Speaker>,
-    /// Ends with the last of them.
+    /// Writer thread; ends with the last of them.
     pub(crate) writer: JoinHandle<()>,
 }
 
-/// Prepares to record the network. The rows are written by a thread of their own, so that
-/// the disk does not delay the network.
+/// Prepares to record the network. A separate thread writes the rows, so that the disk does not
+/// delay the network.
 pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Signals, Topology) {
     let recorded = recorded(plan, simulated);
     let cables = chosen(simulated, &recorded);
@@ -59,7 +59,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
     let writer = std::thread::spawn(move || {
         let mut rows = Vec::new();
         put_together(written, engines, |at, seen| {
-            // Of the part of an engine that has died nothing is known.
+            // Nothing is known about the part of an engine that has died.
             for (place, link) in links.iter_mut().enumerate() {
                 let both = [2 * place, 2 * place + 1].map(|place| seen.links.get(&place));
                 if both.iter().any(Option::is_some) {
@@ -79,7 +79,7 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
                 }
             }
             for (at, name, value, unit) in rows.drain(..) {
-                // At zero nothing has happened yet; from there on the meters count.
+                // At zero nothing has happened yet; from then on the meters count.
                 if at > Instant::ZERO {
                     scribe.network_sample(at, &name, value, unit);
                 }
@@ -90,12 +90,12 @@ pub(crate) fn start(plan: &Plan, simulated: &Simulated, scribe: &Scribe) -> (Sig
     (Signals { speakers, writer }, topology)
 }
 
-/// What a network is made of.
+/// Returns the topology of a network.
 pub(crate) fn topology_of(plan: &Plan, simulated: &Simulated) -> Topology {
     topology::topology(plan, simulated, &recorded(plan, simulated))
 }
 
-/// What engine `here` is to look at.
+/// Returns the view of engine `here`: the parts that it observes.
 pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
     let recorded = recorded(plan, simulated);
     let mut view = View::new(simulated, &chosen(simulated, &recorded), here);
@@ -105,21 +105,21 @@ pub(crate) fn view(plan: &Plan, simulated: &Simulated, here: Owner) -> View {
     view
 }
 
-/// How often the model is looked at.
+/// Sampling interval of the model.
 pub(crate) fn every(plan: &Plan) -> Duration {
     let part = Duration::from_ns(plan.time.duration.as_ns() / SAMPLES);
     part.clamp(Duration::from_ms(100), Duration::from_s(1))
 }
 
-/// The cables that are recorded.
+/// Returns the recorded cables.
 fn chosen<'a>(simulated: &'a Simulated, recorded: &[bool]) -> Vec<&'a NamedCable> {
     let cables = simulated.names.cables.iter().zip(recorded);
     let cables = cables.filter(|(_, recorded)| **recorded);
     cables.map(|(cable, _)| cable).collect()
 }
 
-/// Whether each cable is recorded: those of `system.links` and those that a check or panel
-/// names always, of others the first up to a limit, backbones before hosts' own.
+/// Returns for each cable if it is recorded: always the cables of `system.links` and those that a
+/// check or panel names; of the others, the first up to a limit, backbones before the hosts' own.
 fn recorded(plan: &Plan, simulated: &Simulated) -> Vec<bool> {
     let panels = plan.panels.iter().flat_map(|panel| &panel.signals);
     let named = panels.map(|signal| &signal.name);
@@ -156,8 +156,8 @@ fn recorded(plan: &Plan, simulated: &Simulated) -> Vec<bool> {
     recorded
 }
 
-/// More would be more rows than anybody reads, and slow down the run.
+/// Limit of recorded links. More rows would slow down the run and would not be read.
 const MOST_LINKS: usize = 128;
 
-/// How many samples of a signal a run has, unless it is short or long.
+/// Number of samples per signal in a run, unless the run is very short or long.
 const SAMPLES: i64 = 300;

@@ -1,17 +1,17 @@
-//! What was counted, as numbers in a row: for a process that tells another.
+//! Serialisation of counters as a row of numbers, for transfer between processes.
 //!
-//! Both are of one build, so the row has no names. Who reads it takes nothing for granted: a row
-//! that is too short is none.
+//! Both processes are of one build, so the row has no names. The reader validates the row: a row
+//! that is too short is rejected.
 
 use timeloom_net::{FluidLinkStats, FluidStats, LinkStats, TcpStats, TrafficStats};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Something that is a row of numbers.
+/// Value that can be stored as a row of numbers.
 pub(crate) trait Numbers: Sized {
-    /// Appends them to `row`.
+    /// Appends the numbers of this value to `row`.
     fn put(&self, row: &mut Vec<u64>);
 
-    /// Takes as many as it has from the front of `row`; `None` where there are fewer.
+    /// Takes the value's numbers from the front of `row`; `None` if there are fewer.
     fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self>;
 }
 
@@ -103,7 +103,7 @@ impl<K: Numbers + Ord, V: Numbers> Numbers for std::collections::BTreeMap<K, V> 
     fn take(row: &mut dyn Iterator<Item = u64>) -> Option<Self> {
         let count = row.next()?;
         let mut map = Self::new();
-        // Whatever the count says, the row has an end.
+        // The row bounds the loop, whatever the count is.
         for _ in 0..count {
             map.insert(K::take(row)?, V::take(row)?);
         }
@@ -111,7 +111,7 @@ impl<K: Numbers + Ord, V: Numbers> Numbers for std::collections::BTreeMap<K, V> 
     }
 }
 
-/// That the numbers of a structure are those of its fields, all of them.
+/// Implements [`Numbers`] for a structure as the numbers of all its fields.
 macro_rules! numbers {
     ($type:ident: $($field:ident),*) => {
         impl $crate::numbers::Numbers for $type {
@@ -165,7 +165,7 @@ mod tests {
             let mut short = row[..less].iter().copied();
             assert_eq!(BTreeMap::<usize, TcpStats>::take(&mut short), None);
         }
-        // A count that nobody could have is no memory.
+        // An impossible count allocates no memory.
         row[0] = u64::MAX;
         assert_eq!(
             BTreeMap::<usize, TcpStats>::take(&mut row.into_iter()),

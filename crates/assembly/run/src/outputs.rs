@@ -1,4 +1,4 @@
-//! What programs print, and packets on recorded links, on the virtual clock.
+//! Output of programs, and packets on recorded links, with virtual timestamps.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,14 +24,14 @@ use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
 use crate::verdict::Reporter;
 
-/// Copies a program's output into `logs/NAME.log`, line by line with virtual
-/// times, and remembers the last of it for `log:` readiness checks.
+/// Copies a program's output into `logs/NAME.log`, line by line with virtual times, and keeps the
+/// last part in memory for `log:` readiness checks.
 pub(crate) struct Log {
     output: Arc<Output>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a program prints, and how far it was read.
+/// Output of a program, and the part that was read.
 pub(crate) struct Output {
     name: String,
     reporter: Reporter,
@@ -44,11 +44,11 @@ struct Written {
     tail: Vec<u8>,
 }
 
-/// Where outputs are kept, and what becomes of those that are too long.
+/// Directory and size limit of the logs, with the parts left out of logs that are too long.
 pub(crate) struct Logs<'a> {
     directory: &'a RunDirectory,
     limit: u64,
-    /// By file.
+    /// Parts left out, by file.
     left_out: Mutex<Vec<(String, LeftOut)>>,
 }
 
@@ -61,8 +61,8 @@ impl<'a> Logs<'a> {
         }
     }
 
-    /// Where a program with these rights may write, if it is not who Timeloom is: the
-    /// variable that names the place.
+    /// Returns the variable `TIMELOOM_FILES` with a directory that a program with these rights may
+    /// write to; none if the program runs with Timeloom's own account.
     pub(crate) fn place(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl<'a> Logs<'a> {
         Ok(Some(("TIMELOOM_FILES", place.into_os_string())))
     }
 
-    /// The logs that are not whole.
+    /// Returns the logs that are not complete.
     pub(crate) fn cut(&self) -> Vec<CutLog> {
         let all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         let cut = all.iter().filter(|(_, left_out)| left_out.bytes() > 0);
@@ -98,8 +98,8 @@ impl<'a> Logs<'a> {
 }
 
 impl Log {
-    /// Returns the log, each line of which has its virtual time, and the end of a pipe
-    /// that the program writes to.
+    /// Returns the log, whose lines have virtual times, and the end of a pipe that the program
+    /// writes to.
     pub(crate) fn open(
         logs: &Logs<'_>,
         name: &str,
@@ -111,7 +111,7 @@ impl Log {
         Self::copy(Box::new(file), name, reporter)
     }
 
-    /// As [`Self::open`], of lines as they are.
+    /// Variant of [`Self::open`] without virtual times.
     pub(crate) fn open_plain(
         logs: &Logs<'_>,
         name: &str,
@@ -175,7 +175,7 @@ impl Output {
         let mut left = ioctl_fionread(&self.pipe)?;
         let mut bytes = [0u8; 8192];
         while left > 0 {
-            // So many bytes are there, and nobody else takes them.
+            // This number of bytes is in the pipe, and there is no other reader.
             let most = left.min(bytes.len() as u64) as usize;
             let length = (&self.pipe).read(&mut bytes[..most])?;
             written.push(&bytes[..length])?;
@@ -184,7 +184,7 @@ impl Output {
         Ok(())
     }
 
-    /// So many lines that came last, for a message about its death.
+    /// Returns up to this number of the last lines, for a message about the program's failure.
     pub(crate) fn last_lines(&self, most: usize) -> Vec<String> {
         let written = self.lock();
         let text = String::from_utf8_lossy(&written.tail);
@@ -193,13 +193,13 @@ impl Output {
         last.iter().map(|line| (*line).to_owned()).collect()
     }
 
-    /// Whether something was printed that is not read yet, or not written.
+    /// True if output exists that is not read yet, or not written.
     pub(crate) fn has_unread(&self) -> bool {
         let idle = self.written.try_lock();
         idle.is_err() || ioctl_fionread(&self.pipe).is_ok_and(|unread| unread > 0)
     }
 
-    /// Whether the program has printed `text` lately.
+    /// True if the program has printed `text` recently.
     pub(crate) fn contains(&self, text: &str) -> bool {
         let tail = &self.lock().tail;
         !text.is_empty()
@@ -208,7 +208,7 @@ impl Output {
                 .any(|window| window == text.as_bytes())
     }
 
-    /// Waits for more; false when there will be none.
+    /// Waits for more output; returns false at its end.
     fn read_more(&self) -> bool {
         let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
         if poll(&mut ready, None).is_err_and(|error| error != Errno::INTR) {
@@ -216,7 +216,7 @@ impl Output {
         }
         let events = ready[0].revents();
         self.catch_up();
-        // What came before the last writer closed its end was there to be read.
+        // Output written before the last writer closed its end has been read above.
         events.is_empty() || events.contains(PollFlags::IN)
     }
 
@@ -234,10 +234,10 @@ impl Written {
     }
 }
 
-/// How much of a program's output is kept in memory.
+/// Size of the part of a program's output that is kept in memory.
 const TAIL_BYTES: usize = 64 * 1024;
 
-/// Who has which addresses and interface, in a network of kernel parts.
+/// Returns name, address and interface of the stations, in a network of kernel parts.
 fn stations<'a>(
     plan: &'a Plan,
     macs: &'a BTreeMap<String, MacAddress>,
@@ -251,7 +251,7 @@ fn stations<'a>(
     all.flat_map(|(name, own, mac)| own.each().map(move |address| (name, address, mac)))
 }
 
-/// Begins to record the links of `plan`, which is `whole` or a share of it. Each recording
+/// Starts the recording of the links of `plan`, which is `whole` or a share of it. Each recording
 /// ends when it is dropped.
 pub(crate) fn captures(
     (plan, whole, tunnels): (&Plan, &Plan, &[TunnelEnd]),
@@ -265,7 +265,7 @@ pub(crate) fn captures(
     let macs = network::macs(whole);
     let is_real = |capture: &&Capture| {
         let link = whole.link_of(capture);
-        // A link that the scenario does not list is one of a generated network.
+        // A link that the scenario does not list belongs to a generated network.
         link.is_some_and(|link| whole.medium(link) == Medium::Kernel)
     };
     for capture in plan.captures.iter().filter(is_real) {

@@ -1,4 +1,4 @@
-//! The pause wire of a run: what stands when it is held, and who hears of it.
+//! Pause wire of a run: the parts that stop while it is held, and the receivers of its records.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::record::{ClockSink, Scribe};
 use crate::testbed::PausedTestbed;
 use crate::verdict::Reporter;
 
-/// The bus over the session: in real time nothing stands, in the other modes all does.
+/// Builds the bus over the session: in real time it stops nothing, in the other modes everything.
 pub(crate) fn build(
     plan: &Plan,
     session: &Arc<Session>,
@@ -51,5 +51,5 @@ pub(crate) fn build(
         .build()
 }
 
-/// Wall time after which a person wants to know who holds the testbed.
+/// Wall time after which the user is told the holders of a pause.
 const LONG_STAND: Duration = Duration::from_s(20);

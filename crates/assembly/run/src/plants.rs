@@ -23,7 +23,7 @@ use crate::rights;
 use crate::seeds;
 use crate::verdict::Reporter;
 
-/// Starts every plant and asks what it is.
+/// Starts every plant and queries its signals.
 ///
 /// # Errors
 /// Fails if a plant does not start or, with `places`, if the scenario names signals that the plants
@@ -71,8 +71,8 @@ pub(crate) fn start(
         let (recorder, source): (Scribe, Arc<str>) = (scribe.clone(), name.as_str().into());
         let end = Instant::ZERO + plan.time.duration;
         let exchange = Exchange::new(bus.clone(), process, move |sample| {
-            // On a busy machine the end is noticed late; what a program asks
-            // for until then is not the run's.
+            // On a busy machine the end is noticed late; later requests of programs do not belong
+            // to the run.
             if sample.t <= end {
                 recorder.sample(&source, &sample);
             }
@@ -123,15 +123,15 @@ fn names_of(process: &PlantProcess) -> Vec<String> {
     signals.map(|signal| signal.name.clone()).collect()
 }
 
-/// The names of the signals that a plant has. It is started, asked and stopped.
+/// Returns the names of a plant's signals. The plant is started, queried and stopped.
 ///
 /// # Errors
-/// When it cannot be asked.
+/// Returns an error if the plant cannot be queried.
 pub fn signals_of(plan: &Plan, name: &str, plant: &Plant) -> Result<Vec<String>, RunError> {
     let failed = |what, error: &dyn Display| RunError::Start(format!("{what}: {error}"));
     let log = memfd_create("plant's log", MemfdFlags::CLOEXEC);
     let log = File::from(log.map_err(|error| failed("memory for a log", &error))?);
-    // What it is to record it may lack: that is what is asked.
+    // Recorded signals are omitted, since the plant may lack them: the query is to find out.
     let log = PlantLog::file(log).map_err(|error| failed("its log", &error))?;
     let mut spec = spec(plan, (name, plant), log)?;
     let package = Lent::to(
@@ -188,5 +188,5 @@ fn init(plan: &Plan, plant: &Plant, record: &[String]) -> PlantInit {
     }
 }
 
-/// As many lines of a plant's log as a message about its failure shows.
+/// Number of lines of a plant's log in a message about its failure.
 const LAST_LINES: usize = 10;

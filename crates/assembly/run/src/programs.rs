@@ -1,4 +1,4 @@
-//! The plan's programs: started at their virtual instants, watched to the end.
+//! Programs of the plan: started at their virtual instants, and watched until they end.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::seeds;
 use crate::timelines::TimelineDaemon;
 use crate::verdict::Reporter;
 
-/// What the programs share.
+/// State shared by all programs.
 pub(crate) struct Stage<'a> {
     pub(crate) session: &'a Session,
     pub(crate) fabric: &'a Fabric,
@@ -39,21 +39,21 @@ pub(crate) struct Stage<'a> {
     pub(crate) logs: &'a Logs<'a>,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
-    /// Set when the run is over: nobody is blamed for ending then.
+    /// Set when the run is over: from then on, exits are not failures.
     pub(crate) over: &'a AtomicBool,
     pub(crate) ready: &'a ReadyBoard,
     pub(crate) attention: &'a Attention,
-    /// The threads that start programs and see them through.
+    /// Counter of the threads that start and watch programs.
     pub(crate) busy: Busy,
-    /// When the run ends.
+    /// Virtual instant at which the run ends.
     pub(crate) planned_end: Instant<Virtual>,
 }
 
-/// How many threads start programs or wait for their ends.
+/// Number of threads that start programs or wait for their ends.
 #[derive(Default)]
 pub(crate) struct Busy(Arc<AtomicUsize>);
 
-/// One of those threads, as long as this lives.
+/// Guard that counts one of those threads while it lives.
 struct OneBusy(Arc<AtomicUsize>);
 
 impl Busy {
@@ -69,20 +69,20 @@ impl Drop for OneBusy {
     }
 }
 
-/// Which programs are ready; those that come `after` wait here.
+/// Set of ready programs; programs with an `after` condition wait on it.
 #[derive(Default)]
 pub(crate) struct ReadyBoard {
     ready: Mutex<Vec<String>>,
     changed: Condvar,
-    /// Tells other machines of the programs here.
+    /// Notifies other machines of programs here.
     tell: OnceLock<Tell>,
 }
 
-/// What is done with the name of a program that is ready.
+/// Callback with the name of a program that is ready.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 impl ReadyBoard {
-    /// A program here is ready.
+    /// Records that a program of this machine is ready, and notifies the other machines.
     fn announce(&self, name: &str) {
         self.hear(name);
         if let Some(tell) = self.tell.get() {
@@ -90,19 +90,19 @@ impl ReadyBoard {
         }
     }
 
-    /// A program is ready, perhaps on another machine.
+    /// Records that a program is ready, possibly on another machine.
     pub(crate) fn hear(&self, name: &str) {
         self.lock().push(name.to_owned());
         self.changed.notify_all();
     }
 
-    /// From now on others are told of the programs here.
+    /// Notifies other machines, through `tell`, of programs that become ready here from now on.
     pub(crate) fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
-        // There is one way to them.
+        // There is only one connection to them.
         let _ = self.tell.set(Box::new(tell));
     }
 
-    /// Waits for all of `names`; false when the run ended first.
+    /// Waits for all of `names`; returns false if the run ended first.
     fn wait_for(&self, names: &[String], over: &AtomicBool) -> bool {
         let mut ready = self.lock();
         while !names.iter().all(|name| ready.contains(name)) {
@@ -121,11 +121,11 @@ impl ReadyBoard {
 }
 
 impl<'a> Stage<'a> {
-    /// Starts a program at once, for those at virtual zero: the clock still
-    /// stands, and they all begin at the same instant.
+    /// Starts a program at once. Used for programs at virtual zero: the clock is still stopped, and
+    /// they all start at the same instant.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if the program cannot be started.
     pub(crate) fn start_now<'s>(
         &'a self,
         scope: &'s Scope<'s, '_>,
@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
     where
         'a: 's,
     {
-        // Until it is there, nobody knows what it will wait for.
+        // Until the program is running, the events it will wait for are unknown.
         let _work = self.attention.work();
         let station = self.network_of(host);
         let (log, output) = Log::open(
@@ -169,7 +169,7 @@ impl<'a> Stage<'a> {
         if !program.env.contains_key(variable) {
             env.insert(variable.into(), seed.into());
         }
-        // The run directory is not in a container.
+        // The run directory is not visible in a container.
         if root.is_none() {
             let place = self.logs.place(&program.name, rights.as_ref())?;
             if let Some((variable, place)) = place {
@@ -208,7 +208,7 @@ impl<'a> Stage<'a> {
             .map_err(|error| RunError::Start(format!("no thread to watch it: {error}")))
     }
 
-    /// Waits for a program's turn, then starts it.
+    /// Waits for the instant and the conditions of a program, then starts it.
     pub(crate) fn start_later<'s>(
         &'a self,
         scope: &'s Scope<'s, '_>,
@@ -236,9 +236,8 @@ impl<'a> Stage<'a> {
         in_thread(scope, self.reporter, &program.name, start);
     }
 
-    /// Ends all programs when the run is over. One that was being started then comes
-    /// into the session's cgroup after the first kill, and would stand in the paused
-    /// session for ever.
+    /// Ends all programs when the run is over. A program that was being started at that time joins
+    /// the session's cgroup after the first kill, and would remain in the paused session for ever.
     pub(crate) fn end_stragglers(&self) {
         while self.busy.0.load(Ordering::SeqCst) > 0 {
             self.session.kill_all();
@@ -246,7 +245,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Sees a program through: readiness, then its end.
+    /// Watches a program: its readiness, then its end.
     fn watch(
         &self,
         host: &str,
@@ -263,20 +262,20 @@ impl<'a> Stage<'a> {
         }
         // Time may skip again.
         drop(ended);
-        // What the program left in the background may keep it open.
+        // Background processes of the program may keep the log's pipe open.
         log.finish();
     }
 
-    /// A program ended while the run went on.
+    /// Records the end of a program during the run.
     fn note_end(&self, host: &str, program: &Program, log: &Log, status: i32) {
-        // What it had printed came first.
+        // Its output came before its end.
         log.output().catch_up();
         let mut what = describe(status);
         if let Some(why) = self.session.explain_end(status) {
             what = format!("{what}: {why}");
         }
         self.scribe.event(host, &program.name, "end", &what);
-        // One that is done when the run is done has not left early.
+        // A program that ends together with the run has not ended early.
         let is_early = self.session.clock().now() < self.planned_end;
         if program.essential && (status != 0 || is_early) {
             self.reporter
@@ -284,7 +283,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Where the host keeps timelines, its programs find them.
+    /// Returns the environment of a program, with the location of the host's timelines if it keeps
+    /// any.
     fn environment(
         &self,
         host: &str,
@@ -292,7 +292,8 @@ impl<'a> Stage<'a> {
         is_inside: bool,
     ) -> BTreeMap<OsString, OsString> {
         let mut variables = environment(program, self.session.clock().compute());
-        // The run has resolved Timeloom's package and modules by it (`python.rs`, `inputs.rs`).
+        // The run has resolved Timeloom's package and modules with this variable (`python.rs`,
+        // `inputs.rs`).
         if let Some(path) = std::env::var_os("PYTHONPATH").filter(|_| !is_inside) {
             variables.entry("PYTHONPATH".into()).or_insert(path);
         }
@@ -308,7 +309,7 @@ impl<'a> Stage<'a> {
         variables
     }
 
-    /// The network in which the programs of `host` live.
+    /// Returns the network in which the programs of `host` run.
     fn network_of(&self, host: &str) -> &'a Namespace {
         if host == OpenFlow::HOST {
             return self.fabric.fabric_namespace();
@@ -318,7 +319,7 @@ impl<'a> Stage<'a> {
             .expect("every host of a checked plan is a station")
     }
 
-    /// Returns its end if the program ended instead.
+    /// Waits until the program is ready; returns its end if it ended instead.
     fn wait_until_ready(
         &self,
         host: &str,
@@ -329,7 +330,7 @@ impl<'a> Stage<'a> {
         let clock = self.session.clock();
         let limit: Duration = program.ready_timeout;
         let due = clock.now() + limit;
-        // Time does not skip beyond it.
+        // Time does not skip beyond this instant.
         let _mark = clock.mark(due);
         let ready = || {
             program
@@ -355,7 +356,7 @@ impl<'a> Stage<'a> {
             if let Some(ended) = guest.ended_within(Some(LOOK_EVERY)) {
                 return Some(ended);
             }
-            // The clock stands now; no limit on it would ever pass.
+            // The clock is stopped now; no limit on it would ever pass.
             if self.over.load(Ordering::SeqCst) {
                 return None;
             }
@@ -363,7 +364,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Works beside the others of the run, which fails where there is no thread for it.
+/// Runs `work` in a scoped thread; the run fails if the thread cannot be created.
 pub(crate) fn in_thread<'s>(
     scope: &'s Scope<'s, '_>,
     reporter: &Reporter,
@@ -376,10 +377,10 @@ pub(crate) fn in_thread<'s>(
 }
 
 fn environment(program: &Program, compute: Compute) -> BTreeMap<OsString, OsString> {
-    // What a program prints must reach the log when it is printed.
+    // Output must reach the log at the time it is printed.
     let mut variables = BTreeMap::from([("PYTHONUNBUFFERED".into(), "1".into())]);
     if compute == Compute::None {
-        // Else the order of sets is another in each run.
+        // Otherwise the order of sets differs from run to run.
         variables.insert("PYTHONHASHSEED".into(), "0".into());
     }
     let ours = std::env::vars_os();
@@ -401,8 +402,8 @@ fn describe(status: i32) -> String {
     }
 }
 
-/// How often what came late is ended when the run is over.
+/// Interval at which late programs are ended when the run is over.
 const STRAGGLERS_EVERY: StdDuration = StdDuration::from_millis(50);
 
-/// How often readiness is looked at, in wall time.
+/// Polling interval of readiness, in wall time.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(10);

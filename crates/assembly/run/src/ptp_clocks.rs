@@ -1,5 +1,4 @@
-//! The PTP clocks of a simulated network: put where the plan says, recorded as
-//! they measure.
+//! PTP clocks of a simulated network: placed as the plan says, with their measurements recorded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,16 +23,16 @@ use crate::error::RunError;
 use crate::hosts::{crystal_of, seed_of};
 use crate::record::Note;
 
-/// Clocks at work, and who writes down what they measure.
+/// Running clocks, and the thread that records their measurements.
 pub(crate) struct PtpClocks {
     nodes: Vec<(String, Node)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl PtpClocks {
-    /// Lets the plan's clocks live in the network. True time at virtual time zero
-    /// is `start`, as hosts see it. They begin to live at `begins`. `world` is the part of the network that has the nodes of which
-    /// `is_here` says so; the clocks at others are those of other engines.
+    /// Starts the plan's clocks in the network. True time at virtual time zero is `start`, as hosts
+    /// see it. The clocks start at `begins`. `world` is the part of the network with the nodes
+    /// selected by `is_here`; clocks at other nodes belong to other engines.
     pub(crate) fn start(
         plan: &Plan,
         nodes: &[(String, Node)],
@@ -72,7 +71,7 @@ impl PtpClocks {
             if let Some(clock) = PtpNode::at_mut(world, *node) {
                 let (name, told): (Arc<str>, _) = (name.as_str().into(), told.clone());
                 clock.observe(Box::new(move |event| {
-                    // The recorder ends after us, unless its disk is full.
+                    // The recorder ends after this thread, unless its disk is full.
                     let _ = told.send((Arc::clone(&name), *event));
                 }));
             }
@@ -104,7 +103,7 @@ impl PtpClocks {
                             let ahead_s = ahead_ns as f64 * 1e-9;
                             sample(&name, one.at, "clock.offset", ahead_s, "s");
                         }
-                        // Of many that are alike, the first is an event.
+                        // Of several equal failures, only the first is an event.
                         let what = names.say(&one.failure);
                         if said.insert((Arc::clone(&name), what.clone())) {
                             let sequence = one.failure.sequence;
@@ -126,12 +125,12 @@ impl PtpClocks {
         })
     }
 
-    /// Where those of this engine are.
+    /// Returns the clocks of this engine.
     pub(crate) fn nodes(&self) -> Vec<(String, Node)> {
         self.nodes.clone()
     }
 
-    /// Waits until everything is written; the network has ended.
+    /// Waits until all measurements are written; the network has ended.
     pub(crate) fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -139,7 +138,7 @@ impl PtpClocks {
     }
 }
 
-/// Whose clock has which identity.
+/// Names of the clocks, by identity.
 struct Names(HashMap<ClockIdentity, String>);
 
 impl Names {
@@ -148,7 +147,7 @@ impl Names {
         name.map_or_else(|| clock.to_string(), Clone::clone)
     }
 
-    /// What is wrong and where, as far as it is known.
+    /// Describes the fault and its location, as far as it is known.
     fn say(&self, failure: &Failure) -> String {
         let before = self.of(failure.suspect.before);
         let place = match failure.suspect.after {
@@ -159,7 +158,7 @@ impl Names {
     }
 }
 
-/// Keys for all clocks in their order; none when nobody signs.
+/// Returns keys for all clocks in their order; none if no clock signs.
 fn keys_of(
     plan: &Plan,
     ptp: &Ptp,
@@ -266,7 +265,7 @@ fn options_of(
     }
 }
 
-/// What a clock has done, in words.
+/// Describes the activity of a clock.
 pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     let tally = PtpNode::at(world, node)?.tally();
     let mut text = if world.is_switch(node) {

@@ -1,10 +1,10 @@
-//! The Python package `timeloom`, for plants and programs whose Python lacks it.
+//! Installation of the Python package `timeloom` for plants and programs whose Python lacks it.
 //!
-//! Its modules are part of this library, so that a run has those that belong to it
-//! wherever it was installed. They are written to `python/` in the run directory when a
-//! program needs them: its command begins with a Python, and that finds no `timeloom`
-//! with the variables, and in the directory, of the program. (The extension behind
-//! `timeloom.timeline` is compiled for one Python, and is not among them.)
+//! The modules are embedded in this library, so that a run has the modules of its own version
+//! wherever it was installed. They are written to `python/` in the run directory if a program needs
+//! them: its command begins with a Python interpreter, and that interpreter, with the variables and
+//! in the directory of the program, finds no `timeloom`. (The extension behind `timeloom.timeline`
+//! is compiled for one Python, and is not embedded.)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +22,14 @@ use timeloom_sys::rights::Rights;
 use crate::error::RunError;
 use crate::rights;
 
-/// Lists modules of the package by the names of their files, with their texts.
+/// Lists modules of the package by their file names, with their source text.
 macro_rules! modules {
     ($($name:literal)*) => {
         &[$(($name, include_str!(concat!("../../../../python/timeloom/", $name)))),*]
     };
 }
 
-/// Every module: its file's name and text.
+/// All modules: file name and source text.
 const PACKAGE: &[(&str, &str)] = modules![
     "__init__.py"
     "bridge.py"
@@ -61,11 +61,11 @@ const PACKAGE: &[(&str, &str)] = modules![
     "wire.py"
 ];
 
-/// The plan, with the package for every plant and program that lacks it, under `run`.
-/// Before any clock runs: to ask an interpreter takes time.
+/// Returns the plan, with the package for every plant and program that lacks it, under `run`. Call
+/// before any clock runs: querying an interpreter takes time.
 ///
 /// # Errors
-/// A run directory that cannot be written.
+/// Returns an error if the run directory cannot be written.
 pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError> {
     let mut plan = plan.clone();
     let write = || run.write_package(NAME, PACKAGE).map_err(io::Error::other);
@@ -103,19 +103,19 @@ pub(crate) fn provide(plan: &Plan, run: &RunDirectory) -> Result<Plan, RunError>
     Ok(plan)
 }
 
-/// The package, lent to one program for as long as this value lives.
+/// The package, provided to one program while this value lives.
 pub struct Lent {
-    /// What the program's PYTHONPATH has to be, if it is a Python that lacks the package.
+    /// Value of `PYTHONPATH` for the program, if it is a Python that lacks the package.
     pub path: Option<String>,
     _place: tempfile::TempDir,
 }
 
 impl Lent {
-    /// Asks the interpreter at the head of a command, and writes the package where that
-    /// user can read it too whom the program runs as.
+    /// Queries the interpreter of a command, and writes the package to a directory that the
+    /// program's user can read.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the package cannot be written.
     pub fn to(
         run: &[String],
         env: Environment<'_>,
@@ -135,7 +135,7 @@ impl Lent {
     }
 }
 
-/// The variables that a command is given, and the names of those that it inherits.
+/// Variables that a command is given, and names of those that it inherits.
 type Environment<'a> = (&'a BTreeMap<String, String>, &'a [String]);
 
 /// Properties of a command that determine whether it lacks the package.
@@ -148,7 +148,7 @@ struct Question {
     user: Option<String>,
 }
 
-/// The package, as the programs of one run get it.
+/// The package as provided to the programs of one run.
 struct Package<'a> {
     /// Writes the package and returns the directory to put on `PYTHONPATH`.
     write: &'a dyn Fn() -> io::Result<PathBuf>,
@@ -166,11 +166,11 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// What a program's PYTHONPATH has to be, if it is a Python that lacks the package:
-    /// what it was, and then ours.
+    /// Returns the value of `PYTHONPATH` for a program that is a Python without the package: the
+    /// previous value, followed by the directory of the package.
     ///
     /// # Errors
-    /// A run directory that cannot be written.
+    /// Returns an error if the run directory cannot be written.
     fn path_for(
         &mut self,
         run: &[String],
@@ -213,15 +213,15 @@ impl<'a> Package<'a> {
     }
 }
 
-/// `python3`, `/usr/bin/python3.11`, `.venv/bin/python`.
+/// Matches `python3`, `/usr/bin/python3.11` and `.venv/bin/python`.
 fn is_python(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     name.strip_prefix("python")
         .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
-/// Whether this interpreter finds no package `timeloom`. One that cannot be asked is not
-/// helped by it either: it says itself what is wrong when the program is started.
+/// True if this interpreter finds no package `timeloom`. An interpreter that cannot be queried gets
+/// no package: its error is reported when the program is started.
 ///
 /// The interpreter runs with the rights of its program's user: it may belong to that user, and it
 /// executes code that it finds during the look-up.
@@ -268,13 +268,13 @@ const NAME: &str = "timeloom";
 
 pub(crate) const VARIABLE: &str = "PYTHONPATH";
 
-/// A directory that only happens to be called so has no file of its own.
+/// A directory that merely has this name has no file of its own.
 const QUESTION: &str = "\
 import importlib.util, sys
 found = importlib.util.find_spec('timeloom')
 sys.exit(0 if found and found.origin else 3)";
 
-/// The answer of an interpreter that has none.
+/// Exit status of an interpreter without the package.
 const LACKS: i32 = 3;
 
 #[cfg(test)]
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Also behind what the program says itself, and only where it is missing.
+    /// The package follows the program's own `PYTHONPATH`, and only if it is missing.
     #[test]
     fn a_python_gets_the_package_if_it_lacks_it() {
         let scratch = std::env::temp_dir().join(format!("timeloom-python-{}", std::process::id()));
@@ -332,7 +332,7 @@ mod tests {
             text.starts_with(&*scratch.to_string_lossy()),
             "{text}{imported:?}"
         );
-        // Now it has it.
+        // Now the interpreter has the package.
         let theirs = BTreeMap::from([(VARIABLE.to_owned(), path)]);
         let again = package
             .path_for(&run, (&theirs, &[]), &scratch, None)

@@ -1,4 +1,4 @@
-//! When a program counts as ready.
+//! Readiness of programs.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -9,21 +9,21 @@ use timeloom_scenario::Ready;
 
 use crate::outputs::Output;
 
-/// What a program is ready by. Looked at from outside: a trial connection would be one
-/// that the program sees.
+/// Condition for the readiness of a program. Observed from outside: a trial connection would be
+/// visible to the program.
 pub(crate) enum Condition {
-    /// Some process of its network listens on this port, says one of the network's
-    /// tables of sockets.
+    /// A process in the program's network listens on this port, according to the kernel's socket
+    /// tables.
     Tcp { port: u16, tables: Mutex<Vec<File>> },
-    /// It has printed this text lately.
+    /// The program has printed this text recently.
     Log { text: String, output: Arc<Output> },
 }
 
 impl Condition {
-    /// `namespace` is the program's network, `output` what it prints.
+    /// Creates the condition. `namespace` is the program's network, `output` its output.
     ///
     /// # Errors
-    /// The network's tables cannot be opened.
+    /// Returns an error if the network's tables cannot be opened.
     pub(crate) fn new(
         ready: &Ready,
         namespace: &Namespace,
@@ -32,7 +32,7 @@ impl Condition {
         Ok(match ready {
             Ready::Tcp(port) => Self::Tcp {
                 port: *port,
-                // An open table stays the one of the network where it was opened.
+                // An open table remains that of the network in which it was opened.
                 tables: Mutex::new(namespace.run(tables).map_err(io::Error::other)??),
             },
             Ready::Log(text) => Self::Log {
@@ -42,7 +42,7 @@ impl Condition {
         })
     }
 
-    /// Whether it holds now.
+    /// True if the condition holds now.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Tcp { port, tables } => {
@@ -54,14 +54,14 @@ impl Condition {
     }
 }
 
-/// The tables of this thread's network; a machine without IPv6 lacks the second.
+/// Opens the tables of this thread's network; a machine without IPv6 lacks the second.
 fn tables() -> io::Result<Vec<File>> {
     let mut tables = vec![File::open("/proc/thread-self/net/tcp")?];
     tables.extend(File::open("/proc/thread-self/net/tcp6"));
     Ok(tables)
 }
 
-/// Whether a table has a socket in state 0A (listening) on the port.
+/// True if a table has a socket in state 0A (listening) on the port.
 fn listens(table: &mut File, port: u16) -> bool {
     let mut text = String::new();
     let read = table

@@ -1,4 +1,4 @@
-//! From what happens to rows of the results.
+//! Conversion of events to rows of the results.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::agent::AgreedPause;
 use crate::spoofing::Spoofed;
 use crate::verdict::Reporter;
 
-/// Writes rows on behalf of all threads. A write that fails (disk full) ends
-/// the run: results that are silently incomplete would be worse than none.
+/// Writes rows on behalf of all threads. A failed write (disk full) ends the run: silently
+/// incomplete results would be worse than none.
 #[derive(Clone)]
 pub(crate) struct Scribe {
     recorder: Arc<Recorder>,
     clock: Arc<Clock>,
     reporter: Reporter,
-    /// What this machine is called in columns that tell machines apart.
+    /// Name of this machine in columns that distinguish machines.
     machine: Arc<str>,
 }
 
-/// What somebody has to say for the results who may be in another process.
+/// Contribution to the results that may come from another process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Note {
-    /// What was seen of a host's clock. The bits of the number, since JSON would round it.
+    /// Measurement of a host's clock. The value is stored as its bits, since JSON would round it.
     HostSample {
         host: String,
         at_ns: i64,
@@ -36,7 +36,7 @@ pub(crate) enum Note {
         value_bits: u64,
         unit: String,
     },
-    /// Something happened in the model.
+    /// Event in the model.
     Event {
         at_ns: i64,
         source: String,
@@ -45,7 +45,7 @@ pub(crate) enum Note {
     },
 }
 
-/// The machine on which a run was started, where that is the only one.
+/// Name of the machine on which a run was started, if it is the only one.
 pub(crate) const LOCAL: &str = "local";
 
 impl Scribe {
@@ -63,7 +63,7 @@ impl Scribe {
         }
     }
 
-    /// Something happened now, at a host or on this machine ([`LOCAL`]).
+    /// Records an event now, at a host or on this machine ([`LOCAL`]).
     pub(crate) fn event(&self, host: &str, source: &str, kind: &str, text: &str) {
         let host = match host {
             LOCAL => Arc::clone(&self.machine),
@@ -114,7 +114,7 @@ impl Scribe {
         }));
     }
 
-    /// Something happened in the model at `at`.
+    /// Records an event in the model at `at`.
     pub(crate) fn event_at(&self, at: Instant<Virtual>, source: &str, kind: &str, text: &str) {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
@@ -126,7 +126,7 @@ impl Scribe {
         }));
     }
 
-    /// A frame on `link` lied about who sends it.
+    /// Records a frame on `link` with a forged sender.
     pub(crate) fn spoofed(&self, at: Instant<Virtual>, link: &str, spoofed: &Spoofed) {
         self.check(self.recorder.event(&EventRow {
             t_virtual: at,
@@ -138,7 +138,7 @@ impl Scribe {
         }));
     }
 
-    /// A plant computed a recorded signal.
+    /// Records a sample of a plant's signal.
     pub(crate) fn sample(&self, plant: &Arc<str>, sample: &Sample<'_>) {
         self.check(self.recorder.signal(&SignalRow {
             t_virtual: sample.t,
@@ -151,7 +151,7 @@ impl Scribe {
         }));
     }
 
-    /// What was measured of the simulated network.
+    /// Records a measurement of the simulated network.
     pub(crate) fn network_sample(
         &self,
         at: Instant<Virtual>,
@@ -170,7 +170,7 @@ impl Scribe {
         }));
     }
 
-    /// What was seen of a host's clock.
+    /// Records a measurement of a host's clock.
     pub(crate) fn host_sample(
         &self,
         host: &Arc<str>,
@@ -190,7 +190,7 @@ impl Scribe {
         }));
     }
 
-    /// What was said from elsewhere.
+    /// Records a note from another thread or process.
     pub(crate) fn note(&self, note: &Note) {
         match note {
             Note::HostSample {
@@ -212,8 +212,8 @@ impl Scribe {
         }
     }
 
-    /// What is to be told when a host is paused, let go or dilated by itself. It may
-    /// outlive the clock.
+    /// Returns a callback that records individual pauses, resumptions and dilations of hosts. The
+    /// callback may outlive the clock.
     pub(crate) fn host_sink(&self) -> impl Fn(&HostChange) + Send + Sync + 'static {
         let (recorder, reporter) = (Arc::clone(&self.recorder), self.reporter.clone());
         move |change| {
@@ -233,7 +233,7 @@ impl Scribe {
         }
     }
 
-    /// How the hosts stand at the end whose own time is not the session's.
+    /// Records the final time of the hosts whose time differs from the session's.
     pub(crate) fn host_times(&self, at: Instant<timeloom_time::Virtual>) {
         let (_, times) = self.clock.host_times();
         let off =
@@ -243,8 +243,7 @@ impl Scribe {
         }
     }
 
-    /// An attack begins, and lasts until the end of the run unless said so
-    /// again.
+    /// Records an attack from its start to `end`. A later record of the same attack replaces `end`.
     pub(crate) fn label(&self, attack: &Attack, end: Instant<timeloom_time::Virtual>) {
         self.check(self.recorder.label(&LabelRow {
             start: Instant::ZERO + attack.at,
@@ -255,7 +254,7 @@ impl Scribe {
         }));
     }
 
-    /// The clock was let go, or stopped for good.
+    /// Records that the clock was started, or stopped for good.
     pub(crate) fn clock_edge(&self, action: ClockAction) {
         let reason = action.as_str().to_owned();
         self.check(self.recorder.clock(&ClockRow {
@@ -270,7 +269,7 @@ impl Scribe {
         }));
     }
 
-    /// A pause that was agreed on with other machines has ended; the first is the stand
+    /// Records the end of a pause that was agreed on with other machines; the first is the pause
     /// before the start.
     pub(crate) fn agreed_pause(&self, pause: &AgreedPause) {
         let row = |action: ClockAction, t_wall| ClockRow {
@@ -310,7 +309,7 @@ impl Scribe {
         }
     }
 
-    /// What cannot be kept ends the run.
+    /// Ends the run because of results that cannot be stored.
     pub(crate) fn failed(&self, what: &str) {
         self.reporter.failed("results", what);
     }
@@ -356,9 +355,9 @@ fn behind(
     }
 }
 
-/// The bus's records as rows of `clock.parquet`. The bus tells the wire's
-/// edges and each participant's share apart; a row there is one participant's
-/// pause, from its request to its release.
+/// Converts the bus's records to rows of `clock.parquet`. The bus distinguishes the wire's edges
+/// and the participants' shares; a row is the pause of one participant, from its request to its
+/// release.
 pub(crate) struct ClockSink(pub(crate) Scribe);
 
 impl Sink for ClockSink {

@@ -1,9 +1,9 @@
-//! From run directories to `report.html`.
+//! Reports: `report.html` from run directories.
 //!
-//! `results` draws what a `ReportSpec` says and knows no scenario; here the
-//! scenario that every run directory keeps says what is worth drawing. Called
-//! by `timeloom report`, and after a run. A report on a half-broken run is
-//! worth more than none: only a directory that is no run at all is refused.
+//! `results` draws a `ReportSpec` without knowledge of scenarios; this module selects the content
+//! from the scenario that every run directory stores. Called by `timeloom report`, and after a run.
+//! A report on an incomplete run is better than none: only a directory that is not a run at all is
+//! refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,73 +15,72 @@ use timeloom_results::{ResultsError, RunDirectory, write_page};
 use timeloom_scenario::{self as scenario, Plan};
 use timeloom_time::Duration;
 
-/// A run directory and what the report calls it.
+/// A run directory and its label in the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledRun {
-    /// What to call it, as in `solver +50 ms`.
+    /// Label, such as `solver +50 ms`.
     pub label: String,
     /// The run directory.
     pub directory: PathBuf,
 }
 
-/// What a report is to show.
+/// Content of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportRequest {
-    /// The run that the report is about; its scenario says what is drawn.
+    /// Run that the report is about; its scenario determines the content.
     pub directory: PathBuf,
-    /// What to call it; by default what its scenario says about attacks.
+    /// Label of the run; by default derived from the attacks of its scenario.
     pub label: Option<String>,
-    /// Other runs, drawn over it.
+    /// Other runs, drawn over this one.
     pub with: Vec<LabelledRun>,
-    /// Runs under virtual time with ever slower solvers; the first is the
-    /// reference.
+    /// Runs under virtual time with increasingly slow solvers; the first is the reference.
     pub proof_on: Vec<LabelledRun>,
-    /// Runs in real time with ever slower solvers.
+    /// Runs in real time with increasingly slow solvers.
     pub proof_off: Vec<LabelledRun>,
-    /// The signal to compare in those; by default the first that is drawn.
+    /// Signal to compare in those runs; by default the first that is drawn.
     pub proof_signal: Option<String>,
-    /// The greatest deviation that counts as none, in the signal's unit.
+    /// Tolerance of the comparison, in the signal's unit.
     pub proof_tolerance: f64,
-    /// The share (0 … 1) of the time for which it must hold.
+    /// Share (0 … 1) of the time for which the tolerance must hold.
     pub proof_share: f64,
-    /// Virtual time at the start that is not compared.
+    /// Initial virtual time that is excluded from the comparison.
     pub proof_from: Duration,
     /// Remarks for the reader.
     pub notes: Vec<String>,
-    /// Where to write; by default `report.html` in `directory`.
+    /// Path of the report; by default `report.html` in `directory`.
     pub output: Option<PathBuf>,
 }
 
-/// A written report.
+/// Written report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Where it is.
+    /// Path of the report.
     pub path: PathBuf,
-    /// In whole sentences, what was done or left out on the way.
+    /// Remarks, in whole sentences, on actions and omissions.
     pub remarks: Vec<String>,
 }
 
-/// Why there is no report.
+/// Error that prevents a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// Two runs would have the same name in it.
+    /// Two runs would have the same label in the report.
     #[error("two runs are called `{0}`: give each a label of its own")]
     SameLabel(String),
-    /// A signal that neither run has.
+    /// Neither run has this signal.
     #[error("neither run has a signal `{name}`; there are {}", known.join(", "))]
     NoSignal {
-        /// As asked for.
+        /// Requested name.
         name: String,
-        /// Those that there are.
+        /// Existing signals.
         known: Vec<String>,
     },
-    /// A directory is no run, or the report cannot be written.
+    /// A directory is not a run, or the report cannot be written.
     #[error("{0}")]
     Results(ResultsError),
 }
 
 impl ReportError {
-    /// Whether the request is to blame, rather than this machine.
+    /// True if the request is at fault, not this machine.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -90,11 +89,11 @@ impl ReportError {
     }
 }
 
-/// Makes killed runs whole, draws the report and writes it.
+/// Recovers killed runs, draws the report and writes it.
 ///
 /// # Errors
-/// A directory that is no run, two runs of one label, an output that cannot be
-/// written. Whatever else is missing the report says itself.
+/// Returns an error if a directory is not a run, if two runs have the same label, or if the output
+/// cannot be written. Other missing data is reported in the report itself.
 pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
     let mut remarks = Vec::new();
     let spec = report_spec(request, &mut remarks)?;
@@ -107,10 +106,10 @@ pub fn report(request: &ReportRequest) -> Result<Report, ReportError> {
     Ok(Report { path, remarks })
 }
 
-/// The report about a single run, in its directory.
+/// Writes the report about a single run to its directory.
 ///
 /// # Errors
-/// As [`report`].
+/// Fails like [`report`].
 pub fn write(directory: &Path) -> Result<PathBuf, ReportError> {
     let request = ReportRequest {
         directory: directory.to_owned(),
@@ -119,7 +118,7 @@ pub fn write(directory: &Path) -> Result<PathBuf, ReportError> {
     Ok(report(&request)?.path)
 }
 
-/// What [`report`] draws. Recovers killed runs on the way.
+/// Returns the content that [`report`] draws. Recovers killed runs.
 pub fn report_spec(
     request: &ReportRequest,
     remarks: &mut Vec<String>,
@@ -147,11 +146,11 @@ pub fn report_spec(
     Ok(spec)
 }
 
-/// A run directory with what it says about itself.
+/// An opened run directory with its scenario.
 struct Opened {
     path: PathBuf,
     run: RunDirectory,
-    /// The scenario, when it is there and can be read.
+    /// Scenario, if it exists and can be read.
     plan: Option<Plan>,
 }
 
@@ -182,8 +181,8 @@ impl Opened {
         }
     }
 
-    /// What distinguishes the run: the attacks that it was planned with, or its directory
-    /// where the scenario has none.
+    /// Returns a label that distinguishes the run: the attacks that it was planned with, or its
+    /// directory if the scenario has none.
     fn own_label(&self) -> String {
         let Some(plan) = &self.plan else {
             return "this run".to_owned();
@@ -215,7 +214,7 @@ impl Opened {
         }
     }
 
-    /// Those of the scenario, or one for each unit that was recorded.
+    /// Returns the panels of the scenario, or one for each recorded unit.
     fn panels(&self, remarks: &mut Vec<String>) -> Vec<Panel> {
         match &self.plan {
             Some(plan) if !plan.panels.is_empty() => {
@@ -233,10 +232,10 @@ impl Opened {
         }
     }
 
-    /// How far the hosts' clocks are from true time, for hosts whose clock the
-    /// scenario describes and does not draw itself.
+    /// Returns panels of the deviation of the hosts' clocks from true time, for hosts whose clock
+    /// the scenario describes but does not draw itself.
     fn clock_panels(&self, plan: &Plan) -> Vec<Panel> {
-        // A clock that no daemon vouches for has no believed error.
+        // A clock without a daemon that states its error has no error estimate.
         let recorded = self.run.signal_names().unwrap_or_default();
         let is_recorded = |name: &str| recorded.iter().any(|(other, _)| *other == *name);
         let drawn = |name: &str| {
@@ -292,8 +291,8 @@ impl Opened {
     }
 }
 
-/// Opens a run; one that was killed is made whole first. One that still goes
-/// on is reported on as far as it has got.
+/// Opens a run; a killed run is recovered first. A run in progress is reported up to its present
+/// state.
 pub(crate) fn recovered(
     path: &Path,
     remarks: &mut Vec<String>,
@@ -347,7 +346,7 @@ fn reference(reference: &scenario::Reference) -> Reference {
     }
 }
 
-/// More panels, or more curves in one, would be read by nobody.
+/// Limit of panels, and of curves in one panel; more would be unreadable.
 const MOST_PANELS: usize = 6;
 const MOST_CURVES: usize = 6;
 

@@ -1,4 +1,4 @@
-//! What a program or plant of the plan may do, and who comes in to a host.
+//! Rights of the plan's programs and plants, and of commands that enter a host.
 
 use std::io;
 
@@ -7,22 +7,22 @@ use timeloom_scenario::{CONTAINER_CAPABILITIES, CapabilityName, Host, Program, U
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
-/// Why nobody can say what a program may do.
+/// Error in determining the rights of a program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RightsError {
     #[error("this machine has no user `{0}`")]
     Unknown(User),
     #[error("looking up the user `{0}`: {1}")]
     LookUp(User, io::Error),
-    /// The machine's users are not the container's.
+    /// The machine's users differ from the container's.
     #[error("`{0}` is a name of this machine's; write `UID:GID`")]
     NamedInside(String),
 }
 
-/// Its rights; `None`: those that we have.
+/// Returns the rights for a user and capabilities; `None` means this process's own rights.
 ///
 /// # Errors
-/// When the machine does not know the user.
+/// Returns an error if the machine does not know the user.
 pub(crate) fn of(
     user: Option<&User>,
     capabilities: Option<&[CapabilityName]>,
@@ -45,11 +45,12 @@ pub(crate) fn of(
     Ok(Some(Rights::new(account, &allowed)))
 }
 
-/// The rights of a program in a container: a user's none but those named, root's those that
-/// container runtimes give, without the one that makes devices. It never gains any.
+/// Returns the rights of a program in a container: an ordinary user has only the named
+/// capabilities; root has those that container runtimes grant, except the one that makes device
+/// nodes. The program never gains any.
 ///
 /// # Errors
-/// For a user who is a name.
+/// Returns an error if the user is given by name.
 pub(crate) fn in_container(
     user: Option<&User>,
     capabilities: Option<&[CapabilityName]>,
@@ -79,10 +80,10 @@ pub(crate) fn in_container(
     Ok(Rights::new(Some(account), &allowed))
 }
 
-/// What the programs of a host may do, if that is the same for all.
+/// Returns the rights of the programs of a host, if they are the same for all.
 ///
 /// # Errors
-/// As [`of`].
+/// Fails like [`of`].
 pub(crate) fn of_host(host: &Host) -> Result<HostRights, RightsError> {
     let is_inside = host.container.is_some();
     let rights = |program: &Program| {

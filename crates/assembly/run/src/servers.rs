@@ -1,5 +1,4 @@
-//! The servers of a simulated network: put where the plan says, and what they
-//! have done.
+//! Servers of a simulated network: placed as the plan says, and their statistics.
 
 use timeloom_net::server::{Server, ServerOptions, Service};
 use timeloom_net::{Node, World};
@@ -8,7 +7,7 @@ use timeloom_scenario::{Plan, ServiceKind};
 use crate::error::RunError;
 use crate::hosts::seed_of;
 
-/// Lets those of the plan's servers live in `world` that are at these nodes of it.
+/// Starts those of the plan's servers whose nodes are in `world`.
 pub(crate) fn start(
     plan: &Plan,
     nodes: &[(String, Node)],
@@ -42,7 +41,7 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// What a server has done, in words.
+/// Describes the activity of a server.
 pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     let services = Server::at(world, node)?.services();
     let told = services.iter().map(|(port, what, stats)| {
@@ -65,5 +64,5 @@ pub(crate) fn tell(world: &World, name: &str, node: Node) -> Option<String> {
     (!told.is_empty()).then(|| format!("{name}: {}", told.join("; ")))
 }
 
-/// A page's bytes where the scenario says nothing.
+/// Size of a page in bytes, if the scenario does not specify it.
 const PAGE_BYTES: u64 = 1_000;

@@ -1,5 +1,5 @@
-//! A run's network as a model: portals at the stations, the session's clock, captures, in one
-//! engine or in several, which are threads or processes.
+//! Simulated network of a run: portals at the stations, the session's clock, captures, with one
+//! engine or several, which are threads or processes.
 
 mod alone;
 mod captures;
@@ -43,31 +43,31 @@ use process::{Known, Process, Sinks};
 pub(crate) use tcp_timers::AskedOfTcp;
 use traffic::Flow;
 
-/// A simulated network that runs.
+/// Running simulated network.
 pub(crate) struct Network {
-    /// One for each engine of this machine. Ended before the captures.
+    /// One seat for each engine of this machine. Ended before the captures.
     seats: Vec<(Owner, Seat)>,
     captures: Vec<JoinHandle<()>>,
     signals: JoinHandle<()>,
     traffic: Vec<Flow>,
     parts: Option<Parts>,
-    /// Of engines that are processes.
+    /// Group of engines that are processes.
     company: Option<Arc<Company>>,
     idle: Arc<AtomicBool>,
 }
 
-/// Where an engine runs.
+/// Place where an engine runs.
 enum Seat {
     Thread(Running),
     Process(Process),
 }
 
-/// The session's clock, for an emulation that follows it.
+/// Clock of the session, for an emulation that follows it.
 #[derive(Clone)]
 struct SessionClock {
     clock: Arc<Clock>,
     idle: Arc<AtomicBool>,
-    /// Whether somebody has to know what comes next: who skips, or who grants.
+    /// True if the next event must be known, for skipping or for granting time.
     announces: bool,
 }
 
@@ -92,7 +92,7 @@ impl Follow for SessionClock {
     }
 }
 
-/// What a network is started with.
+/// Environment in which a network is started.
 pub(crate) struct Surroundings<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) directory: &'a RunDirectory,
@@ -100,16 +100,17 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) civil_start: Instant<Utc>,
     pub(crate) scribe: &'a Scribe,
     pub(crate) reporter: &'a Reporter,
-    /// The program `timeloom`, of which engines are processes.
+    /// Path of the program `timeloom`, which runs as the process of an engine.
     pub(crate) timeloom: &'a Path,
-    /// Set from outside to end the run.
+    /// Set by the caller to end the run.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
-    /// The other agents, where the run is one agent's: it has one engine of the whole plan's.
+    /// State shared with the other agents, if the run is one agent's share: it then has one engine
+    /// of the whole plan.
     pub(crate) together: Option<&'a Together>,
 }
 
 impl Network {
-    /// Joins every station of the fabric to the simulated network of the whole plan.
+    /// Connects every station of the fabric to the simulated network of the whole plan.
     pub(crate) fn start(
         plan: &Plan,
         simulated: Simulated,
@@ -130,7 +131,7 @@ impl Network {
         scribe.event("local", NETWORK, "topology", &counted(&topology));
         let traffic = Flow::all(plan, &simulated);
         let speakers = (0..).zip(signals.speakers);
-        // The others' are theirs to say something.
+        // Engines of other agents deliver their own samples.
         let speakers = speakers.filter(|(here, _)| own.is_none_or(|own| own == *here));
         let speakers: Vec<(Owner, Speaker)> = speakers.collect();
         let mut network = Self {
@@ -152,7 +153,7 @@ impl Network {
         Ok(network)
     }
 
-    /// All engines of this machine, as threads.
+    /// Starts all engines of this machine as threads.
     fn threads(
         &mut self,
         plan: &Plan,
@@ -208,7 +209,7 @@ impl Network {
         Ok(())
     }
 
-    /// All engines, each as a process. They wait for one another at the start.
+    /// Starts all engines, each as a process. They wait for one another at the start.
     fn processes(
         &mut self,
         plan: &Plan,
@@ -241,7 +242,7 @@ impl Network {
                 digest: digest(simulated),
                 key,
                 encrypts: settings.encrypt,
-                // These four are said when it starts.
+                // The next four fields are set when the process starts.
                 epoch: 0,
                 late: false,
                 absent: Vec::new(),
@@ -274,29 +275,29 @@ impl Network {
         Ok(())
     }
 
-    /// Its engines, as far as they may leave and join while it runs.
+    /// Returns the engines that may leave and join during the run.
     pub(crate) fn company(&self) -> Option<Arc<Company>> {
         self.company.clone()
     }
 
-    /// Whether nothing happens in it before what it has announced.
+    /// Returns a flag that is true if nothing happens in the network before the announced instant.
     pub(crate) fn quiet(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.idle)
     }
 
-    /// What lets it go ahead of a clock that stands; see `portal::Emulation::ahead`.
+    /// Returns a function that lets the network run ahead of a stopped clock; see
+    /// `portal::Emulation::ahead`.
     pub(crate) fn ahead(
         &self,
     ) -> Option<impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<>> {
         match &self.seats.first()?.1 {
             Seat::Thread(running) => Some(running.emulation.ahead()),
-            // Time does not skip there.
+            // Time does not skip with engines in processes.
             Seat::Process(_) => None,
         }
     }
 
-    /// Ends it; what is to be said about it goes to the scribe, and what makes
-    /// the results doubtful comes back.
+    /// Ends the network; records its events and returns reasons why the results cannot be trusted.
     pub(crate) fn stop(mut self, asked: &AskedOfTcp, scribe: &Scribe) -> Vec<Caveat> {
         for (_, seat) in &self.seats {
             if let Seat::Process(process) = seat {
@@ -338,7 +339,7 @@ impl Network {
     }
 }
 
-/// A portal that is to be, of a process: who is there, and what it is.
+/// A portal to be created, for an engine in a process: the station, and the kind of the port.
 struct Plug {
     name: String,
     node: Node,
@@ -346,7 +347,7 @@ struct Plug {
     port: Box<dyn Port>,
 }
 
-/// At which of its nodes an engine has portals.
+/// Returns the nodes at which an engine has portals.
 fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
     let (plan, simulated) = (engine.plan, engine.simulated);
     let stations = plan.system.hosts.keys().chain(plan.system.devices.keys());
@@ -362,7 +363,7 @@ fn plugged(engine: Engine<'_>) -> impl Iterator<Item = (String, Node, Sort)> {
         .filter(move |(_, node, _)| engine.owns(*node))
 }
 
-/// The portals of the stations that an engine has.
+/// Creates the ports of the stations that belong to an engine.
 fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
     let simulated = engine.simulated;
     let plug = |(name, node, sort): (String, Node, Sort)| {
@@ -395,7 +396,7 @@ fn plugs(engine: Engine<'_>, fabric: &Fabric) -> Result<Vec<Plug>, RunError> {
     plugged(engine).map(plug).collect()
 }
 
-/// Which engine an agent has.
+/// Returns the engine of an agent.
 fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> {
     let names = simulated.parts.as_ref().map_or(&[][..], |it| &it.names);
     let own = (0..).zip(names).find(|(_, name)| **name == together.name);
@@ -403,7 +404,7 @@ fn place(simulated: &Simulated, together: &Together) -> Result<Owner, RunError> 
         .ok_or_else(|| RunError::Plan(format!("agent {} has no engine", together.name)))
 }
 
-/// What a plan's simulated network is made of; `None` where it has none.
+/// Returns the topology of a plan's simulated network; `None` if it has none.
 pub(crate) fn topology(plan: &Plan) -> Result<Option<Topology>, RunError> {
     let simulated = built(plan.simulated())?;
     Ok(simulated.map(|simulated| network_signals::topology_of(plan, &simulated)))
@@ -417,7 +418,8 @@ fn no_line(error: std::io::Error) -> RunError {
     RunError::Start(format!("a line between two engines: {error}"))
 }
 
-/// What two processes must have alike for numbers of nodes to mean the same to both.
+/// Returns a digest of the properties in which two processes must agree for node numbers to mean
+/// the same in both.
 fn digest(simulated: &Simulated) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     let world = &simulated.world;
@@ -435,7 +437,7 @@ fn digest(simulated: &Simulated) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// A network, if the plan has one.
+/// Returns the network, if the plan has one.
 pub(crate) fn built(made: Option<Result<Simulated, Fault>>) -> Result<Option<Simulated>, RunError> {
     let wrong =
         |fault: Fault| RunError::Plan(format!("{}: {}", fault.path.join("."), fault.message));

@@ -1,8 +1,8 @@
-//! Frames that lie about who sends them, noticed on links that are captured.
+//! Detection of frames with forged senders on captured links.
 //!
-//! Two lies are known: a message of ARP or of neighbour discovery that gives an address of the
-//! experiment to another interface than its own, and, where no router lies between, an IP packet
-//! with the address of one station in a frame of another. Who only listens is not noticed.
+//! Two kinds are detected: an ARP or neighbour discovery message that assigns an address of the
+//! experiment to an interface other than its own, and, if no router lies between, an IP packet with
+//! the address of one station in a frame of another. Passive listeners are not detected.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,22 +11,22 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 type Mac = [u8; 6];
 
-/// Looks at the frames of one link.
+/// Detector for the frames of one link.
 #[derive(Debug)]
 pub(crate) struct SpoofWatch {
     stations: HashMap<Mac, String>,
     owners: HashMap<IpAddr, Mac>,
-    /// Whether a station's packets come in its own frames everywhere.
+    /// True if a station's packets have its own frame address everywhere.
     is_flat: bool,
     told: HashMap<(Lie, IpAddr, Mac), Repetition>,
 }
 
-/// What was noticed.
+/// A detected forgery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spoofed {
-    /// Whose interface sent it, where it is known.
+    /// Name of the sending station, or its hardware address if the station is unknown.
     pub(crate) by: String,
-    /// A sentence for people.
+    /// Sentence for the user.
     pub(crate) text: String,
 }
 
@@ -39,15 +39,15 @@ enum Lie {
 
 #[derive(Debug)]
 struct Repetition {
-    /// Not told again before.
+    /// Instant until which repetitions are only counted.
     quiet_until: Instant<Virtual>,
-    /// Not told since.
+    /// Number of repetitions since the last report.
     untold: u64,
 }
 
 impl SpoofWatch {
-    /// `stations`: name, address and interface of each; `is_flat` where they share one
-    /// network and no router lies between.
+    /// Creates the detector. `stations` has name, address and interface of each; `is_flat` is true
+    /// if they share one network without a router in between.
     pub(crate) fn new<'a>(
         stations: impl Iterator<Item = (&'a str, IpAddr, Mac)>,
         is_flat: bool,
@@ -65,7 +65,7 @@ impl SpoofWatch {
         watch
     }
 
-    /// Looks at a frame. A lie that goes on is told of once a second.
+    /// Checks a frame. A continuing forgery is reported once a second.
     pub(crate) fn look(&mut self, at: Instant<Virtual>, frame: &[u8]) -> Option<Spoofed> {
         let (lie, claimed, mac) = self.lie(frame)?;
         let told = self.told.entry((lie, claimed, mac)).or_insert(Repetition {
@@ -109,7 +109,7 @@ impl SpoofWatch {
             Some(IpAddr::from(bytes))
         };
         let (lie, claimed, mac) = match kind {
-            // Ethernet and IPv4, or it is another protocol's.
+            // Ethernet and IPv4; other values belong to other protocols.
             [0x08, 0x06] if body.get(..6)? == [0, 1, 8, 0, 6, 4] => {
                 let hardware: Mac = body.get(8..14)?.try_into().ok()?;
                 (Lie::Arp, address(14)?, hardware)
@@ -127,14 +127,14 @@ impl SpoofWatch {
     }
 }
 
-/// Where a message of neighbour discovery (RFC 4861, sections 4.3 and 4.4) has the address whose
-/// interface it tells, and that interface.
+/// Returns the offset of the announced address in a neighbour discovery message (RFC 4861, sections
+/// 4.3 and 4.4), and the announced interface.
 fn told_of_neighbour(packet: &[u8]) -> Option<(usize, Mac)> {
     const ICMPV6: u8 = 58;
     let is_icmp = packet.get(6) == Some(&ICMPV6);
     let (address, wanted) = match packet.get(40).filter(|_| is_icmp)? {
-        135 => (8, 1),  // who asks, and the option with the source's
-        136 => (48, 2), // who answers, and the option with the target's
+        135 => (8, 1),  // solicitation: IP source, source link-layer option
+        136 => (48, 2), // advertisement: target, target link-layer option
         _ => return None,
     };
     let mut options = packet.get(64..)?;
@@ -152,7 +152,7 @@ fn text_of(mac: &Mac) -> String {
     digits.join(":")
 }
 
-/// How often a lie that goes on is told, in virtual time.
+/// Interval of reports of a continuing forgery, in virtual time.
 const EVERY: Duration = Duration::from_s(1);
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
         assert!(spoofed.text.contains("sent a packet as"), "{spoofed:?}");
     }
 
-    /// An advertisement that `last` of fd00::/64 is at `mac`.
+    /// Returns an advertisement that `last` of fd00::/64 is at `mac`.
     fn advertisement(mac: Mac, last: u8) -> Vec<u8> {
         let own = |last| [&[0xfd][..], &[0; 14], &[last]].concat();
         let mut frame = [&[0xff; 6][..], &mac, &[0x86, 0xdd]].concat();

@@ -1,4 +1,4 @@
-//! The session as the bus and the control socket see it.
+//! Adapters of the session for the bus and the control socket.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::rights;
 use crate::simulated::Company;
 use crate::timelines::TimelineDaemon;
 
-/// A session that obeys the pause wire: the clock first, then the processes.
+/// A session that follows the pause wire: the clock stops first, then the processes.
 pub struct PausedTestbed(pub Arc<Session>);
 
 impl Testbed for PausedTestbed {
@@ -38,45 +38,45 @@ impl Testbed for PausedTestbed {
     }
 }
 
-/// A run under `timeloom pause` and `timeloom resume`: the person at the
-/// keyboard is one more participant on the wire.
+/// Control of a run by `timeloom pause` and `timeloom resume`: the user is one more participant on
+/// the wire.
 pub(crate) struct Keyboard {
     session: Arc<Session>,
     bus: Bus,
     hold: Mutex<Option<Hold>>,
-    /// Whether the run has begun. Until then the clock stands for its own
-    /// reasons, and letting go of a hold must not set it going.
+    /// True once the run has begun. Until then the clock is stopped for other reasons, and
+    /// releasing a hold must not start it.
     begun: Mutex<bool>,
-    /// Whether pauses are agreed on with other machines.
+    /// True if pauses are agreed on with other machines.
     agreed: bool,
-    /// Whether time skips in the plan's time mode.
+    /// True if time skips in the plan's time mode.
     may_skip: bool,
     stepped: Option<Granter>,
-    /// Where the run's results go.
+    /// Directory of the run's results.
     directory: PathBuf,
-    /// What commands get that come in; none before there is a network.
+    /// Context of commands that enter the run; none before there is a network.
     door: OnceLock<Door>,
-    /// The engines of the simulated network that may leave and join; none where none may.
+    /// Engines of the simulated network that may leave and join; none if no engine may.
     engines: OnceLock<Arc<Company>>,
 }
 
-/// What commands get that come in to a run's hosts from outside.
+/// Context of commands that enter a run's hosts from outside.
 pub(crate) struct Door {
-    /// The hosts' namespaces, by the hosts' names.
+    /// Network namespaces, by host name.
     networks: BTreeMap<String, OwnedFd>,
-    /// Where timelines are found, by the names of the hosts that keep some.
+    /// Directories of timelines, by the names of the hosts that keep any.
     timelines: BTreeMap<String, PathBuf>,
-    /// The containers' roots, by the names of their hosts.
+    /// Roots of containers, by host name.
     roots: BTreeMap<String, Arc<Root>>,
     /// Host names and name service files of the hosts.
     identities: Identities,
-    /// The hosts, for what their programs may do.
+    /// The hosts, for the rights of their programs.
     hosts: BTreeMap<String, Host>,
     scribe: Scribe,
 }
 
 impl Door {
-    /// That of a run whose network stands.
+    /// Returns the context of a run whose network is set up.
     pub(crate) fn of(
         plan: &Plan,
         fabric: &Fabric,
@@ -105,14 +105,14 @@ impl Door {
     }
 }
 
-/// Whoever moves a stepped run is one more participant again.
+/// The granter of a stepped run is a further participant.
 struct Granter {
     grants: Arc<Grants>,
     hold: Mutex<Option<Hold>>,
 }
 
 impl Keyboard {
-    /// With `grants`, time moves by those only.
+    /// Creates the control. With `grants`, time moves only by grants.
     pub(crate) fn new(
         session: Arc<Session>,
         (bus, agreed): (Bus, bool),
@@ -137,13 +137,13 @@ impl Keyboard {
         }
     }
 
-    /// From now on engines may leave and join.
+    /// Allows engines to leave and join from now on.
     pub(crate) fn admit(&self, engines: Arc<Company>) {
-        // It is said once.
+        // Set only once.
         let _ = self.engines.set(engines);
     }
 
-    /// The engines of a run that has begun.
+    /// Returns the engines of a run that has begun.
     fn engines(&self) -> Result<&Company, HoldError> {
         self.has_begun()?;
         let engines = self.engines.get();
@@ -152,20 +152,20 @@ impl Keyboard {
             .ok_or_else(|| HoldError::other(KeyboardError::NoEngines))
     }
 
-    /// From now on commands may come in.
+    /// Allows commands to enter from now on.
     pub(crate) fn open(&self, door: Door) {
-        // It is opened once.
+        // Opened only once.
         let _ = self.door.set(door);
     }
 
-    /// Lets the run begin: its clock goes (by `go`), or stands from now on for its granter.
-    /// It may be paused by hand.
+    /// Starts the run: its clock runs (by `go`), or stays stopped for its granter. From then on the
+    /// run may be paused by the user.
     pub(crate) fn begin(
         &self,
         go: impl FnOnce() -> Result<(), HoldError>,
     ) -> Result<(), HoldError> {
-        // Held meanwhile: the clock goes before this returns, and who has seen it go may
-        // pause the run.
+        // Locked meanwhile: the clock runs before this returns, and a client that has seen it run
+        // may pause the run.
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let went = match &self.stepped {
             Some(_) => self.stand(),
@@ -179,7 +179,7 @@ impl Keyboard {
         went
     }
 
-    /// Waits where it is just beginning.
+    /// Fails if the run has not begun; waits while it is about to begin.
     fn has_begun(&self) -> Result<(), HoldError> {
         match *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
             true => Ok(()),
@@ -187,12 +187,12 @@ impl Keyboard {
         }
     }
 
-    /// Who grants the run time, if somebody must.
+    /// Returns the grants, if the run is stepped.
     pub(crate) fn grants(&self) -> Option<&Arc<Grants>> {
         self.stepped.as_ref().map(|stepped| &stepped.grants)
     }
 
-    /// Lets go of what was paused by hand or for the granter, at the end of a run.
+    /// Releases the holds of the user and of the granter, at the end of a run.
     pub(crate) fn release(&self) {
         drop(take(&self.hold));
         drop(self.stepped.as_ref().map(|stepped| take(&stepped.hold)));
@@ -267,7 +267,7 @@ impl Controlled for Keyboard {
     }
 
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError> {
-        // Only then does the session know what its network has in flight.
+        // Only in such a mode does the session know the packets in flight.
         if !self.may_skip {
             return Err(HoldError::other(KeyboardError::CannotSkip));
         }
@@ -333,7 +333,7 @@ impl Controlled for Keyboard {
     }
 }
 
-/// Why a run does not do what the keyboard asks of it.
+/// Reason why the run rejects a control request.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum KeyboardError {
     #[error("this run is still getting ready")]

@@ -1,5 +1,5 @@
-//! The hosts' timelines: kept by a daemon that is a program of its host, and held
-//! against true time, which the run alone knows.
+//! Timelines of the hosts: kept by a daemon that is a program of its host, and compared with true
+//! time, which only the run knows.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,19 +19,20 @@ use crate::error::RunError;
 use crate::hosts::Hosts;
 use crate::record::Scribe;
 
-/// The daemon of a host's timelines.
+/// Daemon of a host's timelines.
 pub(crate) struct TimelineDaemon {
     pub(crate) host: String,
-    /// Where it and the host's programs meet.
+    /// Directory shared by the daemon and the host's programs.
     pub(crate) directory: PathBuf,
     pub(crate) program: Program,
 }
 
-/// Writes the daemons' configurations into the run directory, where each host has a
-/// place of its own in which daemon and programs meet.
+/// Writes the daemons' configurations into the run directory, where each host has a directory
+/// shared by its daemon and its programs.
 ///
 /// # Errors
-/// A disk that is full; a run directory whose path is too long for a socket's.
+/// Returns an error if the disk is full, or if the path of the run directory is too long for a
+/// socket.
 pub(crate) fn prepare(
     plan: &Plan,
     run: &RunDirectory,
@@ -89,7 +90,7 @@ fn keeper(
                 "--directory".into(),
                 text(&directory),
             ],
-            // What its sources name is found from here.
+            // Relative paths of its sources start here.
             directory: directory.clone(),
             essential: host.timelines.values().any(|timeline| timeline.essential),
             ..Program::default()
@@ -106,7 +107,7 @@ pub(crate) fn put_away(run: &RunDirectory, keepers: &[TimelineDaemon]) {
     }
 }
 
-/// Holds each timeline against true time, as often as its scenario says, until `over`.
+/// Compares each timeline with true time, at the interval given by its scenario, until `over`.
 pub(crate) fn record(
     plan: &Plan,
     clock: &Clock,
@@ -128,8 +129,8 @@ pub(crate) fn record(
                 run,
                 reader: None,
                 journal: StatusLog::default(),
-                // At the beginning its daemon is only starting: whether there is a page yet
-                // would differ from run to run.
+                // At zero, the daemon is still starting: the existence of a page would differ from
+                // run to run.
                 next: Instant::ZERO + spec.every,
                 status: Status::NeverSynchronised,
                 unexplained: None,
@@ -184,18 +185,18 @@ impl StatusLog {
     }
 }
 
-/// A timeline whose page is read from outside.
+/// A timeline whose page is read by the supervisor.
 struct Watched<'a> {
     host: Arc<Host>,
     source: Arc<str>,
     name: &'a str,
     spec: &'a TimelineSpec,
     run: &'a RunDirectory,
-    /// Once its daemon has made the page.
+    /// Set once the daemon has created the page.
     reader: Option<PageReader>,
     next: Instant<Virtual>,
     journal: StatusLog,
-    /// As it was last recorded.
+    /// Last recorded status.
     status: Status,
     /// Status that the page showed at the last look and the journal does not contain, with the
     /// instant of the first look that showed it.
@@ -203,7 +204,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// One record; returns when it was made.
+    /// Records one sample; returns its instant.
     fn look(&mut self, clock: &Clock, scribe: &Scribe) -> Instant<Virtual> {
         let truth = Cell::new(clock.true_time(&self.host));
         if self.reader.is_none() {
@@ -227,7 +228,7 @@ impl Watched<'_> {
             None => {}
             Some(Ok(reading)) => {
                 self.tell(&reading, &truth, scribe);
-                // A daemon that is started in its place makes a page of its own.
+                // A successor of the daemon creates its own page.
                 if reading.status == Status::DaemonDead {
                     self.reader = None;
                 }
@@ -316,7 +317,7 @@ impl Watched<'_> {
         self.unexplained = None;
     }
 
-    /// What the timeline should show.
+    /// Returns the correct reading of the timeline.
     fn true_reading(&self, truth: &TrueTime) -> Duration {
         let utc = truth.utc - Instant::ZERO;
         match (self.spec.scale, self.spec.tai_offset_s) {

@@ -1,4 +1,4 @@
-//! How a run ends: the first cause that is heard wins.
+//! Outcome of a run: the first reported cause wins.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -8,26 +8,26 @@ use timeloom_guest::Clock;
 use timeloom_results::Failure;
 use timeloom_time::{Instant, Virtual};
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The planned virtual duration has passed.
     Reached,
-    /// Somebody failed.
+    /// A part of the run failed.
     Failed(Failure),
-    /// It was stopped from outside.
+    /// The run was stopped by the user or the caller.
     Interrupted,
 }
 
-/// Where causes are reported; may be cloned into every thread.
+/// Sender of causes; may be cloned into every thread.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     causes: Sender<End>,
-    /// The clock keeps sinks that report.
+    /// Weak, because the clock keeps sinks that report.
     clock: Weak<Clock>,
 }
 
-/// Where the first cause arrives.
+/// Receiver of the first cause.
 pub(crate) struct Verdict {
     reporter: Reporter,
     causes: Receiver<End>,
@@ -56,7 +56,7 @@ impl Reporter {
 }
 
 impl Verdict {
-    /// Failures are stamped by `clock`.
+    /// Creates both ends; failures are stamped by `clock`.
     pub(crate) fn new(clock: &Arc<Clock>) -> Self {
         let (sender, causes) = channel();
         Self {
@@ -72,7 +72,7 @@ impl Verdict {
         self.reporter.clone()
     }
 
-    /// The first failure among the causes that nobody has waited for.
+    /// Returns the first failure among the causes that have not been waited for.
     pub(crate) fn failure(&self) -> Option<End> {
         let failed = |end: &End| matches!(end, End::Failed(_));
         self.causes.try_iter().find(failed)

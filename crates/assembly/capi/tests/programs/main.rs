@@ -1,5 +1,5 @@
-//! C and C++ programs against `libtimeloom` and a daemon: the examples as they
-//! stand, and one that does everything wrong.
+//! C and C++ programs with `libtimeloom` and a daemon: the unchanged examples, and a program that
+//! makes every mistake.
 
 mod messages;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use timeloom_timeline::config::DaemonConfig;
 use timeloom_timeline::{Daemon, serve};
 
-/// Where `libtimeloom` lies, which the build made with the tests.
+/// Returns the path of `libtimeloom`, which was built with the tests.
 fn library() -> PathBuf {
     let library = timeloom_testing::built("libtimeloom.so");
     library.parent().expect("it lies in a folder").to_owned()
@@ -42,7 +42,7 @@ fn compile(compiler: &str, options: &[&str], source: &Path, into: &Path) -> Path
     program
 }
 
-/// A daemon that keeps the timeline `cell` there and is in step.
+/// Starts a synchronised daemon that keeps the timeline `cell` there.
 fn timeline_of(directory: &Path) -> Daemon {
     let mut config: DaemonConfig = toml::from_str(
         "[[timeline]]\nname = \"cell\"\ntai_offset_s = 37\n\
@@ -75,7 +75,7 @@ fn run(directory: &Path, program: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Runs a program in a session, beside a daemon that keeps the timeline `cell` there.
+/// Runs a program in a session with a daemon that keeps the timeline `cell` there.
 fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
     let script = format!(
         "$T timeline serve cell --tai-offset-s 37 --source 'system-clock,vouched_error=0 ns' &\n\
@@ -95,7 +95,7 @@ fn run_in_session(directory: &Path, program: &Path, arguments: &str) -> Output {
         .unwrap()
 }
 
-/// What a program printed; it must have ended well.
+/// Returns the output of a program, which must have succeeded.
 fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -121,8 +121,8 @@ fn the_c_controller_leaves_when_its_daemon_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let source = root().join("examples/timeline/c/degrade.c");
     let program = compile("cc", &["-std=c11"], &source, directory.path());
-    // In a session that skips: what is waited for is over at once, and no busy machine
-    // decides. The daemon is killed, so it tells nobody of anything.
+    // In a session that skips, waits are over at once, independently of the machine's load. The
+    // daemon is killed, so it sends no notification.
     let script = format!(
         "$T timeline serve cell --tai-offset-s 37 \
          --source 'system-clock,vouched_error=0 ns' & daemon=$!\n\
@@ -181,8 +181,8 @@ fn a_careless_caller_is_refused_by_every_function() {
     assert_eq!(out, "all refused\n");
 }
 
-/// The example holds an agent's session for as long as its problem lasts, and one that is
-/// killed lets go.
+/// The example holds an agent's session until its problem is solved; a killed one releases its
+/// hold.
 #[test]
 fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     timeloom_testing::need_root();
@@ -197,7 +197,7 @@ fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     assert_eq!(status["virtual_ns"].as_i64(), Some(at), "{status}");
     assert_eq!(status["paused"].as_bool(), Some(true), "{status}");
 
-    // A second one holds the same stand; the first alone does not end it.
+    // A second solver holds the same pause; the end of the first does not end it.
     let mut second = testbed.solver(&program);
     assert_eq!(standing_at(&mut second), at);
     let mut problem = solver.stdin.take().unwrap();
@@ -219,7 +219,7 @@ fn a_c_program_holds_a_testbed_until_it_has_solved_or_dies() {
     testbed.eventually("time goes on", |now| now > at);
 }
 
-/// What cannot be held says why, by number and in words.
+/// A failed hold returns an error number and a message.
 #[test]
 fn a_c_program_is_told_why_it_may_not_hold() {
     let directory = tempfile::tempdir().unwrap();
@@ -242,7 +242,7 @@ fn a_c_program_is_told_why_it_may_not_hold() {
         said.contains(&format!("there is no session `{name}`")),
         "{said}"
     );
-    // A plain session stands by itself; it has no bus on which several could hold it.
+    // A plain session has no bus on which several programs could hold it.
     let timeloom = timeloom_testing::built("timeloom");
     let mut plain = Command::new(&timeloom)
         .args(["exec", "--quiet", "--name", &name, "--", "sh", "-c"])
@@ -262,7 +262,7 @@ fn a_c_program_is_told_why_it_may_not_hold() {
     assert!(said.contains("pause bus"), "{said}");
 }
 
-/// An agent alone on its pause bus, with a program that sleeps; ended with this.
+/// An agent alone on its pause bus, with a program that sleeps; ended on drop.
 struct Testbed {
     agent: Child,
     name: String,
@@ -291,7 +291,7 @@ impl Testbed {
             .args(["query", "--json", "--name", &self.name])
             .output()
             .unwrap();
-        // Not there yet: no answer.
+        // No answer yet.
         serde_json::from_slice(&asked.stdout).unwrap_or_default()
     }
 
@@ -321,7 +321,7 @@ impl Drop for Testbed {
     }
 }
 
-/// Where the testbed stands, as a solver says it. One byte at a time: what follows is read
+/// Reads the instant of the pause from a solver's output. Byte by byte, since later output is read
 /// later.
 fn standing_at(solver: &mut Child) -> i64 {
     let out = solver.stdout.as_mut().unwrap();

@@ -1,4 +1,5 @@
-//! One party each in Rust, C and Python: everybody hears both others, and nobody a forger.
+//! One party each in Rust, C and Python: each receives the messages of the two others, and none of
+//! a forger.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -45,7 +46,7 @@ impl Party {
         assert_eq!(line, wanted);
     }
 
-    /// Ends it by the end of its input; what it says then.
+    /// Ends the party by the end of its input; returns the rest of its output.
     fn ended(mut self) -> String {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -57,7 +58,7 @@ impl Party {
 
 impl Drop for Party {
     fn drop(&mut self) {
-        // Where the test has failed; else it has ended.
+        // Needed if the test has failed; otherwise the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -73,7 +74,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
         &root().join(SOURCE_C),
         directory.path(),
     );
-    // Each at an address of its own, so that a port which one of them has is free for all.
+    // Each party has an address of its own, so that a port in use at one is free at the others.
     let tap = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let port = tap.local_addr().expect("its address").port();
     let at = |host: u8| format!("127.0.0.{host}:{port}");
@@ -82,7 +83,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     let place = Directory::new(directory.path());
     let timeline = Arc::new(Timeline::open_in(&place, "cell").expect("the timeline"));
     let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-    // Who only listens also hears what the parties say, to say it once more.
+    // The tap also receives the parties' messages, to replay them.
     let endpoints = Endpoints {
         listen: address(&rust),
         peers: vec![address(&c), address(&python)],
@@ -125,7 +126,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
             missing.retain(|wanted| *wanted != key);
         }
     }
-    // Goes on until both have heard it.
+    // Continues until both parties have received it.
     let (done, over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -143,7 +144,7 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
     });
 
     let before = channel.counts().unproved;
-    // Somebody with another key; and what one of them was told, said once more.
+    // A sender with another key, and a replay of an authentic message.
     let forger = Seal::new(b"what the forger thinks of").expect("a long key");
     let to = vec![
         address(&c),
@@ -179,7 +180,8 @@ fn rust_c_and_python_hear_each_other_and_no_forger() {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The same has come to the others, who were told before: the kernel keeps it for them.
+    // The other parties have received the same, since they were told before: the kernel queues it
+    // for them.
     for party in [in_c, in_python] {
         assert_eq!(party.ended(), "2 heard, 2 unproved, 0 dropped\n");
     }

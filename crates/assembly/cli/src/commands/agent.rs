@@ -1,4 +1,4 @@
-//! `timeloom agent`: one machine of a testbed of several.
+//! `timeloom agent`: one machine of a testbed with several machines.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -28,22 +28,22 @@ mod wire;
 
 /// Run a program on one of several machines that share one virtual time
 ///
-/// Each machine runs an agent and names all others by --peer. Time begins when all are
-/// there. When any of them is held (`timeloom hold`, `timeloom pause`), all stand at one
-/// virtual instant, and go on from it together when the last lets go.
+/// Each machine runs an agent and names all others by --peer. Time begins when all are present.
+/// While any of them is held (`timeloom hold`, `timeloom pause`), all are stopped at one virtual
+/// instant, and they resume together from it when the last hold is released.
 ///
-/// The clocks agree as well as the machines' own: see --timeline. Datagrams are sealed with
-/// the key; what they say is not secret. Exits with the program's status, or 1 when the
-/// machines had to stop, and says why.
+/// The clocks agree as well as the machines' own: see --timeline. Datagrams are authenticated with
+/// the key, but not encrypted. Exits with the program's status, or with 1 and the reason if the
+/// machines had to stop.
 ///
-/// With --gpio the machines are on a wire too: pins of a GPIO chip, joined by OR. The wire
-/// carries the level, and the network the instants. Without --listen there is the wire
-/// alone: each machine then stands where it sees the edge, which is another virtual instant
-/// on each, for as long as the wire is high.
+/// With --gpio the machines are also connected by a wire: pins of a GPIO chip, joined by OR. The
+/// wire carries the level, and the network the instants. Without --listen there is only the wire:
+/// each machine then stops where it sees the edge, at a different virtual instant on each machine,
+/// for as long as the wire is high.
 ///
-/// With --serve it waits for runs instead: `timeloom run` gives each agent of [placement]
-/// its share of the scenario and the files, and collects the results. Whoever has the key
-/// can run programs here, with the rights of the agent.
+/// With --serve it waits for runs instead: `timeloom run` gives each agent of [placement] its share
+/// of the scenario and the files, and collects the results. A peer with the key can run programs
+/// here, with the rights of the agent.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom agent --host a --listen 10.0.0.1:5500 --peer b=10.0.0.2:5500 \
@@ -56,7 +56,7 @@ pub(crate) struct Agent {
     #[arg(long, conflicts_with_all = ["host", "peers", "late_peers", "join", "look_ahead",
           "on_silence", "patience", "assembly", "start", "log", "command", "group", "gpio"])]
     serve: bool,
-    /// With --serve: where files of runs go; made if it is not there
+    /// With --serve: directory for the files of runs; created if it does not exist
     #[arg(
         long,
         value_name = "DIR",
@@ -64,33 +64,33 @@ pub(crate) struct Agent {
         default_value = "timeloom-agent"
     )]
     directory: PathBuf,
-    /// This machine's name on the bus
+    /// Name of this machine on the bus
     #[arg(long, value_name = "NAME", required_unless_present = "serve")]
     host: Option<String>,
-    /// Where this machine listens for the others
+    /// Address at which this machine listens for the others
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "gpio")]
     listen: Option<SocketAddr>,
-    /// Say what is new to all at once, at this group of IPv4; on all machines alike
+    /// IPv4 multicast group for messages to all machines; the same on all machines
     #[arg(long, value_name = "ADDRESS:PORT", requires = "listen")]
     group: Option<SocketAddr>,
-    /// Join a wire: output, input for rising and input for falling edges of a chip, as in
+    /// GPIO wire to join: output, input for rising and input for falling edges of a chip, as in
     /// gpiochip0:17,27,22
     #[arg(long, value_name = "CHIP:LINE,LINE,LINE")]
     gpio: Option<PinNames>,
     #[command(flatten)]
     patience_of_wire: wire::Patience,
-    /// Another machine; given once for each
+    /// Another machine; may be repeated
     #[arg(long = "peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
           requires = "listen")]
     peers: Vec<(String, SocketAddr)>,
-    /// A machine that may come later (it says --join); nobody waits for it
+    /// A machine that may come later (with --join); the start does not wait for it
     #[arg(long = "late-peer", value_name = "NAME=ADDRESS:PORT", value_parser = parse_peer,
           requires = "listen")]
     late_peers: Vec<(String, SocketAddr)>,
-    /// Join a run under way: take part from the end of its next pause on
+    /// Join a run in progress: take part from the end of its next pause on
     #[arg(long, requires = "listen")]
     join: bool,
-    /// A file with 64 hexadecimal digits: the key of this run, on all machines alike
+    /// File with 64 hexadecimal digits: the key of this run, the same on all machines
     #[arg(
         long,
         value_name = "FILE",
@@ -98,32 +98,32 @@ pub(crate) struct Agent {
         requires = "listen"
     )]
     key_file: Option<PathBuf>,
-    /// The clock that the machines share: this kernel's (machine: agents in namespaces of
-    /// one machine), or civil time as well as it is kept here (system: chrony, PTP)
+    /// Clock shared by the machines: this kernel's (machine: agents in namespaces of one machine),
+    /// or this machine's civil time (system: chrony, PTP)
     #[arg(long, value_enum, default_value_t = TimelineChoice::System, value_name = "WHICH")]
     timeline: TimelineChoice,
-    /// Pauses lie this much virtual time after their request, whatever the network takes
-    /// [default: as near as messages allow]
+    /// Distance in virtual time from a request to its pause, whatever the network's delay [default:
+    /// as short as messages allow]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     look_ahead: Option<Duration>,
-    /// When a machine falls silent: stop all, or release what it held and go on without
-    /// it, if more than half are left
+    /// Reaction to a silent machine: stop all, or release its holds and continue without it, if
+    /// more than half are left
     #[arg(long, value_enum, default_value_t = SilenceChoice::Stop, value_name = "WHAT")]
     on_silence: SilenceChoice,
-    /// For how long a machine may say nothing; at most 1 s finds the dead within a second
+    /// Maximum silence of a machine; with at most 1 s, a dead machine is detected within a second
     #[arg(long, default_value = "800 ms", value_name = "SPAN", value_parser = parse_span)]
     patience: Duration,
-    /// For how long all wait for all at the start; on the wire alone, for how long this
-    /// machine holds it then
+    /// Maximum wait for all machines at the start; on the wire alone, the time for which this
+    /// machine holds it at the start
     #[arg(long, default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
     assembly: Duration,
-    /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z; on all machines alike
+    /// Time of the clock at the start, e.g. 2019-06-03T00:00:00Z; the same on all machines
     #[arg(long, value_name = "RFC3339", value_parser = super::exec::parse_start)]
     start: Option<Instant<Utc>>,
-    /// Write one JSON object for each pause: where, how far ahead, how far this clock was off
+    /// Write one JSON object for each pause: its instant, its distance ahead, the clock's deviation
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Name of the session, for `timeloom hold --name` and others [default: the host's]
+    /// Name of the session, for `timeloom hold --name` and other commands [default: the host's]
     #[arg(long)]
     name: Option<String>,
     /// The program and its arguments
@@ -163,7 +163,7 @@ impl Agent {
             },
             warn: Box::new(|text| eprintln!("timeloom: {text}")),
         })?);
-        // It stands before its first instruction until all go on.
+        // The program is stopped before its first instruction until all machines start.
         let guest = session.spawn(&CommandSpec::new(self.command.clone()))?;
         let testbed = self.testbed(&session)?;
         let line: Arc<dyn MachineWire> = match (bound, pins) {
@@ -195,7 +195,7 @@ impl Agent {
             if let Some(why) = line.halted() {
                 session.kill_all();
                 guest.wait();
-                // The others must have heard it too.
+                // The other machines must have received it too.
                 std::thread::sleep(LOOK_EVERY * 5);
                 break Err(Failure::run(format!("the pause bus: {why}")));
             }
@@ -231,7 +231,7 @@ impl Agent {
         }
     }
 
-    /// The network between the machines, if there is to be one.
+    /// Opens the network socket for the other machines, if requested.
     fn bound(&self) -> Result<Option<Bound>, Failure> {
         let Some(listen) = self.listen else {
             return Ok(None);
@@ -253,14 +253,15 @@ impl Agent {
         }
     }
 
-    /// The wire's pins, if there are to be any: on one line, as far as that can be proven.
+    /// Opens the pins of the wire, if requested; checks as far as possible that they are on one
+    /// line.
     fn pins(&self) -> Result<Option<GpioPins>, Failure> {
         let Some(names) = &self.gpio else {
             return Ok(None);
         };
         let failed = |error| Failure::machine(format!("--gpio {names}: {error}"));
         let pins = GpioPins::open(names).map_err(failed)?;
-        // Who comes late would stop all others for it.
+        // The test of a late machine would stop all others.
         if !self.join && !prove(&pins, self.patience_of_wire.stuck()).map_err(failed)? {
             eprintln!(
                 "timeloom: the wire at {names} is high already: whether this output moves it \
@@ -283,7 +284,7 @@ impl Agent {
         )))
     }
 
-    /// Runs what comes.
+    /// Serves runs.
     fn serve(self) -> Result<ExitCode, Failure> {
         let stop = interruption()?;
         let listen = self
@@ -309,7 +310,7 @@ impl Agent {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What `read` makes of the key file.
+    /// Reads the key file; `read` parses it.
     fn key_of<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
         let file = self.key_file.as_ref().ok_or_else(|| {
             Failure::usage("--listen needs --key-file: whose datagrams are to be believed")
@@ -370,12 +371,12 @@ fn parse_peer(text: &str) -> Result<(String, SocketAddr), Failure> {
     Ok((name.to_owned(), address))
 }
 
-/// From here on a clock's error is worth a word: the kernel says it of one that nobody
-/// has steered for half an hour.
+/// Clock error above which the user is warned: the kernel reports it for a clock that has not been
+/// steered for half an hour.
 const UNSYNCHRONISED: Duration = Duration::from_s(1);
 
 /// Waiting time after which the missing machines are printed.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
 
-/// How often a program that runs is looked after.
+/// Polling interval of a running program.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(100);

@@ -1,7 +1,7 @@
-//! `timeloom bridge`: another simulator grants a run its time.
+//! `timeloom bridge`: connects another simulator that grants a run its time.
 //!
-//! The bridges are Python, for so are the packages of those simulators; this finds an
-//! interpreter that has the package, and gives it ours if it lacks it.
+//! The bridges are written in Python, like the packages of those simulators. This module finds an
+//! interpreter that has the package, and provides Timeloom's package if it is missing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,8 +14,8 @@ use timeloom_exit::Failure;
 
 /// Let another simulator grant a run its time, and exchange signals with it
 ///
-/// The run is one whose time moves by grants (`mode = "stepped"`), with a plant
-/// `timeloom.exchange` whose signals cross. It stands while the other simulator computes.
+/// The run's time moves by grants (`mode = "stepped"`), and it has a plant `timeloom.exchange` for
+/// the exchanged signals. It is stopped while the other simulator computes.
 #[derive(Subcommand)]
 pub(crate) enum Bridge {
     Helics(Helics),
@@ -24,30 +24,28 @@ pub(crate) enum Bridge {
 
 /// Join a HELICS federation as one federate
 ///
-/// At each step the run goes on with the values of the federation, and the federation
-/// with those of the run. Exits with 0 when the run has ended; with 1 when the federation
-/// broke, or a federate did not answer in time, which is then named. Needs the Python
-/// package `helics`.
+/// At each step the run continues with the values of the federation, and the federation with those
+/// of the run. Exits with 0 when the run has ended, or with 1 and the name of the federate when the
+/// federation broke or a federate did not answer in time. Needs the Python package `helics`.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom bridge helics examples/cosim/helics.json")]
 pub(crate) struct Helics {
-    /// Session, signals and federation; `python -m timeloom.bridge_helics --help` has the keys
+    /// Session, signals and federation; `python -m timeloom.bridge_helics --help` lists the keys
     config: PathBuf,
     #[command(flatten)]
     python: Python,
 }
 
-/// Be a simulator of a mosaik world, which starts this with its address
+/// Run as a simulator of a mosaik world, which starts this command with its address
 ///
-/// The world's script says `world.start("Timeloom", exchange=…, session=…, step_s=…)`.
-/// Exits with 1 when mosaik asks nothing for too long. Needs the Python package
-/// `mosaik-api-v3`.
+/// The world's script calls `world.start("Timeloom", exchange=…, session=…, step_s=…)`. Exits with
+/// 1 when mosaik sends no request for too long. Needs the Python package `mosaik-api-v3`.
 #[derive(Args)]
 #[command(
     after_help = "Example, in a world: {\"Timeloom\": {\"cmd\": \"timeloom bridge mosaik %(addr)s\"}}"
 )]
 pub(crate) struct Mosaik {
-    /// Where mosaik listens
+    /// Address at which mosaik listens
     #[arg(value_name = "HOST:PORT")]
     address: String,
     #[command(flatten)]
@@ -56,8 +54,8 @@ pub(crate) struct Mosaik {
 
 #[derive(Args)]
 struct Python {
-    /// The interpreter that has the package [default: $TIMELOOM_PYTHON, else .venv-bridges here
-    /// or above, else python3]
+    /// Interpreter that has the package [default: $TIMELOOM_PYTHON, else .venv-bridges here or
+    /// above, else python3]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<OsString>,
 }
@@ -78,7 +76,7 @@ impl Bridge {
 }
 
 impl Python {
-    /// Runs the bridge to its end.
+    /// Runs the bridge until it ends.
     fn run(self, name: &str, package: &str, argument: OsString) -> Result<ExitCode, Failure> {
         let python = self.find();
         let shown = python.to_string_lossy().into_owned();

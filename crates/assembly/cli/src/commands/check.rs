@@ -1,4 +1,4 @@
-//! `timeloom check`: whether a scenario can be run, without running it.
+//! `timeloom check`: checks if a scenario can be run, without running it.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -26,7 +26,7 @@ pub(crate) struct Check {
     /// Do not check that directories and programs exist on this machine
     #[arg(long)]
     file_only: bool,
-    /// Start each plant to learn its signals: devices and records must name no others. Plants run
+    /// Start each plant to query its signals: devices and records must name no others. Plants run
     /// with your rights, or those of their `user`: use this option only with a scenario that you
     /// would run
     #[arg(long, conflicts_with = "file_only")]
@@ -124,8 +124,8 @@ impl Check {
     }
 }
 
-/// Returns the signals of each plant that answers. A plant that does not (its packages may be
-/// missing on this machine) is not a mistake of the file.
+/// Returns the signals of each plant that answers. A plant that does not answer (its packages may
+/// be missing on this machine) is not a mistake in the file.
 fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for (name, plant) in &plan.simulation.plants {
@@ -141,5 +141,5 @@ fn signals(plan: &Plan) -> BTreeMap<String, Vec<String>> {
     all
 }
 
-/// Exit code: the user's mistake.
+/// Exit code for a mistake of the user.
 const MISTAKE: u8 = 2;

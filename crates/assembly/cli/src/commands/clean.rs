@@ -1,14 +1,13 @@
-//! `timeloom clean`: removes what a killed run left behind.
+//! `timeloom clean`: removes the remains of killed runs.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use timeloom_exit::{Failure, say};
 
-/// Remove what a killed run left behind
+/// Remove the remains of killed runs
 ///
-/// Frozen programs, cgroups, sockets. Sessions whose supervisor lives are not
-/// touched.
+/// Removes frozen programs, cgroups and sockets. Sessions with a live supervisor are not touched.
 #[derive(Args)]
 pub(crate) struct Clean {
     /// Print one JSON object

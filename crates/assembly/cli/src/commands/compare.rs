@@ -1,4 +1,4 @@
-//! `timeloom compare`: how far two runs are apart.
+//! `timeloom compare`: differences between two runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,35 +13,35 @@ use super::report::failure;
 use super::run::shown;
 use super::table;
 
-/// Compare two runs: how far each signal is apart, and where they first differ
+/// Compare two runs: the distance of each signal, and the first difference
 ///
-/// Shows every signal with its range in both runs, the greatest difference and when it is,
-/// and writes a page with both runs drawn over each other. Signals are compared over
-/// virtual time; it does not matter when they were sampled.
+/// Shows every signal with its range in both runs, the greatest difference and its instant, and
+/// writes a page with both runs drawn over each other. Signals are compared over virtual time,
+/// independently of the sampling instants.
 ///
-/// Exit code: 0; 1 when a signal is past its threshold, or with --exact when the runs
-/// differ anywhere; 2 when one of them is no run.
+/// Exit code: 0; 1 if a signal exceeds its threshold, or with --exact if the runs differ anywhere;
+/// 2 if one of them is not a run.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom compare runs/old runs/new --threshold 1% --threshold tank.level=0.02"
 )]
 pub(crate) struct Compare {
-    /// The run that the other is compared with
+    /// Reference run
     first: PathBuf,
-    /// The other run
+    /// Run that is compared with the reference
     second: PathBuf,
-    /// How far a signal, or without a name each, may be apart: in its unit, or with % of
+    /// Maximum distance of a signal, or without a name of every signal: in its unit, or with % of
     /// its range in the first run; may be repeated
     #[arg(long, value_name = "[SIGNAL=]VALUE[%]", value_parser = threshold)]
     threshold: Vec<(Option<String>, Threshold)>,
-    /// Fail when the runs differ in any signal, event, or instant of a printed line
+    /// Fail if the runs differ in any signal, event, or instant of a printed line
     #[arg(long)]
     exact: bool,
-    /// A signal keeps its value until the next sample, as commands and states do, rather
-    /// than going there in a straight line
+    /// Keep the value of a signal until the next sample, as for commands and states, instead of
+    /// interpolating linearly
     #[arg(long)]
     hold: bool,
-    /// Where to write the page [default: compare-FIRST-SECOND.html beside the second run]
+    /// Path of the page [default: compare-FIRST-SECOND.html beside the second run]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print one JSON object

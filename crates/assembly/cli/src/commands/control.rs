@@ -10,10 +10,10 @@ use timeloom_guest::{
 };
 use timeloom_time::{Duration, ParseTimeError};
 
-/// Which session, and how to print its answer.
+/// Session of a request, and output format of its answer.
 #[derive(Args)]
 pub(crate) struct Target {
-    /// The session; may be left out when only one runs
+    /// Name of the session; may be omitted if only one is running
     #[arg(long)]
     name: Option<String>,
     /// Print one JSON object per line
@@ -29,11 +29,11 @@ impl Target {
     }
 }
 
-/// Whom a request is for.
+/// Target of a request.
 #[derive(Args)]
 struct Whom {
-    /// Only this host of the session, by its own time, while the others go on;
-    /// several with commas, or given again
+    /// Only this host of the session, by its own time, while the others continue; several with
+    /// commas, or given again
     #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
     hosts: Vec<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ struct Whom {
 }
 
 impl Whom {
-    /// Asks the session for all of it, or for the hosts that were named.
+    /// Sends the request for the whole session, or for the named hosts.
     fn send(self, all: &Request, hosts: HostRequest) -> Result<ExitCode, Failure> {
         if self.hosts.is_empty() {
             return self.target.send(all);
@@ -53,10 +53,10 @@ impl Whom {
     }
 }
 
-/// Stop clock and processes of a running session, or of hosts of it
+/// Stop the clock and the processes of a running session, or of some of its hosts
 ///
-/// A host that is paused by itself falls behind the session. What reaches it from
-/// the network waits in its kernel.
+/// A host that is paused individually falls behind the session. Packets that reach it from the
+/// network wait in its kernel.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom pause --host plc1,plc2")]
 pub(crate) struct Pause {
@@ -70,7 +70,7 @@ impl Pause {
     }
 }
 
-/// Let a paused session go on, or hosts of it that are paused by themselves
+/// Resume a paused session, or hosts of it that are paused individually
 #[derive(Args)]
 #[command(after_help = "Example: timeloom resume --name plc")]
 pub(crate) struct Resume {
@@ -108,12 +108,12 @@ impl Ps {
         for name in names {
             let status = match connect(Some(&name), &Request::Query) {
                 Ok(status) => status,
-                // The others are listed all the same.
+                // Continues with the other sessions.
                 Err(error @ ControlError::Silent { .. }) if all => {
                     print_silent(&name, &error, self.json);
                     continue;
                 }
-                // It has ended meanwhile.
+                // The session has ended meanwhile.
                 Err(ControlError::NoSession { .. }) if all => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -126,17 +126,16 @@ impl Ps {
     }
 }
 
-/// Change how many wall seconds a virtual second takes
+/// Change the number of wall seconds per virtual second
 ///
-/// Programs that wait already follow: what is left of their wait takes more or
-/// less wall time from now on.
+/// Waiting programs follow at once: the rest of their wait takes more or less wall time from now
+/// on.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom dilate 10   timeloom dilate 2 --host plc1")]
 pub(crate) struct Dilate {
-    /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as
-    /// fast. `inf` lets the clock stand, as `pause`; with 0 waiting takes no wall
-    /// time, as `skip on`. Of a host: the session's seconds per second of it, from
-    /// 0.001 to 1000, or `inf`
+    /// Wall seconds per virtual second: 10 is ten times slower, 0.5 twice as fast. `inf` stops the
+    /// clock, as `pause`; with 0 waiting takes no wall time, as `skip on`. For a host: seconds of
+    /// the session per second of the host, from 0.001 to 1000, or `inf`
     #[arg(allow_negative_numbers = true, value_parser = parse_factor)]
     factor: f64,
     #[command(flatten)]
@@ -147,7 +146,7 @@ impl Dilate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let (all, hosts) = match self.factor {
             f64::INFINITY => (Request::Pause, HostRequest::Pause),
-            // A host alone cannot skip: that is refused as an impossible factor.
+            // A single host cannot skip: the session refuses this as an impossible factor.
             0.0 => (
                 Request::Skip { on: true },
                 HostRequest::Dilate { factor: 0.0 },
@@ -158,20 +157,19 @@ impl Dilate {
     }
 }
 
-/// Let a paused session run for exactly a span of virtual time, then pause it
+/// Let a paused session run for an exact span of virtual time, then pause it
 ///
-/// The clock stands at exactly that instant for every program, also for those
-/// that were waiting; the processes are stopped a moment later, and the answer
-/// says how much later. Returns when that is done. `timeloom pause` meanwhile
-/// ends it early. A host that is paused by itself runs for the span by its own
-/// time, while the session goes on.
+/// The clock stops at exactly that instant for every program, including waiting ones; the processes
+/// are stopped a moment later, and the answer states the delay. Returns after that.
+/// `timeloom pause` meanwhile ends the step early. A host that is paused individually runs for the
+/// span by its own time, while the session continues.
 ///
-/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`)
-/// this is a grant, and the answer says when the next program wants to go on.
+/// In a session whose time moves by grants (`exec --stepped`, `mode = "stepped"`) this is a grant,
+/// and the answer states when the next program is due.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom step '10 ms'")]
 pub(crate) struct Step {
-    /// How much virtual time, e.g. 10ms or '1.5 s'
+    /// Span of virtual time, e.g. 10ms or '1.5 s'
     #[arg(value_name = "SPAN", allow_hyphen_values = true, value_parser = parse_span)]
     span: Duration,
     #[command(flatten)]
@@ -188,11 +186,11 @@ impl Step {
 
 /// Let a session run until an instant of its clock, then pause it
 ///
-/// As `step`, for a session, or a host of it, that is paused or runs already.
+/// Like `step`, for a session or a host of it, which may be paused or running.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom run-until '90 s'   timeloom run-until +250ms")]
 pub(crate) struct RunUntil {
-    /// Virtual time since the session began, e.g. '90 s'; with + from now on
+    /// Virtual time since the session began, e.g. '90 s'; with + relative to now
     #[arg(value_name = "INSTANT", allow_hyphen_values = true, value_parser = parse_instant)]
     instant: When,
     #[command(flatten)]
@@ -214,11 +212,11 @@ impl RunUntil {
 #[derive(Clone, Copy)]
 struct When {
     at: Duration,
-    /// From now, else since the session began.
+    /// True if relative to now, otherwise since the session began.
     relative: bool,
 }
 
-/// What is no possible factor is refused later, with what is possible there.
+/// Impossible factors are refused later, with the range that is possible there.
 pub(crate) fn parse_factor(text: &str) -> Result<f64, Failure> {
     text.parse()
         .map_err(|_| Failure::usage("write a number, such as `10` or `0.5`, or `inf`"))
@@ -244,15 +242,14 @@ fn no_time(error: ParseTimeError) -> Failure {
     Failure::usage(error)
 }
 
-/// Let time skip to the next thing that happens while every program waits
+/// Let time skip to the next event while every program waits
 ///
-/// Waiting then takes no wall time; computing takes what it takes. What comes
-/// from outside the session (a server on the network, a key pressed) is not
-/// waited for: timeouts run out before it arrives.
+/// Waiting then takes no wall time; computing takes its usual time. Input from outside the session
+/// (a server on the network, a key press) is not waited for: timeouts expire before it arrives.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom skip on")]
 pub(crate) struct Skip {
-    /// Whether to skip from now on
+    /// Switch skipping on or off
     skip: Switch,
     #[command(flatten)]
     target: Target,
@@ -274,10 +271,9 @@ impl Skip {
 
 /// Bring a running program into a session
 ///
-/// With all its threads; its clocks show the session's time from then on. It
-/// stays in until `timeloom unregister` or until the session ends, with which it
-/// is ended. Timers that it has armed already stay in real time, and processes that
-/// it has started already stay outside.
+/// Includes all its threads; its clocks show the session's time from then on. It stays in the
+/// session until `timeloom unregister`, or until the session ends and ends it. Timers that it has
+/// already armed stay in real time, and processes that it has already started stay outside.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom register $(pidof -s redis-server)")]
 pub(crate) struct Register {
@@ -293,10 +289,10 @@ impl Register {
     }
 }
 
-/// Let a program go that was brought in by `register`
+/// Release a program that was brought in by `register`
 ///
-/// With all that it has started since. Its clocks are the machine's again; what is
-/// left of its waits and timers is left in real time. It outlives the session.
+/// Includes all processes that it has started since. Its clocks are the machine's again; the rest
+/// of its waits and timers is in real time. It outlives the session.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom unregister $(pidof -s redis-server)")]
 pub(crate) struct Unregister {
@@ -312,7 +308,7 @@ impl Unregister {
     }
 }
 
-/// A table; host and program only where there are any.
+/// Prints a table; host and program columns only if there are any.
 fn say_processes(processes: &[ProcessText]) {
     let columns = [
         |one: &ProcessText| one.host.clone().unwrap_or_default(),
@@ -333,7 +329,7 @@ fn say_processes(processes: &[ProcessText]) {
     }
 }
 
-/// What is known of a session that does not answer.
+/// Prints the available information about a session that does not answer.
 fn print_silent(name: &str, error: &ControlError, json: bool) {
     match json {
         true => say!(
@@ -401,7 +397,7 @@ fn print(status: &StatusText, json: bool) {
     }
 }
 
-/// Whether a host's own time is not the session's.
+/// True if a host's own time differs from the session's.
 fn is_off(host: &HostText) -> bool {
     host.paused || host.behind_ns != 0 || host.dilation != 1.0
 }

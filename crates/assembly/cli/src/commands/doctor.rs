@@ -1,8 +1,8 @@
-//! `timeloom doctor`: what this machine can do, found out by trying.
+//! `timeloom doctor`: tests the capabilities of this machine.
 //!
-//! Version numbers and configuration files only say what a kernel should do;
-//! containers, security modules and virtual machines take away parts of it.
-//! So everything is really done once, in ways that vanish again.
+//! Version numbers and configuration files only tell what a kernel should support; containers,
+//! security modules and virtual machines remove parts of it. Therefore each feature is tried once,
+//! and all traces are removed.
 
 mod agents;
 mod clock;
@@ -16,26 +16,26 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use timeloom_exit::{Failure, say};
 
-/// Say what this machine can do, by trying it
+/// Test the capabilities of this machine
 ///
-/// For each need: ok, degraded (it works, with the loss that is named) or
-/// missing, with what follows from it and what to do. Nothing is changed.
+/// For each need: ok, degraded (it works, with the stated loss) or missing, with the consequence
+/// and the fix. Nothing is changed.
 ///
-/// Exit code: 0 when `timeloom exec` works; 3 when something that it needs is
-/// missing. What only `timeloom run` or the examples need does not count. With --agents:
-/// 0 when all answer, can run their shares and have clocks that fit each other; else 3.
+/// Exit code: 0 if `timeloom exec` works; 3 if something that it needs is missing. Needs of only
+/// `timeloom run` or the examples do not count. With --agents: 0 if all agents answer, can run
+/// their shares and have clocks that fit each other; else 3.
 #[derive(Args)]
 pub(crate) struct Doctor {
     /// Print one JSON object per finding and line, then one for each of exec and run
     #[arg(long)]
     json: bool,
-    /// Ask the agents of a scenario's [placement] instead: what each can do, how well its
-    /// clock is known, and whether it is busy
+    /// Query the agents of a scenario's [placement] instead: their capabilities, the error of their
+    /// clocks, and if they are busy
     #[arg(long, value_name = "SCENARIO")]
     agents: Option<PathBuf>,
 }
 
-/// How well a need is met.
+/// Degree to which a need is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -44,7 +44,7 @@ enum State {
     Missing,
 }
 
-/// Who needs it. `timeloom run` needs what `exec` needs, and more.
+/// User of a feature. `timeloom run` needs the features of `exec`, and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Need {
@@ -53,18 +53,18 @@ enum Need {
     Examples,
 }
 
-/// One need and how well this machine meets it.
+/// A need and the degree to which this machine meets it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Finding {
     feature: String,
     state: State,
     needed_for: Need,
-    /// What was seen.
+    /// Observation.
     detail: String,
-    /// What follows, unless all is well.
+    /// Consequence, unless the need is met.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     consequence: String,
-    /// What to do about it.
+    /// Suggested fix.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     fix: String,
 }
@@ -81,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// Starts a finding of a problem; the result still needs a consequence and a fix.
+    /// Creates a finding of a problem; the result still needs a consequence and a fix.
     fn bad(state: State, need: Need, feature: &str, detail: impl Into<String>) -> Bad {
         let good = Self::good(need, feature, detail);
         Bad(Self { state, ..good })
@@ -102,7 +102,7 @@ impl Bad {
     }
 }
 
-/// What a command will do on this machine.
+/// Prospects of a command on this machine.
 #[derive(Debug, Serialize)]
 struct Verdict {
     command: &'static str,
@@ -143,7 +143,7 @@ fn code(state: State) -> ExitCode {
     }
 }
 
-/// What the command can do, given everything that it needs.
+/// Returns the prospects of a command, given the findings about its needs.
 fn verdict(command: &'static str, findings: &[Finding], need: Need) -> Verdict {
     let needed = || findings.iter().filter(|finding| finding.needed_for <= need);
     let in_state = |state| {
@@ -204,5 +204,5 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("findings are plain data")
 }
 
-/// Exit code: this machine cannot do it.
+/// Exit code for a machine that lacks a required feature.
 const CANNOT: u8 = 3;

@@ -1,5 +1,5 @@
-//! `timeloom engine`: the process of one engine of a run, which `timeloom run` starts; `leave`,
-//! `join`: requests that one leave such a run or join it again.
+//! `timeloom engine`: process of one engine of a run, started by `timeloom run`; `leave`, `join`:
+//! requests that an engine leave such a run or join it again.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -11,14 +11,14 @@ use timeloom_guest::Request;
 
 use super::control::Target;
 
-/// Be one engine of a run's simulated network
+/// Run one engine of a run's simulated network
 ///
-/// `timeloom run` starts it where a scenario says `network.engines.processes = true`, and speaks
-/// with it over its standard input.
+/// Started by `timeloom run` if a scenario has `network.engines.processes = true`; the run
+/// communicates with it over its standard input.
 #[derive(Args)]
 #[command(hide = true)]
 pub(crate) struct Engine {
-    /// What the scenario calls it; for those who look at the list of processes
+    /// Name of the engine in the scenario, shown in the list of processes
     name: String,
 }
 
@@ -40,13 +40,14 @@ impl Engine {
 
 /// Let an engine of a running experiment's simulated network leave, while the rest goes on
 ///
-/// The engine is one of `[network.engines]` and a process. What it has by now is seen to, and what
-/// that leads to goes out. Then it says farewell, and the links to its part go down, as if they
-/// were unplugged: what is on its own cables and in its queues is gone. Returns when it has left.
+/// The engine is one of `[network.engines]` and a process. It handles all packets received by now
+/// and sends the resulting packets. Then it announces its departure, and the links to its part go
+/// down, as if they were unplugged: packets on its own cables and in its queues are lost. Returns
+/// when it has left.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom leave east; timeloom join east")]
 pub(crate) struct Leave {
-    /// What the scenario calls it
+    /// Name of the engine in the scenario
     engine: String,
     #[command(flatten)]
     target: Target,
@@ -61,11 +62,11 @@ impl Leave {
 
 /// Let an engine that has left a running experiment join it again
 ///
-/// Another process makes its part of the network as of the present instant, and the links to it
-/// come up. Returns when they have.
+/// Another process creates its part of the network as of the present instant, and the links to it
+/// come up. Returns after that.
 #[derive(Args)]
 pub(crate) struct Join {
-    /// What the scenario calls it
+    /// Name of the engine in the scenario
     engine: String,
     #[command(flatten)]
     target: Target,

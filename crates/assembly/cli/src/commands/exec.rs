@@ -1,4 +1,4 @@
-//! `timeloom exec`: any program under a virtual clock.
+//! `timeloom exec`: runs any program under a virtual clock.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stderr, stdin, stdout};
@@ -25,56 +25,53 @@ use super::who::Who;
 
 /// Run a program under a virtual clock
 ///
-/// The program, and everything it starts. Exits with its status (128 + the
-/// signal's number when it was killed).
+/// Includes all processes that the program starts. Exits with its status (128 + the signal's number
+/// if it was killed).
 ///
-/// The program need not know: clock reads, sleeps and timeouts follow virtual
-/// time. Needs no root. While it runs, `timeloom pause`, `resume`, `dilate` and
-/// `query` act on it. When the program ends, what it left in the background is
-/// ended too, for without a supervisor there is no clock.
+/// The program needs no changes: clock reads, sleeps and timeouts follow virtual time. Needs no
+/// root. While it runs, `timeloom pause`, `resume`, `dilate` and `query` act on it. When the
+/// program ends, its background processes are ended too, because there is no clock without a
+/// supervisor.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom exec --dilate 10 -- sleep 1   (takes ten seconds of wall time)"
 )]
 pub(crate) struct Exec {
-    /// Wall seconds per virtual second. As with `timeloom dilate`: with 0 waiting takes
-    /// no wall time (--skip), and `inf` lets the clock stand (--paused)
+    /// Wall seconds per virtual second. As with `timeloom dilate`: with 0 waiting takes no wall
+    /// time (--skip), and `inf` stops the clock (--paused)
     #[arg(long, default_value_t = 1.0, value_name = "F", value_parser = parse_factor)]
     dilate: f64,
-    /// What the clock shows at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
+    /// Time of the clock at the start, e.g. 2019-06-03T00:00:00Z [default: the machine's time]
     #[arg(long, value_name = "RFC3339", value_parser = parse_start)]
     start: Option<Instant<Utc>>,
-    /// Start with the clock standing; `timeloom resume` lets it go
+    /// Start with the clock stopped; `timeloom resume` starts it
     #[arg(long)]
     paused: bool,
-    /// While every program waits, skip to the next thing that happens
-    /// (`timeloom skip` switches that on and off)
+    /// While every program waits, skip to the next event (`timeloom skip` switches this on and off)
     #[arg(long)]
     skip: bool,
-    /// With --skip: how much time computing takes, as much as the machine needs for
-    /// it (real), or none: time stands while anybody computes
+    /// With --skip: virtual time that computing takes: the machine's real time (real), or none:
+    /// time is stopped while any program computes
     #[arg(long, requires = "skip", value_enum, default_value_t = ComputeChoice::Real, value_name = "HOW")]
     compute: ComputeChoice,
-    /// Stand at the start, and move only as far as is granted from outside: by
-    /// `timeloom step` and `run-until`, or by a simulator over the control socket
+    /// Start stopped, and move only as far as granted from outside: by `timeloom step` and
+    /// `run-until`, or by a simulator over the control socket
     #[arg(long, conflicts_with = "paused")]
     stepped: bool,
-    /// With --stepped: how long, in wall time, the session stands with nobody
-    /// there to grant it time before it is ended
+    /// With --stepped: wall time for which the session waits without a granter before it is ended
     #[arg(long, requires = "stepped", default_value = "60 s", value_name = "SPAN", value_parser = parse_span)]
     patience: Duration,
-    /// What programs see of the processor's time-stamp counter (rdtsc, rdtscp):
-    /// the machine's own, which is real time; or a virtual one, at the cost of a
-    /// trap per read and slower clock reads
+    /// Processor's time-stamp counter (rdtsc, rdtscp) as seen by programs: the machine's own, which
+    /// is real time; or a virtual one, at the cost of a trap per read and slower clock reads
     #[arg(long, value_enum, default_value_t = TscChoice::Native, value_name = "HOW")]
     tsc: TscChoice,
-    /// What programs see in /proc/uptime and /proc/stat: their clock's uptime and
-    /// boot time, in a mount namespace of their own (needs root and FUSE); or the
-    /// machine's, in the machine's mount namespace
+    /// Contents of /proc/uptime and /proc/stat as seen by programs: uptime and boot time of their
+    /// clock, in a mount namespace of their own (needs root and FUSE); or the machine's, in the
+    /// machine's mount namespace
     #[arg(long, value_enum, default_value_t = ProcChoice::Virtual, value_name = "WHOSE")]
     proc: ProcChoice,
-    /// Dates of files that programs see: the machine's, or, for files written in the session, those
-    /// of their host's clock; the latter costs a trap per `stat`
+    /// Dates of files as seen by programs: the machine's, or, for files written in the session,
+    /// those of their host's clock; the latter costs a trap per `stat`
     #[arg(long, value_enum, default_value_t = FilesChoice::Machine, value_name = "WHOSE")]
     file_times: FilesChoice,
     #[command(flatten)]
@@ -84,25 +81,25 @@ pub(crate) struct Exec {
     /// times
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
     env: Vec<(OsString, OsString)>,
-    /// Name of the session, for `timeloom pause --name` and others [default: exec-PID]
+    /// Name of the session, for `timeloom pause --name` and other commands [default: exec-PID]
     #[arg(long)]
     name: Option<String>,
-    /// Run it on this host of the run that is going on, in the host's network and on
-    /// its clock (`timeloom shell` opens a shell there); with --name, of that session
+    /// Run the program on this host of the current run, in the host's network and on its clock
+    /// (`timeloom shell` opens a shell there); with --name, of that session
     #[arg(long = "in", value_name = "HOST", conflicts_with_all = [
         "dilate", "start", "paused", "skip", "compute", "stepped", "patience", "tsc", "proc",
         "file_times", "report_leaks", "allow_leaks", "env",
     ])]
     host: Option<String>,
-    /// At the end list every real-time path that the program used: call,
-    /// outcome, count, first site
+    /// At the end, list every real-time path that the program used: call, outcome, count, first
+    /// site
     #[arg(long)]
     report_leaks: bool,
-    /// Let programs use what cannot be virtualised (io_uring): done in real
-    /// time and reported, instead of refused
+    /// Let programs use features that cannot be virtualised (io_uring): performed in real time and
+    /// reported, instead of refused
     #[arg(long)]
     allow_leaks: bool,
-    /// Do not say which calls are not virtualised
+    /// Do not report calls that are not virtualised
     #[arg(long)]
     quiet: bool,
     /// The program and its arguments
@@ -203,11 +200,11 @@ impl Exec {
             Some(stepped) => serve(stepped)?,
             None => serve(&session)?,
         }
-        // The terminal sends Ctrl-C to the program as well; it decides.
+        // The terminal sends Ctrl-C to the program as well; the program decides.
         ignore_terminal_signals();
         let interrupted = Arc::new(AtomicBool::new(false));
         if stepped.is_some() {
-            // Where it stands it cannot.
+            // A stopped program cannot handle it.
             signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
                 .map_err(|error| Failure::run(format!("handling signals: {error}")))?;
         }
@@ -220,7 +217,8 @@ impl Exec {
             true => streams(terminal.as_ref()).map_err(doing("duplicating a stream"))?,
             false => Output::Inherit,
         };
-        // The program has a terminal of its own, so Ctrl-C typed on ours does not reach it.
+        // A program of another user leads a session of its own: without a terminal, Ctrl-C typed on
+        // ours does not reach it.
         let forwarded = (is_another && terminal.is_none())
             .then(Forwarded::register)
             .transpose()
@@ -259,7 +257,7 @@ impl Exec {
             eprintln!("timeloom: {doubt}");
         }
         session.finish_answers();
-        // The thread that skips must not be the one that the session ends in.
+        // The skipping thread must not be the one that drops the session.
         session.set_skipping(false);
         drop(session);
         Ok(ExitCode::from(status? as u8))
@@ -324,8 +322,8 @@ impl Forwarded {
     }
 }
 
-/// Waits for the end of a program whose time is granted, and ends it when that
-/// is over: nobody came to grant any, or Ctrl-C while it stood.
+/// Waits for the end of a program whose time is granted. Ends it if no granter came, or at Ctrl-C
+/// while it is stopped.
 fn see_through(
     session: &Session,
     stepped: &SteppedSession,
@@ -359,7 +357,7 @@ fn see_through(
     }
 }
 
-/// How often a program that stands is looked after.
+/// Polling interval of a stopped program.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
 fn report_leaks(session: &Session, tsc: Tsc) {

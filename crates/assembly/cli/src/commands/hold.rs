@@ -1,4 +1,4 @@
-//! `timeloom hold`: the line held by a program.
+//! `timeloom hold`: holds a session for a program.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -9,19 +9,19 @@ use clap::Args;
 use timeloom_exit::{Failure, say};
 use timeloom_guest::hold;
 
-/// Hold a testbed still for as long as a command runs
+/// Hold a testbed at one virtual instant while a command runs
 ///
-/// All of a run or of the machines of `timeloom agent` stand at one virtual instant until
-/// the last that holds them lets go; holds may overlap. Prints that instant once all stand.
-/// Without a command, holds until its standard input ends. Whoever ends this command, in
-/// whatever way, lets go.
+/// All processes of a run, or all machines of `timeloom agent`, are stopped at one virtual instant
+/// until the last hold is released; holds may overlap. Prints that instant once all are stopped.
+/// Without a command, holds until its standard input ends. The hold is released when this command
+/// ends, for whatever reason.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom hold --name plc -- ./compute-the-physics")]
 pub(crate) struct HoldCommand {
-    /// The session; may be left out when only one runs
+    /// Name of the session; may be omitted if only one is running
     #[arg(long)]
     name: Option<String>,
-    /// What for, in the records
+    /// Reason, for the records
     #[arg(long, default_value = "timeloom hold", value_name = "TEXT")]
     reason: String,
     /// Print the session's status as one JSON object
@@ -40,7 +40,7 @@ impl HoldCommand {
             false => say!("stands at {} ns", status.virtual_ns),
         }
         let Some((program, arguments)) = self.command.split_first() else {
-            // Whether it ends or breaks, it says nothing more.
+            // The end of the input and an error have the same meaning.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             return Ok(ExitCode::SUCCESS);
         };
@@ -48,7 +48,7 @@ impl HoldCommand {
         drop(held);
         let ended = ended
             .map_err(|error| Failure::usage(format!("{}: {error}", program.to_string_lossy())))?;
-        // As a shell says it.
+        // Uses the exit code that a shell reports.
         let killed = ended.signal().map(|signal| 128 + signal);
         let code = ended.code().or(killed).unwrap_or(1);
         Ok(ExitCode::from(code as u8))

@@ -1,4 +1,4 @@
-//! `timeloom shell` and `timeloom exec --in`: a command inside a running session, in the
+//! `timeloom shell` and `timeloom exec --in`: run a command inside a running session, in the
 //! network of one of its hosts and on that host's clock.
 
 use std::ffi::OsString;
@@ -15,18 +15,17 @@ use super::who::Who;
 
 /// Open a shell on a host of a running session
 ///
-/// In the host's network, and on its clock: what is started there sees virtual time,
-/// and stands while the session or the host is paused, the shell itself included
-/// (`timeloom resume` in another terminal). It ends with the session.
+/// In the host's network, and on its clock: programs started there see virtual time, and are
+/// stopped while the session or the host is paused, including the shell itself (`timeloom resume`
+/// in another terminal). The shell ends with the session.
 ///
-/// Whoever types lives in real time: where time skips, it goes on while the shell
-/// waits for a key.
+/// Typing happens in real time: if time skips, it advances while the shell waits for a key.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom shell plc")]
 pub(crate) struct Shell {
-    /// The host; left out for a session of `timeloom exec`, which has only one
+    /// Name of the host; omitted for a session of `timeloom exec`, which has only one
     host: Option<String>,
-    /// The session; may be left out when only one runs
+    /// Name of the session; may be omitted if only one is running
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -44,7 +43,7 @@ impl Shell {
     }
 }
 
-/// Runs `command` there; ends with its status.
+/// Runs `command` on the host; ends with its status.
 pub(crate) fn run(
     host: Option<String>,
     session: Option<&str>,

@@ -1,4 +1,4 @@
-//! `timeloom logs`: what the programs of a run print, by virtual time.
+//! `timeloom logs`: output of the programs of a run, by virtual time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use timeloom_exit::{Failure, say};
 use timeloom_guest::{ControlError, Request, connect};
 use timeloom_results::{LogLine, MergedLogs, RunDirectory};
 
-/// Show what programs of a run printed, by virtual time
+/// Show the output of a run's programs, by virtual time
 ///
-/// Of the run that is going on; if none is, of the newest under runs/. Each line
-/// begins with virtual seconds since the run began.
+/// Selects the current run; if there is none, the newest under runs/. Each line begins with virtual
+/// seconds since the run began.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom logs -f plc scada")]
 pub(crate) struct Logs {
-    /// Only these programs, as the scenario names them; plants as plant-NAME
-    /// [default: all programs]
+    /// Only these programs, by their names in the scenario; plants as plant-NAME [default: all
+    /// programs]
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
-    /// Go on while the run does
+    /// Continue while the run does
     #[arg(short, long)]
     follow: bool,
-    /// The session of a run that is going on
+    /// Session of a current run
     #[arg(long)]
     name: Option<String>,
-    /// A run directory, of a run that has ended or goes on
+    /// Directory of a finished or current run
     #[arg(long, value_name = "DIR", conflicts_with = "name")]
     run: Option<PathBuf>,
     /// Print one JSON object per line
@@ -52,7 +52,7 @@ impl Logs {
             }
         }
         loop {
-            // Before the last look at what was written.
+            // Checked before the last read of the output.
             is_over = is_over || which.has_ended();
             if is_over {
                 logs.complete();
@@ -85,7 +85,7 @@ impl Logs {
     }
 }
 
-/// Whose logs.
+/// Run whose logs are shown.
 struct Which {
     run: RunDirectory,
     /// The session, while it runs.
@@ -124,7 +124,7 @@ impl Which {
         }
     }
 
-    /// Whether nothing more is written.
+    /// True if nothing more is written.
     fn has_ended(&self) -> bool {
         match &self.session {
             Some(session) => matches!(
@@ -139,7 +139,7 @@ impl Which {
     }
 }
 
-/// The run that was begun last.
+/// Returns the run that was started last.
 fn newest(runs: &Path) -> Option<RunDirectory> {
     let entries = fs::read_dir(runs).ok()?.flatten();
     let begun = entries.filter_map(|entry| {
@@ -150,5 +150,5 @@ fn newest(runs: &Path) -> Option<RunDirectory> {
     last.map(|(_, run)| run)
 }
 
-/// How often it is looked for more.
+/// Polling interval for new output.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,5 +1,5 @@
-//! `timeloom completions` and `timeloom man`: what packages install beside the program,
-//! made from its own arguments.
+//! `timeloom completions` and `timeloom man`: files that packages install beside the program,
+//! generated from its own arguments.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use timeloom_exit::{Failure, say};
 
-/// Print what a shell needs to complete this program's words
+/// Print the completion script of a shell
 #[derive(Args)]
 #[command(after_help = "Example: . <(timeloom completions bash)")]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Name of the shell
     shell: Shell,
 }
 
@@ -31,7 +31,7 @@ impl Completions {
 #[derive(Args)]
 #[command(after_help = "Example: timeloom man man1; man man1/timeloom-run.1")]
 pub(crate) struct Man {
-    /// Where they go; made if it is not there
+    /// Directory for the pages; created if it does not exist
     directory: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Man {
     pub(crate) fn run(self, mut program: Command) -> Result<ExitCode, Failure> {
         let failed = |error| Failure::run(format!("{}: {error}", self.directory.display()));
         fs::create_dir_all(&self.directory).map_err(failed)?;
-        // Tells each command what it is called in full.
+        // Sets the full name of each command.
         program.build();
         let count = write(&program, "timeloom", &self.directory).map_err(failed)?;
         say!("{count} manual pages in {}", self.directory.display());
@@ -47,7 +47,7 @@ impl Man {
     }
 }
 
-/// Writes the page of a command and of all below it; says how many.
+/// Writes the pages of a command and of all its subcommands; returns their number.
 fn write(command: &Command, name: &str, directory: &Path) -> io::Result<usize> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone())

@@ -1,4 +1,4 @@
-//! The subcommands: one file each.
+//! Subcommands, one file each.
 
 use std::process::ExitCode;
 
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-// A comment on a variant would hide the command's own from `--help`, so only
-// those have one that share their arguments.
+// A comment on a variant would replace the command's own text in `--help`, so only variants with
+// shared arguments have one.
 #[derive(Subcommand)]
 enum Command {
     Exec(exec::Exec),
@@ -84,13 +84,13 @@ enum Command {
     Clean(clean::Clean),
     /// Repeat the RVEC paper's experiments about clocks
     Clock(Words),
-    /// Keep clocks that know how good they are, and look at them
+    /// Keep clocks with a known error, and show them
     #[command(subcommand)]
     Timeline(timeline::Timeline),
     /// Give virtual machines the timelines of this machine
     #[command(subcommand)]
     Vm(vm::Vm),
-    /// Measure this machine: what time under control costs, beside the same without it
+    /// Measure this machine: the cost of time under control, compared with the same without it
     Bench(Words),
     Ptp(ptp::Ptp),
     Completions(manual::Completions),
@@ -98,14 +98,13 @@ enum Command {
 }
 
 impl Arguments {
-    /// Those of this process. A mistake in them ends it.
+    /// Parses the arguments of this process. A mistake in them ends it.
     pub(crate) fn of_process() -> Self {
         Self::parse_from(sibling::arguments())
     }
 }
 
-/// Does what was asked. The exit code is 0, or that of the command under
-/// `exec`.
+/// Executes the command. The exit code is 0, or that of the program under `exec`.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     use timeloom_guest::Request;
     if matches!(
@@ -117,7 +116,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             | Command::Timeline(_)
             | Command::Vm(_)
     ) {
-        // Each host and each client takes some. Refused, it is as it was.
+        // Each host and each client uses descriptors. If refused, the limit stays as it was.
         let _ = timeloom_sys::limit::raise_descriptors();
     }
     match arguments.command {

@@ -1,4 +1,4 @@
-//! `timeloom new`: an experiment to start from, in a directory of its own.
+//! `timeloom new`: creates an experiment to start from, in a new directory.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,16 +8,16 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use timeloom_exit::{Failure, say};
 
-/// Make a directory with an experiment to start from
+/// Create a directory with an experiment to start from
 ///
-/// A scenario, `experiment.toml`, and the programs in it, all to be changed. It runs as
-/// it is, with nothing but Python 3.11 or later.
+/// Contains a scenario, `experiment.toml`, and its programs, all to be changed. It runs as it is,
+/// with nothing but Python 3.11 or later.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom new tank plant1; timeloom run plant1/experiment.toml")]
 pub(crate) struct New {
-    /// What to start from
+    /// Kind of experiment
     kind: Kind,
-    /// The directory to make; one that is there must be empty
+    /// Directory to create; an existing one must be empty
     directory: PathBuf,
 }
 
@@ -27,13 +27,13 @@ enum Kind {
     Tank,
     /// Two hosts across a simulated network that is slow, full and loses packets
     Network,
-    /// The tank, and an attacker who forges commands to its valve
+    /// The tank, and an attacker that forges commands to its valve
     Attack,
     /// An arm with a motor, and a controller that moves it fifty times a second
     Robot,
 }
 
-/// What is in a directory: names and texts.
+/// Files of a directory: names and contents.
 type Files = &'static [(&'static str, &'static str)];
 
 macro_rules! template {
@@ -95,7 +95,7 @@ impl New {
     }
 }
 
-/// What somebody has there is not written over.
+/// Existing files are not overwritten.
 fn refuse_if_used(directory: &Path) -> Result<(), Failure> {
     let first = match fs::read_dir(directory) {
         Ok(mut entries) => entries.next(),

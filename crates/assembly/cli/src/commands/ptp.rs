@@ -1,4 +1,4 @@
-//! `timeloom ptp`: precision time whose every hop answers for itself.
+//! `timeloom ptp`: precision time with signed corrections from every hop.
 
 mod attack;
 mod clock;
@@ -13,15 +13,15 @@ use timeloom_exit::Failure;
 
 /// Precision time (IEEE 1588): clocks on real interfaces, and a laboratory
 ///
-/// With keys, every transparent clock signs what it added to a Sync, and the
-/// slave knows which hop to blame. See docs/ptp.md.
+/// With keys, every transparent clock signs its contribution to a Sync, and the slave can identify
+/// a faulty hop. See docs/ptp.md.
 #[derive(Args)]
 pub(crate) struct Ptp {
     #[command(subcommand)]
     command: Command,
 }
 
-// As for the commands themselves: no comments that would hide theirs.
+// Variants have no comments, which would replace the commands' own.
 #[derive(Subcommand)]
 enum Command {
     Gm(clock::Grandmaster),

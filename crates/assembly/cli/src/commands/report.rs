@@ -1,4 +1,4 @@
-//! `timeloom report`: one HTML file about one or several runs.
+//! `timeloom report`: creates one HTML file about one or several runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,11 +8,10 @@ use timeloom_exit::{Failure, say};
 use timeloom_run::report::{LabelledRun, ReportError, ReportRequest, report};
 use timeloom_time::Duration;
 
-/// Write report.html about a run, and print where it is
+/// Write report.html about a run, and print its path
 ///
-/// What is drawn is said by `[[panel]]` in the run's scenario; without any,
-/// one panel for each unit that was recorded. A run that was killed is made
-/// whole first.
+/// The content is defined by `[[panel]]` in the run's scenario; without any, one panel for each
+/// recorded unit. A killed run is recovered first.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom report runs/calm --label \"no attack\" --with \"DoS at 22.5 s=runs/dos\""
@@ -20,38 +19,37 @@ use timeloom_time::Duration;
 pub(crate) struct ReportCommand {
     /// The run directory
     directory: PathBuf,
-    /// What the report calls this run [default: its attacks, or its directory]
+    /// Label of this run in the report [default: its attacks, or its directory]
     #[arg(long)]
     label: Option<String>,
     /// Another run to draw over it; may be repeated
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     with: Vec<LabelledRun>,
-    /// A run under virtual time, to show that a slow solver changes nothing;
-    /// repeat it, the first is the reference
+    /// A run under virtual time, to show that a slow solver changes nothing; repeat it, the first
+    /// is the reference
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     proof_on: Vec<LabelledRun>,
-    /// A run in real time, to show that there it does; repeat it, the first is
+    /// A run in real time, to show that a slow solver changes its results; repeat it, the first is
     /// the reference
     #[arg(long, value_name = "LABEL=DIR", value_parser = labelled)]
     proof_off: Vec<LabelledRun>,
-    /// The signal to compare in those [default: the first that is drawn]
+    /// Signal to compare in those runs [default: the first that is drawn]
     #[arg(long, value_name = "PLANT.SIGNAL")]
     proof_signal: Option<String>,
-    /// The greatest deviation that counts as none, in the signal's unit
+    /// Tolerance of the comparison, in the signal's unit
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = tolerance)]
     proof_tolerance: f64,
-    /// The share of the time for which that must hold, from 0 to 1
+    /// Share of the time for which the tolerance must hold, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     proof_share: f64,
-    /// Virtual time at the start that is not compared, e.g. `4 s`: programs
-    /// start up in it at the machine's speed
+    /// Initial virtual time that is not compared, e.g. `4 s`: programs start during it at the
+    /// machine's speed
     #[arg(long, value_name = "SPAN", default_value = "0 s")]
     proof_from: Duration,
-    /// A remark for the reader, e.g. why the tolerance is what it is; may be
-    /// repeated
+    /// Remark for the reader, e.g. the reason for the tolerance; may be repeated
     #[arg(long = "note", value_name = "TEXT")]
     notes: Vec<String>,
-    /// Where to write it [default: DIRECTORY/report.html]
+    /// Path of the report [default: DIRECTORY/report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print one JSON object
@@ -96,8 +94,7 @@ pub(super) fn failure(error: ReportError) -> Failure {
     }
 }
 
-/// The last `=` splits: labels such as `gain = 2` are likelier to hold one
-/// than directories.
+/// The last `=` splits: labels such as `gain = 2` are likelier to contain one than directories.
 fn labelled(text: &str) -> Result<LabelledRun, Failure> {
     match text.rsplit_once('=') {
         Some((label, directory)) if !label.is_empty() && !directory.is_empty() => Ok(LabelledRun {

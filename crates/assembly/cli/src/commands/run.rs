@@ -1,4 +1,4 @@
-//! `timeloom run`: a scenario from start to report.
+//! `timeloom run`: runs a scenario from start to report.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -20,19 +20,16 @@ use super::interruption::interruption;
 
 /// Run a scenario: network, plants, programs, report
 ///
-/// Checks it, builds its network, plants and devices, lets its
-/// programs live on one virtual clock, and leaves a run directory with signals,
-/// captures, logs, checks and a report.
+/// Checks the scenario, builds its network, plants and devices, runs its programs on one virtual
+/// clock, and creates a run directory with signals, captures, logs, checks and a report.
 ///
-/// Needs root, for network namespaces and cgroups. While it runs, `timeloom
-/// query`, `pause` and `resume` act on it. Ctrl-C ends it and keeps the results
-/// so far.
+/// Needs root, for network namespaces and cgroups. During the run, `timeloom query`, `pause` and
+/// `resume` act on it. Ctrl-C ends it and keeps the results so far.
 ///
-/// Exit code: 0 when the run reached its end and all checks hold; 1 when
-/// something failed; 2 for a mistake in the scenario; 3 when this machine
-/// cannot do it; 4 when it did, too slowly for the results to be trusted: then
-/// then neither passed nor failed checks are meaningful. With --verify also 1 when the runs differ,
-/// and 5 when they differ only in the text that programs printed.
+/// Exit code: 0 if the run reached its end and all checks hold; 1 if something failed; 2 for a
+/// mistake in the scenario; 3 if this machine cannot run it; 4 if it ran too slowly for the results
+/// to be trusted: then neither passed nor failed checks are meaningful. With --verify also 1 if the
+/// runs differ, and 5 if they differ only in the text that programs printed.
 #[derive(Args)]
 pub(crate) struct Run {
     /// The scenario file
@@ -40,17 +37,17 @@ pub(crate) struct Run {
     /// The run directory [default: runs/NAME-TIME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Lose the run that the directory holds already
+    /// Replace the run that the directory already contains
     #[arg(long)]
     replace: bool,
     /// Change a value of the scenario, e.g. `attack.dos.enabled=false`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Dates of files that programs see, overriding `time.files` of the scenario [default: the
+    /// Dates of files as seen by programs, overriding `time.files` of the scenario [default: the
     /// scenario's]
     #[arg(long, value_enum, value_name = "WHOSE")]
     file_times: Option<FilesChoice>,
-    /// Name of the session, for `timeloom query` and others [default: run-PID]
+    /// Name of the session, for `timeloom query` and other commands [default: run-PID]
     #[arg(long)]
     name: Option<String>,
     /// Run the scenario twice and compare: shows the first row that differs, by virtual
@@ -90,7 +87,7 @@ impl Run {
         } else {
             (first.to_text(), first.to_json(), first.code())
         };
-        // A reader that has left (`| head`) changes nothing of the verdict.
+        // A closed pipe (`| head`) does not change the verdict.
         let _ = if self.json {
             try_say(format_args!("{json}"))
         } else {
@@ -100,11 +97,11 @@ impl Run {
     }
 }
 
-/// A run that was made.
+/// A finished run.
 struct Made {
     summary: Summary,
     directory: PathBuf,
-    /// Or why there is none.
+    /// Path of the report, or the reason for its absence.
     report: Result<PathBuf, ReportError>,
 }
 
@@ -113,8 +110,8 @@ impl Made {
         to_text(&self.summary, &self.directory, &self.report).to_string()
     }
 
-    /// 1 for a run that did not reach its end or has no report, and for one that is to be trusted and
-    /// whose checks fail.
+    /// Returns 1 for a run that did not reach its end or has no report, and for a trusted run whose
+    /// checks fail.
     fn code(&self) -> u8 {
         let summary = &self.summary;
         match summary.end {
@@ -150,7 +147,7 @@ fn make(
         warn: Arc::new(|text| eprintln!("timeloom: {text}")),
     };
     let summary = timeloom_run::run(plan, options)?;
-    // A disk that is full is no reason to keep the verdict.
+    // A full disk does not change the verdict.
     let report = timeloom_run::report::write(&directory);
     eprintln!();
     Ok(Made {
@@ -160,7 +157,7 @@ fn make(
     })
 }
 
-/// What two runs of one scenario come to: as text, as JSON, and as an exit code.
+/// Compares two runs of one scenario: returns text, JSON, and an exit code.
 fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8), Failure> {
     let open = |made: &Made| RunDirectory::open(&made.directory).map_err(Failure::run);
     let compared = compare_runs(&open(first)?, &open(second)?).map_err(Failure::run)?;
@@ -194,7 +191,7 @@ fn verdict(first: &Made, second: &Made) -> Result<(String, serde_json::Value, u8
     Ok((text, json, code))
 }
 
-/// Where two runs first differ, in words.
+/// Describes the first difference between two runs.
 pub(super) fn shown(difference: &Difference) -> String {
     let row = |row: &Option<String>| row.clone().unwrap_or_else(|| "nothing".into());
     format!(
@@ -212,7 +209,7 @@ fn default_directory(name: &str) -> PathBuf {
     Path::new("runs").join(format!("{name}-{now}"))
 }
 
-/// Progress: a line that changes on a terminal, a line now and then elsewhere.
+/// Progress display: a changing line on a terminal, an occasional line elsewhere.
 struct Display {
     name: String,
     changes: bool,
@@ -252,7 +249,7 @@ impl Display {
             wall_s,
         );
         let mut stderr = std::io::stderr();
-        // Progress that cannot be shown is no reason to end a run.
+        // A failure to print progress does not end the run.
         let _ = if self.changes {
             write!(stderr, "\r\x1b[K{}", visible(&line))
         } else {
@@ -313,7 +310,7 @@ fn to_text(summary: &Summary, directory: &Path, report: &Result<PathBuf, ReportE
     lines.join("\n")
 }
 
-/// What the first line says of checks that fail.
+/// Returns the failed checks, for the first line.
 fn failing(checks: &[Check]) -> String {
     let applied = || checks.iter().filter(|check| check.applies);
     match applied().filter(|check| !check.passed).count() {

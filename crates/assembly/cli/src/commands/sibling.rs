@@ -1,8 +1,8 @@
-//! `timeloom bench` and `timeloom clock`: programs of their own, beside this one.
+//! `timeloom bench` and `timeloom clock`: separate programs that are called through this one.
 //!
-//! They measure the product and are no part of it, so that who runs experiments does not
-//! carry them. As git and cargo do, the first word names the program: it is looked for in the
-//! directory of this one, then on the PATH, and takes this process over, so that arguments,
+//! They measure the product and are not part of it, so an installation for experiments does not
+//! need them. As in git and cargo, the first word names the program: it is searched for in the
+//! directory of this program, then on the PATH, and replaces this process, so that arguments,
 //! environment, signals and exit code are its own.
 
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ use std::process::Command;
 use clap::Args;
 use timeloom_exit::Failure;
 
-/// A program that stands beside `timeloom` and is called through it.
+/// Program in the directory of `timeloom` that is called through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sibling {
     /// `timeloom bench`.
@@ -23,7 +23,7 @@ pub(crate) enum Sibling {
     Clock,
 }
 
-/// What a sibling is given: every word as it came, `--help` too.
+/// Arguments of a sibling: every word unchanged, including `--help`.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Words {
@@ -38,7 +38,7 @@ pub(crate) struct Words {
 impl Sibling {
     const ALL: [Self; 2] = [Self::Bench, Self::Clock];
 
-    /// The word after `timeloom` that calls it.
+    /// Returns the word after `timeloom` that calls it.
     fn subcommand(self) -> &'static str {
         match self {
             Self::Bench => "bench",
@@ -46,7 +46,7 @@ impl Sibling {
         }
     }
 
-    /// The package, and the program in it.
+    /// Returns the package, and the program in it.
     fn program(self) -> &'static str {
         match self {
             Self::Bench => "timeloom-bench",
@@ -54,7 +54,7 @@ impl Sibling {
         }
     }
 
-    /// Lets it take this process over. Returns only when there is no such program.
+    /// Replaces this process with the program. Returns only if there is no such program.
     pub(crate) fn exec(self, words: &Words) -> Result<Infallible, Failure> {
         let program = self.program();
         let Some(path) = find(program) else {
@@ -70,7 +70,7 @@ impl Sibling {
     }
 }
 
-/// The arguments of this process, in which `timeloom help bench …` has become
+/// Returns the arguments of this process, with `timeloom help bench …` replaced by
 /// `timeloom bench … --help`: only the sibling knows its options.
 pub(crate) fn arguments() -> Vec<OsString> {
     ask_siblings_for_help(std::env::args_os().collect())
@@ -89,7 +89,7 @@ fn ask_siblings_for_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn find(program: &str) -> Option<PathBuf> {
-    // Links are resolved: a link to this program need not have one to its siblings beside it.
+    // Links are resolved: the siblings need not be beside a link to this program.
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.to_path_buf()));
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `timeloom sweep`: a scenario with many values and seeds.
+//! `timeloom sweep`: runs a scenario with many values and seeds.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,17 +18,16 @@ use super::table;
 
 /// Run a scenario with every combination of values and many seeds
 ///
-/// Leaves a directory with the runs, a table of them (sweep.parquet) and a page with a band
-/// over the seeds for every signal (sweep.html).
+/// Creates a directory with the runs, a table of them (sweep.parquet) and a page with a band over
+/// the seeds for every signal (sweep.html).
 ///
-/// Runs go side by side, each on processors of its own, which no other run of the sweep
-/// uses: one run for every two processors in time mode `skip`, and for every four
-/// otherwise, unless --jobs says so. Stopped, by Ctrl-C or otherwise, the same command goes
-/// on where it was.
+/// Runs are concurrent, each on processors that no other run of the sweep uses: one run for every
+/// two processors in time mode `skip`, and for every four otherwise, unless --jobs says otherwise.
+/// After an interruption, by Ctrl-C or otherwise, the same command continues the sweep.
 ///
-/// Exit code: 0 when all runs passed; 1 when one did not; 2 for a mistake in the scenario,
-/// with any of the values: then nothing is run; 4 when none failed, but this machine was
-/// too slow for one of them.
+/// Exit code: 0 if all runs passed; 1 if one did not; 2 for a mistake in the scenario, with any of
+/// the values: then nothing is run; 4 if none failed, but this machine was too slow for one of
+/// them.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom sweep examples/hello/plant.toml -o sweeps/area \\\n           --set time.mode=skip --set simulation.plants.tank.config.area_m2=1,2,3 --seeds 10"
@@ -36,11 +35,11 @@ use super::table;
 pub(crate) struct Sweep {
     /// The scenario file
     scenario: PathBuf,
-    /// The directory of the sweep [default: sweeps/NAME]
+    /// Directory of the sweep [default: sweeps/NAME]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Values of the scenario to be tried, parted by commas; may be repeated, and then every
-    /// combination is run
+    /// Values of the scenario to be tried, separated by commas; if repeated, every combination is
+    /// run
     #[arg(long = "set", value_name = "KEY=VALUE,…", value_parser = Axis::parse)]
     sets: Vec<Axis>,
     /// Run each combination with the seeds 1 to N [default: once, with the scenario's]. Programs
@@ -48,10 +47,10 @@ pub(crate) struct Sweep {
     /// does not seed its random numbers with it behaves the same in every run
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     seeds: u64,
-    /// How many runs go side by side
+    /// Number of concurrent runs
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Run those again that failed in an earlier call, or were not to be trusted
+    /// Repeat the runs that failed in an earlier call, or could not be trusted
     #[arg(long)]
     retry_failed: bool,
     /// Print the result as one JSON object
@@ -77,7 +76,7 @@ impl Sweep {
             .first()
             .map(|plan| plan.name.clone())
             .unwrap_or_default();
-        // What one of them needs, all have.
+        // All plans have the same needs.
         let jobs = plans
             .iter()
             .map(|plan| default_jobs(plan.time.mode, processors().len()));
@@ -111,7 +110,7 @@ impl Sweep {
         Ok(ExitCode::from(code(&swept.rows)))
     }
 
-    /// Every plan is checked before the first is run.
+    /// Checks every plan before the first is run.
     fn plans(&self, all: &[Point]) -> Result<Vec<Plan>, Failure> {
         let colour = std::io::stderr().is_terminal();
         let plan = |point: &Point| {
@@ -127,7 +126,7 @@ impl Sweep {
     }
 }
 
-/// As of a single run; one that failed counts before one that is not to be trusted.
+/// Returns an exit code as for a single run; failed runs take precedence over untrusted ones.
 fn code(rows: &[Row]) -> u8 {
     let any = |ended| rows.iter().any(|row| row.ended == ended);
     if any(Ended::Failed) || any(Ended::NotDone) {

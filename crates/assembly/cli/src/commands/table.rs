@@ -1,8 +1,7 @@
-//! A table as text: columns of the width of their widest cell. Called by `compare` and
-//! `sweep`.
+//! Text tables: each column has the width of its widest cell. Used by `compare` and `sweep`.
 
-/// The lines, without a newline at the end. Cells that begin with a digit or a sign stand to
-/// the right.
+/// Returns the lines, without a newline at the end. Cells that begin with a digit or a sign are
+/// aligned to the right.
 pub(super) fn text(columns: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
     let heads: Vec<String> = columns
         .iter()

@@ -1,5 +1,5 @@
-//! A terminal for a command that runs under somebody else: what is typed here goes there
-//! as it is, what it prints comes here, and its window is as large as ours.
+//! A terminal for a command that runs as another user: input is passed on unchanged, output is
+//! printed here, and its window has the size of ours.
 
 use std::fs::File;
 use std::io::{self, Read, Write, stdin, stdout};
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use signal_hook::consts::SIGWINCH;
 
-/// A pair of terminal ends: ours, and the one for the command.
+/// A pair of terminal ends: ours, and the command's.
 pub(super) struct Terminal {
     ours: OwnedFd,
     theirs: OwnedFd,
@@ -37,18 +37,18 @@ impl Terminal {
         self.theirs.as_fd()
     }
 
-    /// Carries what is typed and printed until `end` returns and all is printed.
+    /// Copies input and output until `end` returns and all output is printed.
     pub(super) fn relay<T>(self, end: impl FnOnce() -> T) -> T {
-        // Who has no terminal of a size simply keeps the first.
+        // If the size of the terminal is unknown, the initial one stays.
         let resized = Arc::new(AtomicBool::new(false));
         let _ = signal_hook::flag::register(SIGWINCH, Arc::clone(&resized));
         let _raw = Raw::set();
         let Self { ours, theirs } = self;
-        // Else it would never be seen to be closed.
+        // Otherwise the end of the terminal would never be detected.
         drop(theirs);
         let ended = AtomicBool::new(false);
         if let Ok(typed) = ours.try_clone() {
-            // It ends with this process: nobody can keep it from waiting for a key.
+            // This thread ends with the process: its wait for a key cannot be interrupted.
             thread::spawn(move || copy(stdin(), File::from(typed)));
         }
         thread::scope(|scope| {
@@ -70,15 +70,15 @@ fn resize(terminal: &OwnedFd) {
     }
 }
 
-/// Prints what the command prints, until its terminal is closed, or it has ended and
-/// nothing more is there.
+/// Prints the command's output, until its terminal is closed, or the command has ended and no
+/// output is left.
 fn print(terminal: &OwnedFd, resized: &AtomicBool, ended: &AtomicBool) {
     let mut bytes = [0u8; 8192];
     loop {
         if resized.swap(false, Ordering::SeqCst) {
             resize(terminal);
         }
-        // Before it is looked: what it printed at its end is there then.
+        // Checked before the poll: final output is available by then.
         let was_ended = ended.load(Ordering::SeqCst);
         let mut look = [PollFd::new(terminal, PollFlags::IN)];
         let ready = poll(&mut look, Some(&LOOK_EVERY));
@@ -88,7 +88,7 @@ fn print(terminal: &OwnedFd, resized: &AtomicBool, ended: &AtomicBool) {
         if !matches!(ready, Ok(1..)) {
             continue;
         }
-        // Its last holder has closed it: EIO.
+        // EIO: its last holder has closed it.
         let Ok(length) = rustix::io::read(terminal, &mut bytes) else {
             return;
         };
@@ -108,7 +108,7 @@ fn copy(mut from: impl Read, mut to: impl Write) {
     }
 }
 
-/// Our own terminal hands on every key, until this is dropped.
+/// Raw mode of our own terminal, restored when this is dropped.
 struct Raw(Option<Termios>);
 
 impl Raw {
@@ -131,7 +131,7 @@ impl Drop for Raw {
     }
 }
 
-/// How often it is looked whether the window has changed, or the command has ended.
+/// Polling interval for changes of the window size and for the end of the command.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,

@@ -1,4 +1,4 @@
-//! `timeloom timeline`: the daemon that keeps timelines, and looks at them.
+//! `timeloom timeline`: the daemon that keeps timelines, and commands to read them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,8 +33,8 @@ impl Timeline {
 
 /// Keep timelines until SIGTERM or SIGINT
 ///
-/// With a file, all timelines in it. Without, one by the flags. The system clock
-/// is never changed.
+/// With a file, keeps all timelines in it; without, one that is defined by the options. The system
+/// clock is never changed.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom timeline serve plant --source chrony --oscillator-error-ppb 50000"
@@ -43,39 +43,37 @@ pub(crate) struct Serve {
     /// Name of the timeline
     #[arg(required_unless_present = "config", conflicts_with = "config")]
     name: Option<TimelineName>,
-    /// A file with one or several timelines (docs/timeline.md)
+    /// File with one or several timelines (docs/timeline.md)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What knows the time: chrony, ptp, ptp4l, system-clock, phc, clockbound, vmclock,
-    /// timeline, peer or simulated, with its keys (docs/timeline.md); may be repeated
+    /// Source of time: chrony, ptp, ptp4l, system-clock, phc, clockbound, vmclock, timeline, peer
+    /// or simulated, with its keys (docs/timeline.md); may be repeated
     #[arg(
         long = "source",
         value_name = "TYPE[,KEY=VALUE]...",
         conflicts_with = "config"
     )]
     sources: Vec<String>,
-    /// What the machine's oscillator promises: never further off than this, in parts per
-    /// 10^9 [default: 100000]
+    /// Maximum frequency error of the machine's oscillator, in parts per 10^9 [default: 100000]
     #[arg(long, value_name = "PPB", conflicts_with = "config")]
     oscillator_error_ppb: Option<i64>,
-    /// How long an answer keeps the timeline, as in `60 s` [default: 1000 s]
+    /// Time for which an answer of a source remains valid, as in `60 s` [default: 1000 s]
     #[arg(long, value_name = "SPAN", conflicts_with = "config")]
     ttl: Option<Duration>,
-    /// A timeline with a reference of its own instead of TAI
+    /// Create a timeline with a reference of its own instead of TAI
     #[arg(long, conflicts_with = "config")]
     local: bool,
-    /// How far TAI is ahead of UTC, for sources that tell UTC and not this
-    /// [default: as the kernel knows it]
+    /// Offset of TAI from UTC, for sources that report UTC without it [default: the kernel's value]
     #[arg(long, value_name = "SECONDS", conflicts_with = "config")]
     tai_offset_s: Option<i16>,
     #[command(flatten)]
     place: DirectoryArg,
 }
 
-/// Where daemon and programs meet.
+/// Directory shared by daemon and programs.
 #[derive(Args)]
 pub(crate) struct DirectoryArg {
-    /// Where daemon and programs meet [default: $TIMELOOM_TIMELINES, else /run/timelines]
+    /// Directory shared by daemon and programs [default: $TIMELOOM_TIMELINES, else /run/timelines]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -140,7 +138,7 @@ impl Serve {
     }
 }
 
-/// List the timelines of this machine and how they are doing
+/// List the timelines of this machine and their state
 #[derive(Args)]
 pub(crate) struct List {
     /// Print one JSON object per timeline and line
@@ -207,7 +205,7 @@ impl List {
 
 /// Read a timeline once
 ///
-/// Exit code 1 when there is no interval.
+/// Exit code 1 if there is no interval.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom timeline read plant --json")]
 pub(crate) struct Read {
@@ -234,7 +232,7 @@ impl Read {
     }
 }
 
-/// Read a timeline again and again
+/// Read a timeline repeatedly
 #[derive(Args)]
 #[command(after_help = "Example: timeloom timeline watch plant --every '100 ms' --count 50")]
 pub(crate) struct Watch {
@@ -243,7 +241,7 @@ pub(crate) struct Watch {
     /// Time between two readings
     #[arg(long, value_name = "SPAN", default_value = "1 s")]
     every: Duration,
-    /// End after so many readings [default: at Ctrl-C]
+    /// End after this number of readings [default: at Ctrl-C]
     #[arg(long)]
     count: Option<u64>,
     /// Print one JSON object per line
@@ -280,7 +278,7 @@ impl Watch {
     }
 }
 
-/// Why a timeline has no interval, as its daemon knows it: what its sources answer that
+/// Returns the reasons of the daemon why a timeline has no interval: the answers of sources that
 /// have never answered anything else.
 fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
     let Ok(seen) = timeloom_timeline_client::observe(directory, name) else {
@@ -301,7 +299,7 @@ fn reasons(directory: &Directory, name: &TimelineName) -> Vec<String> {
     refusals.chain(contradiction.cloned()).collect()
 }
 
-/// A reading. For a name that nobody keeps, the error says which there are.
+/// Returns a reading. For an unknown name, the error lists the existing ones.
 fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Failure> {
     timeloom_timeline_client::read(directory, name).map_err(|refusal| {
         let names = directory.names();
@@ -332,7 +330,7 @@ fn print_json(object: &impl serde::Serialize) {
     say!("{}", serde_json::to_string(object).expect("plain data"));
 }
 
-/// As `ok, −12 us +14 us`.
+/// Formats the quality, such as `ok, −12 us +14 us`.
 fn quality(stamp: &StampText) -> String {
     let status = stamp.status;
     match stamp.interval {

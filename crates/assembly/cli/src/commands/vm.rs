@@ -1,4 +1,4 @@
-//! `timeloom vm`: the machine's timelines for its virtual machines.
+//! `timeloom vm`: provides timelines of the machine to its virtual machines.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -40,10 +40,10 @@ impl Vm {
     }
 }
 
-/// Which timelines a machine is given.
+/// Timelines that a virtual machine is given.
 #[derive(Args)]
 struct TimelineChoice {
-    /// A timeline that the machine may read; may be repeated
+    /// Timeline that the virtual machine may read; may be repeated
     #[arg(long = "timeline", value_name = "NAME", required = true)]
     timelines: Vec<TimelineName>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ struct TimelineChoice {
 }
 
 impl TimelineChoice {
-    /// Waits so long for daemons that are only starting.
+    /// Opens the relay; waits up to `patience` for daemons that are still starting.
     fn relay(self, patience: Duration) -> Result<Relay, Failure> {
         let counter = SharedCounter::here().map_err(|error| match error {
             NotShared::Processor(_) => Failure::run(error),
@@ -75,7 +75,7 @@ impl TimelineChoice {
     }
 }
 
-/// In a session a machine should see its host's clock page.
+/// Warns if a machine in a session does not get its host's clock page.
 fn warn_of(relay: &Relay, counter: &SharedCounter) {
     if relay.clock().is_none() && counter.of_pages() == PageCounter::HostRaw {
         eprintln!(
@@ -86,11 +86,11 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 
 /// Start a virtual machine that can read timelines of this one
 ///
-/// QEMU is given its arguments and what belongs to the timelines: memory that the guest can
-/// only read, and a port by which it binds. In the guest `timeloom vm guest` serves programs.
-/// The exit code is QEMU's. In a session the timelines are those of the host on which this
-/// runs, and the machine's time is the session's: that must emulate the time-stamp counter
-/// (--tsc emulate).
+/// QEMU is started with its arguments and the devices for the timelines: memory that the guest can
+/// only read, and a port for binding. In the guest, `timeloom vm guest` serves programs. The exit
+/// code is QEMU's. In a session the timelines are those of the host on which this runs, and the
+/// machine's time is the session's: the session must emulate the time-stamp counter (--tsc
+/// emulate).
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom vm run --timeline plant -- qemu-system-x86_64 -m 512 -nographic disk.img"
@@ -98,7 +98,7 @@ fn warn_of(relay: &Relay, counter: &SharedCounter) {
 pub(crate) struct Run {
     #[command(flatten)]
     choice: TimelineChoice,
-    /// How long to wait for a timeline's daemon that is not there yet [default: not at all]
+    /// Maximum wait for a timeline's daemon that is not running yet [default: none]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     wait: Option<Duration>,
     /// QEMU and its own arguments
@@ -137,7 +137,7 @@ impl Run {
         let mut child = command.spawn().map_err(|error| {
             Failure::usage(format!("{}: {error}", self.command[0].to_string_lossy()))
         })?;
-        // The emulator alone holds the other ends now.
+        // From here on only the emulator holds the other ends.
         drop(command);
         relay
             .connect(ours.into())
@@ -157,24 +157,24 @@ impl Run {
     }
 }
 
-/// Keep a region for a virtual machine that others start, and print QEMU's arguments
+/// Keep a region for a virtual machine that another program starts, and print QEMU's arguments
 ///
-/// The arguments are words for a shell, on one line. QEMU must be started while this runs,
-/// and by a user who may open this process's files.
+/// The arguments are words for a shell, on one line. QEMU must be started while this command runs,
+/// and by a user that may open this process's files.
 ///
-/// A guest may also come by vsock. Where the host's kernel has a device for it (vhost-vsock),
-/// --vsock says which machine may. A device in user space (vhost-device-vsock) is told the
-/// path DIR/vsock: it brings what comes for port 8319 of the host to the socket
+/// A guest may also connect by vsock. If the host's kernel has a device for it (vhost-vsock),
+/// --vsock names the machine that may connect. A device in user space (vhost-device-vsock) is given
+/// the path DIR/vsock: it forwards connections to port 8319 of the host to the socket
 /// DIR/vsock_8319.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom vm serve --timeline plant --sockets /run/vm1 --vsock 42")]
 pub(crate) struct Serve {
     #[command(flatten)]
     choice: TimelineChoice,
-    /// Directory for the sockets that QEMU and a vsock device connect to; it is made
+    /// Directory for the sockets that QEMU and a vsock device connect to; it is created
     #[arg(long, value_name = "DIR")]
     sockets: PathBuf,
-    /// Take the machine of this number (QEMU's guest-cid) by the kernel's vsock, too
+    /// Also accept the machine with this number (QEMU's guest-cid) by the kernel's vsock
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..))]
     vsock: Option<u32>,
 }
@@ -247,13 +247,13 @@ impl Serve {
 
 /// Serve the host's timelines to programs, in a virtual machine
 ///
-/// Measures how this machine's counter stands to its host's, and takes the place of the
-/// daemon for programs: they open and bind timelines as anywhere. Needs the right to map
-/// PCI devices.
+/// Measures the relation between this machine's counter and its host's, and takes the place of the
+/// daemon for programs: they open and bind timelines as on any machine. Needs the right to map PCI
+/// devices.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom vm guest & timeloom timeline read plant")]
 pub(crate) struct Guest {
-    /// Reach the host by vsock, and not by the port of a virtio-serial device
+    /// Reach the host by vsock instead of the port of a virtio-serial device
     #[arg(long)]
     vsock: bool,
     #[command(flatten)]
@@ -286,7 +286,7 @@ impl Guest {
     }
 }
 
-/// Takes the machine of that number, from a port that only its administrator may have.
+/// Accepts the machine of that number, from a port that only its administrator can use.
 fn take_by_vsock(machine: u32, listener: &OwnedFd, relay: &Mutex<Relay>) {
     while let Ok((channel, from)) = vsock::accept(listener) {
         if from.machine == machine && from.port < vsock::FIRST_FREE_PORT {
@@ -305,5 +305,5 @@ fn lock(relay: &Mutex<Relay>) -> std::sync::MutexGuard<'_, Relay> {
     relay.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Between two looks for a daemon.
+/// Polling interval for a daemon.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);

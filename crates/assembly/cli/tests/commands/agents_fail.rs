@@ -1,5 +1,6 @@
-//! Agents that fail, and networks between them that do: who stops, who goes on, and what
-//! they say. (Every order of such events is searched on the model, in `timeloom-accord`.)
+//! Failures of agents and of the networks between them: the machines that stop, those that
+//! continue, and their messages. (Every order of such events is searched on the model, in
+//! `timeloom-accord`.)
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;
@@ -15,15 +16,15 @@ use timeloom_testing::{need_root, own_address, wait_for};
 use crate::support::Scratch;
 use crate::support::machines::{Agent, Machines, let_go, timeloom};
 
-/// How an agent ended, and what it said, on one line.
+/// Returns the exit status and the output of an agent, on one line.
 fn ended(machines: &Machines, agent: &mut Agent, index: usize) -> (Option<i32>, String) {
     let status = agent.0.wait().expect("it ends");
     let said = machines.errors(index);
     (status.code(), said.replace('\n', ""))
 }
 
-/// Of three machines two do not hear each other, and the third hears both: all stop, and
-/// the link is named.
+/// Two of three machines do not receive each other's messages, and the third receives both: all
+/// stop, and the link is named.
 #[test]
 fn a_link_that_breaks_between_two_of_three_stops_all_and_is_named() {
     let machines = Machines::new("one-link", 3);
@@ -38,7 +39,7 @@ fn a_link_that_breaks_between_two_of_three_stops_all_and_is_named() {
     }
 }
 
-/// A machine that is cut off stops; the others are more than half, and go on.
+/// A machine that is cut off stops; the others are more than half, and continue.
 #[test]
 fn who_is_cut_off_stops_and_the_others_go_on() {
     let machines = Machines::new("minority", 3);
@@ -57,8 +58,8 @@ fn who_is_cut_off_stops_and_the_others_go_on() {
     }
 }
 
-/// A machine dies while it holds all, and the run is to stop then: nobody runs on, and all
-/// say who it was.
+/// A machine dies while it holds all, and the run is configured to stop: all stop and name the
+/// machine.
 #[test]
 fn a_holder_that_dies_stops_all_and_is_named() {
     let machines = Machines::new("dead-stop", 3);
@@ -69,7 +70,7 @@ fn a_holder_that_dies_stops_all_and_is_named() {
         let (code, said) = ended(&machines, agent, index);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("hears nothing from b"), "{said}");
-        // It has not gone on from where it stood.
+        // The virtual time is unchanged.
         let last = machines
             .log(index)
             .pop()
@@ -80,8 +81,8 @@ fn a_holder_that_dies_stops_all_and_is_named() {
     let _ = hold.wait();
 }
 
-/// Datagrams that are lost, doubled and overtaken make no pause of none and none of two:
-/// both machines count the same ones.
+/// Lost, duplicated and reordered datagrams neither lose nor duplicate a pause: both machines count
+/// the same pauses.
 #[test]
 fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     const PAUSES: usize = 12;
@@ -143,8 +144,8 @@ fn a_line_that_loses_doubles_and_reorders_loses_no_pause() {
     }
 }
 
-/// One direction of a bad line: of every five datagrams one is lost, one comes twice, and
-/// one comes after its follower.
+/// One direction of a bad line: of every five datagrams one is lost, one is duplicated, and one
+/// arrives after its successor.
 struct BadLine {
     address: std::net::SocketAddr,
     over: Arc<AtomicBool>,
@@ -163,7 +164,7 @@ impl BadLine {
             let (mut count, mut lost, mut doubled, mut late) = (0u64, 0, 0, 0);
             let mut kept = VecDeque::new();
             let mut buffer = [0; 2048];
-            // A peer that is not there yet is an error (ICMP): as lost as what is lost.
+            // A peer that is not running yet causes an error (ICMP), which counts as a loss.
             let send = |bytes: &[u8]| drop(socket.send_to(bytes, end));
             while !its.load(Ordering::SeqCst) {
                 let Ok(length) = socket.recv(&mut buffer) else {
@@ -197,7 +198,7 @@ impl BadLine {
         }
     }
 
-    /// How many were lost, doubled, and late.
+    /// Returns the numbers of lost, duplicated and late datagrams.
     fn end(self) -> (u64, u64, u64) {
         self.over.store(true, Ordering::SeqCst);
         self.thread.join().expect("it does not panic")

@@ -46,13 +46,13 @@ fn findings_verdicts_and_exit_code_agree() {
     if missing {
         assert_eq!(run["state"], "missing", "run needs what exec needs");
     } else {
-        // What the doctor says must be so.
+        // The doctor's findings must be true.
         let ended = timeloom(&["exec", "--quiet", "--", "true"]);
         assert_eq!(ended.code, Some(0), "{}", ended.err);
     }
 }
 
-/// Which Open vSwitch there is, and what forwards its frames.
+/// The version of Open vSwitch, and its datapath.
 #[test]
 fn the_datapath_of_open_vswitch_is_named() {
     timeloom_testing::need("ovs-vsctl", "openvswitch-switch");

@@ -1,6 +1,6 @@
-//! What crosses a simulated network, or the tunnel between two agents, stands while the
-//! testbed does: iperf3 loses nothing by pauses, and sends nothing again. How fast it is
-//! beside an undisturbed run is measured by `scripts/iperf-pauses`.
+//! Traffic in a simulated network, or in the tunnel between two agents, stops with the testbed:
+//! iperf3 loses nothing by pauses, and retransmits nothing. `scripts/iperf-pauses` compares its
+//! speed with an undisturbed run.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use timeloom_testing::{need, need_root, wait_for};
 use crate::support::machines::{Machines, NAMES, let_go, timeloom};
 use crate::support::{Scratch, passed};
 
-/// The kernel's timers go on during a pause. With this they are longer than any.
+/// The kernel's timers continue during a pause. This setting makes them longer than any pause.
 const UNNOTICED: &str = "ip route change 10.0.0.0/24 dev eth0 rto_min 60s && \
                          echo 0 > /proc/sys/net/ipv4/tcp_early_retrans &&";
 
@@ -54,8 +54,8 @@ const SIMULATED: &str = r#"
     links = [{ between = ["a", "s1"] }, { between = ["s1", "b"] }]
 "#;
 
-/// Two holds in the middle of the transfer, each longer than the kernel waits for an answer
-/// (200 ms and what the round trip varies). `hold` makes and ends one.
+/// Makes two holds in the middle of the transfer, each longer than the kernel's retransmission
+/// timeout (200 ms and the variation of the round trip). `hold` makes and ends one.
 fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child, i64)) {
     for turn in 0..2 {
         let after = (turn as i64 * 12 + 15) * 100_000_000;
@@ -68,7 +68,8 @@ fn disturb(virtual_ns: impl Fn() -> Option<i64>, hold: impl Fn(usize) -> (Child,
     }
 }
 
-/// What iperf3 has said in a log whose lines have stamps: all of it at its end, or nothing.
+/// Returns the report of iperf3 from a log whose lines have stamps: all of it after its end, or
+/// nothing.
 fn heard(log: &Path) -> Option<Value> {
     let text = fs::read_to_string(log).ok()?;
     let lines = text.lines().filter_map(|line| line.split_once("] "));
@@ -76,14 +77,14 @@ fn heard(log: &Path) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
-/// What it said at its end.
+/// Returns the summary at its end.
 fn said(log: &Path) -> Value {
     let said = heard(log).unwrap_or_else(|| panic!("{:?}", fs::read_to_string(log)));
     assert!(said["error"].is_null(), "{said}");
     said["end"].clone()
 }
 
-/// Runs it across a simulated network.
+/// Runs iperf3 across a simulated network.
 fn simulated(tag: &str, prepare: &str, client: &str) -> Value {
     need_root();
     need("iperf3", "iperf3");
@@ -125,7 +126,7 @@ fn simulated(tag: &str, prepare: &str, client: &str) -> Value {
     said(&log)
 }
 
-/// Runs it across the tunnel between two agents, of which one holds after the other.
+/// Runs iperf3 across the tunnel between two agents, which hold one after the other.
 fn tunnel(tag: &str, prepare: &str, client: &str) -> Value {
     need("iperf3", "iperf3");
     let machines = Machines::new(tag, 2);
@@ -153,9 +154,9 @@ fn tunnel(tag: &str, prepare: &str, client: &str) -> Value {
     said(&machines.scratch.path("results/logs/client.log"))
 }
 
-/// Nothing is sent again: no answer was lost, and none came so late that the kernel, whose
-/// timers allow for a pause, missed it. Where they do not, it sends again: data were on
-/// the way, and stood.
+/// Nothing is retransmitted: no answer was lost, and none was so late that the kernel, whose timers
+/// allow for a pause, missed it. Without that allowance the kernel retransmits: data were in flight
+/// during the pause.
 fn sends_nothing_again(over: fn(&str, &str, &str) -> Value, tag: &str) {
     let again = |end: &Value| end["sum_sent"]["retransmits"].as_u64();
     let usual = over(&format!("{tag}-usual"), "", TCP);
@@ -168,7 +169,7 @@ fn sends_nothing_again(over: fn(&str, &str, &str) -> Value, tag: &str) {
 fn loses_nothing(over: fn(&str, &str, &str) -> Value, tag: &str) {
     let end = over(tag, "", UDP);
     assert_eq!(end["sum"]["lost_packets"].as_u64(), Some(0), "{end}");
-    // 4 s of 1 Mbit/s, by the programs' clock: what a busy machine leaves out is not much.
+    // 4 s of 1 Mbit/s, by the programs' clock: a busy machine omits only little of it.
     assert!(end["sum"]["packets"].as_u64() > Some(100), "{end}");
 }
 

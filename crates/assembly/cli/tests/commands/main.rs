@@ -1,4 +1,4 @@
-//! The commands as a user types them. (Whole experiments are in `run_e2e`.)
+//! Commands as typed by a user. (Whole experiments are in `run_e2e`.)
 
 mod agents;
 mod agents_fail;

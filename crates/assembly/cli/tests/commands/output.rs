@@ -1,10 +1,10 @@
-//! What is printed when nobody reads it, and where a command cannot be run.
+//! Output without a reader, and commands that cannot be run.
 
 use std::process::{Command, Stdio};
 
 use crate::support::timeloom;
 
-/// As `timeloom schema | head` once `head` has enough.
+/// Behaves as `timeloom schema | head` after `head` has ended.
 #[test]
 fn a_reader_that_leaves_is_no_panic() {
     for arguments in [&["schema"][..], &["doctor", "--json"]] {

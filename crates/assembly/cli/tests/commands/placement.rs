@@ -1,4 +1,4 @@
-//! A run that is spread over agents: `timeloom run` with `[placement]`.
+//! Runs that are distributed over agents: `timeloom run` with `[placement]`.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::support::machines::{Agent, Machines, let_go};
 use crate::support::place;
 
 impl Machines {
-    /// Agents that wait for runs, on the first `count` machines.
+    /// Starts agents that wait for runs, on the first `count` machines.
     pub(crate) fn serving(&self, count: usize) -> Vec<Agent> {
         self.serving_by(count, "machine")
     }
 
-    /// Those that share this timeline.
+    /// Starts such agents with this timeline.
     pub(crate) fn serving_by(&self, count: usize, timeline: &str) -> Vec<Agent> {
         let agents = (0..count)
             .map(|index| self.serve(index, timeline))
@@ -57,7 +57,7 @@ impl Machines {
             .expect("timeloom run")
     }
 
-    /// A scenario of two hosts with a program each, and a link between their agents.
+    /// Writes a scenario of two hosts with a program each, and a link between their agents.
     fn scenario(&self, more: &str) -> std::path::PathBuf {
         need("/usr/bin/python3", "python3");
         let case = self.scratch.path("case");
@@ -112,7 +112,7 @@ impl Machines {
     }
 }
 
-/// Answers with a word of its file, and when by its own clock.
+/// Answers with a word of its file, and the time of its own clock.
 pub(crate) const METER: &str = r#"
 import itertools, socket, sys, time
 words = itertools.cycle(open(sys.argv[1]).read().split())
@@ -124,7 +124,7 @@ with socket.create_server(("", 5000)) as server:
 time.sleep(1000)
 "#;
 
-/// Asks ten times a second, and says what it got and when that was here.
+/// Asks ten times a second, and prints the answer and the local time.
 pub(crate) const READER: &str = r#"
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 5000)) as meter:
@@ -138,8 +138,8 @@ with socket.create_connection((sys.argv[1], 5000)) as meter:
         time.sleep(0.1)
 "#;
 
-/// Two agents run one scenario: its files go there, its hosts speak over a tunnel, a pause
-/// is one for both, and the results come back as one run, by virtual time.
+/// Two agents run one scenario: its files are sent, its hosts communicate over a tunnel, a pause
+/// stops both, and the results come back as one run, by virtual time.
 #[test]
 fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let machines = Machines::new("spread", 2);
@@ -171,7 +171,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
     let log = fs::read_to_string(place(&results).join("logs/reader.log")).expect("a log");
     let answers: Vec<Vec<&str>> = log
         .lines()
-        // Behind its stamp.
+        // The text after the stamp.
         .filter_map(|line| Some(line.split_once("] ")?.1.split_whitespace().collect()))
         .collect();
     assert!(answers.len() > 5, "{log}");
@@ -181,7 +181,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
         };
         assert_eq!(word, ["volt", "ampere"][index % 2], "the file came with it");
         let ns = |text: &str| text.parse::<i64>().expect("nanoseconds");
-        // Both hosts live by one clock, and a frame takes its time.
+        // Both hosts have one time, and a frame takes its time.
         assert!(ns(before) < ns(there) && ns(there) < ns(after), "{words:?}");
     }
     let events = results.events().expect("events");
@@ -246,7 +246,7 @@ fn two_agents_run_one_scenario_and_its_results_are_one_run() {
         .filter(|name| name.starts_with("from-"))
         .collect();
     assert_eq!(left, [""; 0], "what came was merged");
-    // Nothing is left with the agents, who wait for the next run.
+    // Nothing is left in the agents, which wait for the next run.
     for index in 0..2 {
         wait_for("what was sent is removed", || {
             let folder = machines.scratch.path(&format!("agent-{index}"));
@@ -261,7 +261,7 @@ fn ordered(instants: impl Iterator<Item = i64>) {
     assert!(instants.is_sorted(), "{instants:?}");
 }
 
-/// Whoever fails is named, with agent and host, and all stop; the agents then run the next.
+/// A failing program is named, with agent and host, and all stop; the agents then run the next.
 #[test]
 fn who_fails_on_an_agent_is_named_and_all_stop() {
     let machines = Machines::new("failing", 2);
@@ -286,7 +286,7 @@ fn who_fails_on_an_agent_is_named_and_all_stop() {
     }
     let log = fs::read_to_string(machines.scratch.path("results/logs/breaks.log"));
     assert!(log.expect("its log is here").contains("no fuse"));
-    // An agent that lacks something says what, before anything runs.
+    // An agent that lacks something reports it before anything runs.
     let text = fs::read_to_string(&scenario).expect("the scenario");
     let text = text.replace("/bin/sh", "/opt/nowhere/plc");
     fs::write(&scenario, text).expect("a file");
@@ -305,7 +305,7 @@ fn who_fails_on_an_agent_is_named_and_all_stop() {
     drop(agents);
 }
 
-/// An agent that dies stops the run on all others, which say who it was.
+/// An agent that dies stops the run on all others, which name it.
 #[test]
 fn an_agent_that_dies_stops_the_run_and_is_named() {
     let machines = Machines::new("dying", 2);
@@ -326,13 +326,13 @@ fn an_agent_that_dies_stops_the_run_and_is_named() {
     let culprit = json["culprit"].as_str().unwrap_or_default();
     assert!(culprit.contains("agent b"), "{culprit}");
     assert!(culprit.contains("10.9.0.2:5500"), "{culprit}");
-    // What the other agent has recorded is here.
+    // The data of the other agent are available.
     let log = fs::read_to_string(machines.scratch.path("results/logs/meter.log"));
     assert!(log.is_ok(), "{log:?}");
 }
 
-/// Agents say what they can do, also while one is at work; who is not there is named. What is
-/// new in a run can go to all at once.
+/// Agents report their capabilities, also while one is running a share; an absent agent is named.
+/// New messages of a run can be multicast.
 #[test]
 fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
     let machines = Machines::new("asked", 2);
@@ -371,7 +371,7 @@ fn agents_say_what_they_can_do_and_speak_to_all_at_once() {
     assert_eq!(reports[1]["state"], "missing");
 }
 
-/// Pins that are not there are said before anything runs.
+/// Missing pins are reported before anything runs.
 #[test]
 fn an_agent_without_its_pins_says_so() {
     let machines = Machines::new("pins", 2);
@@ -391,7 +391,7 @@ fn an_agent_without_its_pins_says_so() {
     drop(agents);
 }
 
-/// Somebody without the key gets nothing, and nothing is written.
+/// A peer without the key receives nothing, and writes nothing.
 #[test]
 fn who_has_another_key_is_turned_away() {
     let machines = Machines::new("key", 1);

@@ -1,4 +1,4 @@
-//! A simulated network that is spread over agents: an engine on each.
+//! A simulated network that is distributed over agents: an engine on each.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use crate::placement::{METER, READER};
 use crate::support::machines::{Machines, let_go};
 use crate::support::place;
 
-/// 20 ms between the routers, which are two agents'. Programs speak over that, and so does
-/// simulated traffic; beside it some that stays on one agent.
+/// 20 ms between the routers, which belong to two agents. Programs and simulated traffic use that
+/// link; some traffic stays on one agent.
 fn scenario(machines: &Machines) -> PathBuf {
     need("/usr/bin/python3", "python3");
     let case = machines.scratch.path("case");
     fs::create_dir(&case).expect("a directory");
     fs::write(case.join("meter.py"), METER).expect("a file");
     fs::write(case.join("reader.py"), READER).expect("a file");
-    // The same by IPv6, at another port.
+    // The same by IPv6, on another port.
     let meter6 = METER.replace(r#"("", 5000)"#, r#"("::", 5001), family=socket.AF_INET6"#);
     fs::write(case.join("meter6.py"), meter6).expect("a file");
     fs::write(case.join("reader6.py"), READER.replace("5000", "5001")).expect("a file");
@@ -104,7 +104,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
         let virtual_ns = machines.query(1)["virtual_ns"].as_i64()?;
         (virtual_ns > 1_000_000_000).then_some(())
     });
-    // What is on its way then stands, too.
+    // Packets in flight are stopped, too.
     let (hold, at) = machines.hold(0);
     for index in 0..2 {
         let status = machines.query(index);
@@ -130,7 +130,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
         for words in &answers {
             let ns = |index: usize| words[index].parse::<i64>().expect("nanoseconds");
             let (before, there, after) = (ns(1), ns(2), ns(3));
-            // Each way has its 20 ms, by a clock that is one for both but for its reading.
+            // Each way takes its 20 ms, by a clock that is common except for its reading error.
             let least = 19_900_000;
             assert!(there - before > least && after - there > least, "{words:?}");
         }
@@ -143,14 +143,14 @@ fn engines_on_two_agents_run_one_simulated_network() {
         assert!(its.len() == 1 && its[0].text.starts_with(cut), "{its:?}");
         assert!(its[0].text.contains(" 0 lost"), "{its:?}");
     }
-    // Of each flow one agent tells: of datagrams who receives, of a TCP who sends.
+    // One agent reports each flow: the receiver of datagrams, the sender of a TCP.
     let told = events.iter().filter(|row| &*row.kind == "traffic");
     let told = told.map(|row| (&*row.host, row.text.split(':').next().unwrap_or_default()));
     let mut told: Vec<_> = told.collect();
     told.sort_unstable();
     let [far, bulk, inner] = ["bg-r0 to bg-l0", "bg-l0 to bg-r1", "bg-l0 to bg-l1"];
     assert_eq!(told, [("a", inner), ("a", bulk), ("a", far)]);
-    // Each signal is one agent's.
+    // Each signal belongs to one agent.
     for signal in [
         "net.cut.a-b.packets",
         "net.cut.b-a.packets",
@@ -170,7 +170,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
     let topology = results.topology().expect("readable").expect("simulated");
     let real = topology.nodes.iter().filter(|it| it.kind == NodeKind::Real);
     assert_eq!((real.count(), topology.flows.len()), (2, 3));
-    // What came to each end of the cable that leads from agent to agent.
+    // Packets that arrived at each end of the cable between the agents.
     let [near, far] = [[10, 1, 0, 2], [10, 2, 0, 2]];
     for (end, way) in [("a", [far, near]), ("b", [near, far])] {
         let file = place(&results).join(format!("net/r1-r2.at-{end}.pcapng"));
@@ -184,7 +184,7 @@ fn engines_on_two_agents_run_one_simulated_network() {
     drop(agents);
 }
 
-/// Whose engine waits for that of an agent that fails before it has one waits no longer.
+/// An engine stops waiting for the engine of an agent that failed before creating it.
 #[test]
 fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     let machines = Machines::new("enginefails", 2);
@@ -206,7 +206,7 @@ fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     let culprit = json["culprit"].as_str().unwrap_or_default();
     assert_eq!(output.status.code(), Some(1), "{json} {said}");
     assert!(culprit.contains("agent b"), "{json} {said}");
-    // Both are free for the next run.
+    // Both agents are free for the next run.
     fs::write(&scenario, &text).expect("a file");
     let mut run = machines.start(&scenario, &["--replace"]);
     wait_for("the next run begins", || {
@@ -220,7 +220,7 @@ fn an_agent_that_fails_before_it_has_an_engine_keeps_nobody_waiting() {
     drop(agents);
 }
 
-/// Civil time is nowhere kept to the microsecond that the cable takes.
+/// Civil time is nowhere accurate to the microsecond of the cable's delay.
 #[test]
 fn agents_whose_clocks_may_be_further_apart_than_a_cable_takes_do_not_begin() {
     let machines = Machines::new("clocksapart", 2);

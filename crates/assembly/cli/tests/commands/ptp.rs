@@ -1,5 +1,5 @@
-//! `timeloom ptp` as a user has it: keys, a laboratory, a program that ends on
-//! a signal, and mistakes that are said. Needs root, as namespaces do.
+//! `timeloom ptp` for users: keys, a laboratory, a program that ends on a signal, and messages
+//! about mistakes. Needs root, as namespaces do.
 
 use std::process::{Command, Stdio};
 
@@ -56,7 +56,7 @@ fn keys_from_the_command_line() {
     assert_eq!(shown["suite"], "bls-once");
     assert_eq!(shown["may_lead"], true);
     assert!(done(&["rotate", &at("gm")]).out.contains("epoch 2"));
-    // An epoch that has ended, said with its reason and the user's exit code.
+    // An epoch that has ended is reported with its reason and the exit code for user errors.
     let ended = done(&[&sign[..], &["--not-after", "2001-01-01T00:00:00Z"]].concat());
     assert!(ended.out.contains("serial 2"), "{}", ended.out);
     std::fs::copy(scratch.path("ops/ring.toml"), scratch.path("gm/ring.toml")).unwrap();
@@ -138,7 +138,7 @@ fn a_hop_that_lies_is_counted_by_the_syncs_with_its_lie() {
     assert!(count >= Some(12), "{}", ended.out);
 }
 
-/// Peace, an attack on the running laboratory, and peace again.
+/// Normal operation, an attack on the running laboratory, and normal operation again.
 #[test]
 fn a_laboratory_is_attacked_while_it_runs() {
     let scratch = Scratch::new("ptp-tap");
@@ -153,13 +153,13 @@ fn a_laboratory_is_attacked_while_it_runs() {
         let arguments = [
             "ptp", "attack", name, "--for", "500 ms", "--out", &out, "--json",
         ];
-        // Until the laboratory stands.
+        // Waits until the laboratory is ready.
         wait_for("a laboratory that can be attacked", || {
             let ended = timeloom(&arguments);
             (ended.code == Some(0)).then(|| ended.objects()[0].clone())
         })
     };
-    // Until the clocks have found one another, there is no Follow_Up to attack.
+    // Until the clocks are synchronised, there is no Follow_Up to attack.
     eventually("a Follow_Up", || attack("strip")["attacked"] != 0);
     wait_for("somebody who notices", || {
         let told = attack("correction");

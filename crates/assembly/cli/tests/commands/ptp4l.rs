@@ -1,5 +1,5 @@
-//! The real ptp4l, unmodified, with software time stamps, on a host whose
-//! crystal is off. The scenario says how near to true time the clock must come.
+//! The real ptp4l, unmodified, with software time stamps, on a host whose oscillator has a
+//! frequency error. The scenario says how near to true time the clock must come.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `timeloom report`, on runs made up here.
+//! `timeloom report`, on artificial runs.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::support::{Scratch, timeloom};
 use timeloom_results::{LabelRow, Manifest, Outcome, RunDirectory, SignalRow};
 use timeloom_time::{Duration, Instant};
 
-/// How a made-up run ends.
+/// Kind of end of an artificial run.
 #[derive(PartialEq)]
 enum End {
     Done,

@@ -79,8 +79,8 @@ fn packets_take_their_virtual_time_between_subnets() {
     fs::remove_dir_all(&base).unwrap();
 }
 
-/// As a simulator that computes 30 ms for each 70 ms: packets in flight stand
-/// meanwhile, many times on their way.
+/// Like a simulator that computes 30 ms for each 70 ms: packets in flight are stopped meanwhile,
+/// many times on their way.
 fn grant_all(session: &str) {
     let script = "
 import sys, time

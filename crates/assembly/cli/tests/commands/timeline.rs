@@ -1,5 +1,4 @@
-//! `timeloom timeline` as people and their scripts use it: real processes, a
-//! real kill.
+//! `timeloom timeline` as used by users and their scripts: real processes, a real kill.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use timeloom_testing::{MemoryLimit, wait_for};
 use timeloom_traces::Traces;
 
-/// A short life, so that its end can be watched.
+/// A short lifetime, so that its end can be observed.
 const CONFIG: &str = r#"
 [[timeline]]
 name = "short"
@@ -44,14 +43,14 @@ impl Daemon {
         Self(child.unwrap())
     }
 
-    /// As whoever manages services ends it.
+    /// Ends it like a service manager.
     fn end(mut self) {
         // SAFETY: our own child, which has not been waited for.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         self.0.wait().unwrap();
     }
 
-    /// Without a chance to tidy up.
+    /// Ends it without a chance to tidy up.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -83,7 +82,7 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
 }
 
-/// Reads until the timeline is as wanted; the last reading.
+/// Reads until the timeline is in the desired state; returns the last reading.
 fn read_until(directory: &Path, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     wait_for("a reading", || {
         let reading = json(&timeline(directory, &["read", "short", "--json"]));
@@ -98,7 +97,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     let first = Daemon::start(directory);
     let reading = read_until(directory, |reading| reading["status"] == "ok");
     assert!(reading["earliest_ns"].as_i64() <= reading["latest_ns"].as_i64());
-    // A reader that stays.
+    // A reader that stays open.
     let page = std::fs::File::open(directory.join("short.page")).unwrap();
     let inode =
         |file: &std::fs::File| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap());
@@ -120,7 +119,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
         timeline(directory, &["read", "short"]).status.code(),
         Some(1)
     );
-    // The socket is still there and nobody answers; the successor takes it over.
+    // The socket still exists but is not served; the successor takes it over.
     assert!(directory.join("short.sock").exists());
     let list = json(&timeline(directory, &["list", "--json"]));
     assert!(list["daemon"].is_null());
@@ -143,7 +142,7 @@ fn a_killed_daemon_is_noticed_and_its_page_adopted() {
     drop(successor);
 }
 
-/// As if killed by hand; what it had published stays, and a successor goes on.
+/// Has the effect of a kill; the published data stays, and a successor continues.
 #[test]
 fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     let place = tempfile::tempdir().unwrap();
@@ -155,7 +154,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     limit.set(0);
     let deadline = Instant::now() + Duration::from_secs(120);
     let status = loop {
-        // Each connection takes a little.
+        // Each connection takes a little memory.
         timeline(directory, &["list", "--json"]);
         if let Some(status) = daemon.0.try_wait().unwrap() {
             break status;
@@ -170,7 +169,7 @@ fn a_daemon_that_is_out_of_memory_is_noticed_and_its_page_adopted() {
     traces.assert_nothing_left();
 }
 
-/// Readers see that nobody keeps the page, and when somebody does again.
+/// Readers see that the page is not kept, and when it is kept again.
 #[test]
 fn a_daemon_that_somebody_stops_is_dead_until_it_goes_on() {
     let place = tempfile::tempdir().unwrap();
@@ -223,7 +222,7 @@ fn a_name_that_nobody_keeps_is_answered_with_those_there_are() {
     drop(daemon);
 }
 
-/// Its source cannot be asked, and the reading says so.
+/// Its source cannot be queried, and the reading says so.
 #[test]
 fn a_timeline_that_never_synchronises_says_why() {
     let scratch = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Scratch, timeloom};
 
-/// Whose reference is the date: true time, in a session whose host's clock is right.
+/// The reference is the date: true time, in a session whose host's clock is right.
 const SERVE: &str = "timeline serve plant --local --source 'system-clock,vouched_error=0 ns'";
 
 /// Reads until there is an interval.
@@ -16,7 +16,7 @@ const IN_STEP: &str =
 /// A reading between two looks at the date, as three lines.
 const LOOK: &str = "date +%s%N; $T timeline read plant --json; date +%s%N";
 
-/// `timeloom exec` with these options, of a shell that has `$T`, `$D` and a timeline.
+/// Runs `timeloom exec` with these options and a shell that has `$T`, `$D` and a timeline.
 fn session(scratch: &Scratch, name: &str, options: &[&str], then: &str) -> Command {
     let script = format!("$T {SERVE} & P=$!\n{IN_STEP}\n{then}\nkill $P; wait $P");
     let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
@@ -30,8 +30,8 @@ fn session(scratch: &Scratch, name: &str, options: &[&str], then: &str) -> Comma
     command
 }
 
-/// The readings in what [`LOOK`] printed: each must lie between the two dates, and
-/// its interval be far narrower than a pause. Returns the first date of each.
+/// Checks the readings in the output of [`LOOK`]: each must lie between the two dates, and its
+/// interval must be far narrower than a pause. Returns the first date of each.
 fn check(printed: &str) -> Vec<i64> {
     let lines: Vec<&str> = printed.lines().collect();
     let looks = lines.chunks(3).map(|look| {
@@ -81,7 +81,7 @@ fn a_pause_is_invisible() {
     let mut command = session(&scratch, &name, &["--dilate", "2"], &then);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     await_file(&scratch.path("first"));
-    // Longer than an interval may be wide.
+    // Longer than the widest possible interval.
     for _ in 0..3 {
         let code = |verb| timeloom(&[verb, "--name", &name]).code;
         assert_eq!(code("pause"), Some(0));
@@ -104,7 +104,7 @@ fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
     let directory = scratch.text("");
     let read = ["timeline", "read", "plant", "--directory", &directory];
     let outside = timeloom(&read);
-    // Nor from another session.
+    // The same from another session.
     let exec = ["exec", "--quiet", "--", env!("CARGO_BIN_EXE_timeloom")];
     let elsewhere = timeloom(&[&exec[..], &read].concat());
     std::fs::write(scratch.path("go"), "").unwrap();
@@ -124,7 +124,7 @@ fn each_domain_refuses_the_others_pages_and_says_what_to_do() {
         elsewhere.err
     );
 
-    // The machine's, seen from a session.
+    // The timeline of the machine, as seen from a session.
     let machine = Scratch::new("timeline-domain-machine");
     let mut daemon = Command::new("sh")
         .args(["-c", &format!("exec $T {SERVE}")])
@@ -212,7 +212,7 @@ fn a_wrong_tai_offset_of_the_kernel_is_in_no_reading() {
         "{out}"
     );
     assert!(out.contains("the configuration 37 s"), "{out}");
-    // With the impossible offset alone there is no reading, but a reason.
+    // With only the impossible offset there is no reading, but a reason.
     let then = "until $T timeline list | grep 'the last because'; do sleep 0.02; done\n\
         $T timeline read plant; [ $? = 1 ] || exit 8; kill $P; wait $P";
     let (_, err) = run("tai-refused", "", then);
@@ -233,7 +233,7 @@ fn wait(mut child: Child) -> std::process::ExitStatus {
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What stands for the emulator prints what it was told.
+/// The stand-in for the emulator prints its arguments.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_virtual_machine_in_a_session_is_given_timelines_where_the_counter_is_emulated() {
@@ -249,7 +249,7 @@ fn a_virtual_machine_in_a_session_is_given_timelines_where_the_counter_is_emulat
     for part in ["memdev=timeloom\n", "chardev=timeloom-port,", "code 0\n"] {
         assert!(out.contains(part), "{part} in {out}{err}");
     }
-    // Its host's clock page, or a word that it is not to be had.
+    // Its host's clock page, or a warning that it is not available.
     let is_given = out.contains("ivshmem-plain,memdev=timeloom-clock\n");
     let is_missed = err.contains("CAP_CHECKPOINT_RESTORE");
     assert!(is_given != is_missed, "{out}{err}");

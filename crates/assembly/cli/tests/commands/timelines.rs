@@ -1,5 +1,5 @@
-//! Timelines of hosts in scenarios: real chronyd, real ptp4l and a peer as sources of a
-//! host whose crystal is off. True time lies in every interval, however time passes.
+//! Timelines of hosts in scenarios: real chronyd, real ptp4l and a peer as sources of a host whose
+//! oscillator has a frequency error. True time lies in every interval, however time passes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,12 +13,12 @@ use crate::support::{Scratch, root, timeloom};
 
 const TIMELINES: [&str; 3] = ["plant", "ntp", "ptp"];
 
-/// A run of the example with changes; ended when this is dropped.
+/// A run of the example with changes; ended on drop.
 struct Run {
     child: Child,
     name: String,
     directory: PathBuf,
-    /// What it says on stderr.
+    /// File with its stderr.
     said: PathBuf,
 }
 
@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Waits until the session takes requests. Panics with what the run said if it ends before.
+    /// Waits until the session takes requests. Panics with the run's output if it ends before.
     fn wait_for_session(&mut self) {
         eventually("a session", || {
             let over = self.child.try_wait().expect("our own child");
@@ -61,14 +61,14 @@ impl Run {
         });
     }
 
-    /// Has the session do something; false when it is over.
+    /// Sends a request to the session; returns false if the session is over.
     fn command(&self, verb: &str, arguments: &[&str]) -> bool {
         let all = [&[verb, "--name", &self.name], arguments].concat();
         timeloom(&all).code == Some(0)
     }
 
-    /// Pauses it for a moment and, if so asked, goes on at another pace. How long the pause
-    /// is, and how far it is to the next, is drawn.
+    /// Pauses the run for a moment and, if `dilates`, resumes it at another pace. The length of the
+    /// pause and the distance to the next are random.
     fn disturb(&self, random: &mut Random, turn: usize, dilates: bool) {
         let mut sleep = |most: Duration| {
             let most_us = u64::try_from(most.as_micros()).expect("a moment");
@@ -83,15 +83,15 @@ impl Run {
         sleep(FARTHEST_PAUSE);
     }
 
-    /// How much virtual time has passed, in seconds.
+    /// Returns the elapsed virtual time, in seconds.
     fn virtual_s(&self) -> f64 {
         let answer = timeloom(&["query", "--json", "--name", &self.name]);
-        // Before the session stands, none.
+        // There is no answer before the session is ready.
         let at_ns = (answer.code == Some(0)).then(|| answer.objects()[0]["virtual_ns"].as_f64());
         at_ns.flatten().unwrap_or(0.0) / 1e9
     }
 
-    /// Ends it early; the results until then are kept.
+    /// Ends the run early; the results until then are kept.
     fn stop(mut self) {
         let pid = self.child.id().to_string();
         let killed = Command::new("kill").arg(pid).status();
@@ -116,8 +116,8 @@ impl Drop for Run {
     }
 }
 
-/// What pauses are drawn from. The seed is printed, which a failure shows; `TIMELOOM_SEED=n`
-/// sets it.
+/// Returns the random generator of the pauses. The seed is printed, so that a failure shows it;
+/// `TIMELOOM_SEED=n` sets it.
 fn pauses() -> Random {
     let set = std::env::var("TIMELOOM_SEED").ok();
     let seed = set.map_or(SEED, |text| {
@@ -129,13 +129,13 @@ fn pauses() -> Random {
 
 const SEED: u64 = 13;
 
-/// Pauses are shorter than this, and half as long in the mean.
+/// Upper limit of the length of a pause; the mean is half of it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(56);
 
-/// From the end of a pause to the next it is less than this, and half of it in the mean.
+/// Upper limit of the time from the end of a pause to the next; the mean is half of it.
 const FARTHEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// The samples of a signal of a timeline of the host `plc`.
+/// Returns the samples of a signal of a timeline of the host `plc`.
 fn samples(directory: &Path, timeline: &str, signal: &str) -> Vec<f64> {
     let run = RunDirectory::open(directory).expect("a run");
     let name = format!("plc.timeline.{timeline}.{signal}");
@@ -144,8 +144,8 @@ fn samples(directory: &Path, timeline: &str, signal: &str) -> Vec<f64> {
     samples.map(|(_, value)| *value).collect()
 }
 
-/// That no reading broke its promise. Returns how many readings had an interval, and prints
-/// how wide those were.
+/// Checks that every interval contained true time. Returns the number of readings with an interval,
+/// and prints the widths.
 fn check_inside(directory: &Path) -> usize {
     let mut readings = 0;
     for timeline in TIMELINES {
@@ -167,7 +167,7 @@ fn check_inside(directory: &Path) -> usize {
     readings
 }
 
-/// That, and that each timeline is in order in the end.
+/// Makes the same check, and checks that each timeline is in order in the end.
 fn check(directory: &Path) -> usize {
     for timeline in TIMELINES {
         let statuses = samples(directory, timeline, "status");
@@ -216,7 +216,7 @@ fn the_example_passes_and_says_how_the_timelines_came_to_be() {
             .any(|event| of(&event.source) && &*event.kind == "status" && event.text.contains(text))
     };
     assert!(told("→ ok"));
-    // The daemon is gone, and so is what it was met by.
+    // The daemon is gone, and so are its sockets.
     let left = std::fs::read_dir(directory.join("timelines/plc")).expect("the run's own");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
     assert!(
@@ -237,7 +237,7 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     ];
     let mut run = Run::start(&scratch, "disturbed", "10 ms", &sets);
     let directory = run.directory.clone();
-    // Late enough that the daemons have settled, and then as long again, in virtual time.
+    // Late enough for the daemons to have settled, and then the same time again, in virtual time.
     let mut held = None;
     let mut pauses = pauses();
     for turn in 0.. {
@@ -259,8 +259,8 @@ fn true_time_is_inside_through_pauses_dilations_and_holds_of_the_host() {
     check_seen(&directory, (15.0, f64::INFINITY));
 }
 
-/// chronyd fits one line through what it measured before and after a hold, and states an
-/// error that knows nothing of it. All instants of these runs are virtual and exact.
+/// chronyd fits one line to its measurements before and after a hold, and states an error that
+/// ignores the hold. All instants of these runs are virtual and exact.
 ///
 /// Returns the last status of each timeline.
 fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
@@ -288,18 +288,18 @@ fn hold_for_20_ms(name: &str, sets: &[&str]) -> [Option<f64>; 3] {
     }
     assert!(run.end().success());
     check_inside(&directory);
-    // Each daemon learns of it at its next query of a source, at most two seconds later.
+    // Each daemon notices the hold at its next query of a source, at most two seconds later.
     check_seen(&directory, (45.0, 48.0));
     TIMELINES.map(|timeline| samples(&directory, timeline, "status").last().copied())
 }
 
-/// By its Unix socket it is told to measure anew, and soon has.
+/// By its Unix socket chronyd is told to measure anew, and soon has new measurements.
 #[test]
 fn what_chronyd_measured_before_a_hold_of_its_host_counts_no_more() {
     assert_eq!(hold_for_20_ms("held", &[]), [Some(OK); 3]);
 }
 
-/// By UDP it takes no orders, and is not believed for as long as it goes by what is old.
+/// By UDP chronyd accepts no commands, and is not trusted while it uses old measurements.
 #[test]
 fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
     let by_udp = "system.hosts.plc.timelines.ntp.sources=[{type=\"chrony\"}]";
@@ -308,7 +308,7 @@ fn a_chronyd_that_takes_no_orders_is_waited_for_after_a_hold_of_its_host() {
     assert!(ntp == Some(OK) || ntp == Some(DISRUPTED), "{ntp:?}");
 }
 
-/// The whole proof, of a million readings: `make proof-timeline`.
+/// The complete test, with a million readings: `make proof-timeline`.
 #[test]
 #[ignore = "takes some minutes; `make proof-timeline` runs it"]
 fn a_million_readings_hold_what_they_promise() {
@@ -335,8 +335,8 @@ fn a_million_readings_hold_what_they_promise() {
     assert!(all > 1_000_000, "{all}");
 }
 
-/// The same signals where a server's clock is not what it vouches for, and where more is asked for
-/// than a timeline can know.
+/// The same signals if a server's clock does not have its stated accuracy, and if the requested
+/// accuracy exceeds what a timeline can provide.
 #[test]
 fn what_is_outside_and_what_violates_its_accuracy_is_seen() {
     let scratch = Scratch::new("timelines-wrong");
@@ -374,6 +374,6 @@ fn in_granted_time_too() {
     assert!(check(&directory) > 100);
 }
 
-/// The numbers of the statuses, as on the page.
+/// Number of this status on the page.
 const OK: f64 = 1.0;
 const DISRUPTED: f64 = 4.0;

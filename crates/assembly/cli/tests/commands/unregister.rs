@@ -1,5 +1,5 @@
-//! `timeloom unregister`, as a user would: also the supervisor's violent end leaves
-//! a program alone that was let go.
+//! `timeloom unregister`, as used by a user: even after the supervisor is killed, a released
+//! program is not touched.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -63,7 +63,7 @@ fn a_program_that_was_let_go_outlives_a_killed_supervisor() {
     assert_eq!(ask(), native);
     supervisor.kill().expect("our own child");
     supervisor.wait().expect("our own child");
-    // Its keeper and whoever cleans up do not touch it either.
+    // Its reaper and `timeloom clean` do not touch it either.
     done(&["clean"]);
     for _ in 0..3 {
         assert_eq!(ask(), native);

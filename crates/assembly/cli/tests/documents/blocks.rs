@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// A block of code in a document.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The document, from the root of the tree.
+    /// Path of the document, from the root of the tree.
     pub(crate) document: String,
     /// The line on which it begins.
     pub(crate) line: usize,
-    /// What stands behind the fence: `sh`, `sh run`, `toml`, nothing.
+    /// Text after the fence: `sh`, `sh run`, `toml`, nothing.
     pub(crate) kind: String,
     pub(crate) text: String,
 }
@@ -21,12 +21,12 @@ impl Block {
     }
 }
 
-/// The root of the tree.
+/// Returns the root of the tree.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Those of one document.
+/// Returns the blocks of one document.
 pub(crate) fn blocks_of(document: &str) -> Vec<Block> {
     let text = fs::read_to_string(root().join(document));
     let text = text.unwrap_or_else(|error| panic!("{document}: {error}"));
@@ -56,7 +56,7 @@ pub(crate) fn blocks_of(document: &str) -> Vec<Block> {
     blocks
 }
 
-/// Every document of the tree.
+/// Returns every document of the tree.
 pub(crate) fn documents() -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![String::new(), "python/".into()];
@@ -82,7 +82,7 @@ pub(crate) fn documents() -> Vec<String> {
     found
 }
 
-/// The names of the folders in a folder of the tree, sorted.
+/// Returns the names of the folders in a folder of the tree, sorted.
 pub(crate) fn folders_in(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).expect("a folder of the tree");
     let folders = entries.map(|entry| entry.expect("an entry"));

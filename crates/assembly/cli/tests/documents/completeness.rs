@@ -1,4 +1,4 @@
-//! Nothing is left out of the tables.
+//! Completeness of the tables in the documents.
 
 use crate::blocks::{folders_in, root};
 

@@ -1,5 +1,5 @@
-//! What the documents show: the tutorial does what it says, two documents fit together,
-//! and every block of code that is not run is at least right in itself.
+//! Contents of the documents: the tutorial works as described, two documents fit together, and
+//! every block of code that is not run is at least valid.
 
 mod blocks;
 mod completeness;

@@ -1,5 +1,5 @@
-//! Blocks that nobody runs: their language is understood, and the commands and options
-//! of `timeloom` in them exist.
+//! Blocks that are not run: they parse in their language, and the commands and options of
+//! `timeloom` in them exist.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::blocks::{Block, blocks_of, documents};
 
-/// Blocks that are neither run nor looked at: a picture, pieces of Rust, which have nothing
-/// around them, and another program's configuration.
+/// Blocks that are neither run nor checked: a picture, fragments of Rust without their context, and
+/// another program's configuration.
 const NOT_LOOKED_AT: [(&str, &str); 4] = [
     ("ARCHITECTURE.md", ""),
     ("docs/parallel.md", "rust"),
@@ -35,7 +35,7 @@ fn every_block_is_run_or_right_in_itself() {
                 .map(drop)
                 .map_err(|error| error.to_string()),
             "python" => fed("python3", &["-c", PYTHON], &block.text),
-            // A picture, or what a program prints.
+            // A picture, or the output of a program.
             "text" => Ok(()),
             other => {
                 not_looked_at.push((block.document.clone(), other.to_owned()));
@@ -55,7 +55,7 @@ fn every_block_is_run_or_right_in_itself() {
     );
 }
 
-/// Compiles it, and does not run it.
+/// Compiles the source without running it.
 const PYTHON: &str = "import ast, sys; ast.parse(sys.stdin.read())";
 
 fn shell(text: &str) -> Result<(), String> {
@@ -90,12 +90,12 @@ fn fed(program: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     }
 }
 
-/// What `--help` says, by command.
+/// Output of `--help`, by command.
 #[derive(Default)]
 struct Helps(HashMap<Vec<String>, Option<String>>);
 
 impl Helps {
-    /// `None`: there is no such command.
+    /// Returns `None` if there is no such command.
     fn of(&mut self, command: &[String]) -> Option<&str> {
         let ask = || {
             let output = Command::new(env!("CARGO_BIN_EXE_timeloom"))
@@ -111,7 +111,7 @@ impl Helps {
     }
 }
 
-/// Whether the commands of `timeloom` in a script exist, and their options.
+/// Checks that the commands of `timeloom` in a script exist, with their options.
 fn commands(script: &str, helps: &mut Helps) -> Result<(), String> {
     for words in calls(script) {
         let mut command: Vec<String> = Vec::new();
@@ -150,7 +150,7 @@ fn commands(script: &str, helps: &mut Helps) -> Result<(), String> {
     Ok(())
 }
 
-/// The words behind each `timeloom` in a script.
+/// Returns the words after each `timeloom` in a script.
 fn calls(script: &str) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
     let script = script.replace("\\\n", " ");

@@ -1,4 +1,4 @@
-//! The tutorial, typed as it stands; and the two documents that together make a tank.
+//! The tutorial, typed exactly as written; and the two documents that together define a tank.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,7 @@ use timeloom_testing::need_root;
 
 use crate::blocks::{blocks_of, root};
 
-/// Runs a script in a directory, with `timeloom` on the PATH. What it leaves in the
-/// background ends with it.
+/// Runs a script in a directory, with `timeloom` on the PATH. Its background processes end with it.
 fn bash(script: &str, directory: &Path) -> Output {
     let built = Path::new(env!("CARGO_BIN_EXE_timeloom"));
     let beside = built.parent().expect("a directory");
@@ -34,7 +33,7 @@ fn the_tutorial_does_what_it_says() {
             script += &format!("echo '=== {}'\n{}\n", block.place(), block.text);
         }
     }
-    // Others on this machine may type it just now.
+    // Other users of this machine may run the same command at this time.
     let own = format!("live-{}", std::process::id());
     let script = script.replace("live", &own);
     let output = bash(&script, scratch.path());
@@ -70,8 +69,8 @@ fn the_tutorial_does_what_it_says() {
     );
 }
 
-/// The tank of the protocol's document is the plant of the scenario's: they call a signal
-/// alike.
+/// The tank of the protocol's document is the plant of the scenario's document: they use the same
+/// signal name.
 #[test]
 fn the_two_documents_make_one_experiment() {
     need_root();

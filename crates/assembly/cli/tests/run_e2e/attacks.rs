@@ -1,4 +1,4 @@
-//! Attacks in the results: the host whose address was taken, and the labels.
+//! Attacks in the results: the host whose address was claimed, and the labels.
 
 use crate::support::Lab;
 

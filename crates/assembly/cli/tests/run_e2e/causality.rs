@@ -1,11 +1,11 @@
-//! The sentence of the project: while the simulated world is computed, the
-//! testbed stands still, and what it reads is the world of that very instant.
+//! The central claim of the project: while the simulated world is computed, the testbed is stopped,
+//! and it reads the world of exactly that instant.
 
 use std::collections::BTreeSet;
 
 use crate::support::{Finished, Lab, POLL, Sample, Scenario, samples, stands};
 
-/// A solver that takes 50 ms of wall time for every answer.
+/// Returns a laboratory with a solver that takes 50 ms of wall time for every answer.
 fn slow(duration: &str) -> Lab {
     Lab::new(
         &Scenario::lasting(duration)
@@ -24,8 +24,8 @@ fn polled(run: &Finished, program: &str, least: usize) -> Vec<Sample> {
     polled
 }
 
-/// Exact, whatever the machine is doing: causality knows no tolerance. The
-/// plant's time is a float64 of whole nanoseconds, which it holds exactly.
+/// Checks exactly, whatever the machine is doing: causality has no tolerance. The plant's time is a
+/// float64 of whole nanoseconds, which it represents exactly.
 fn assert_causal(polled: &[Sample]) {
     for sample in polled {
         assert!(
@@ -36,7 +36,7 @@ fn assert_causal(polled: &[Sample]) {
             sample.plant <= sample.after,
             "the answer comes from the future: {sample:?}"
         );
-        // Both clocks of the client agree on what the request took.
+        // Both clocks of the client agree on the duration of the request.
         assert!(sample.lasted >= sample.after - sample.before, "{sample:?}");
     }
     for pair in polled.windows(2) {
@@ -45,9 +45,9 @@ fn assert_causal(polled: &[Sample]) {
     }
 }
 
-/// A host that is suspended for a while, between two questions or in one, asks the
-/// world of the session's instant afterwards, late by what it missed, exactly; its
-/// pause and those that the solver takes nest. Another host notices nothing.
+/// A host that is suspended for a while, between two requests or during one, afterwards reads the
+/// world of the session's instant, late by exactly the suspension; its pause and those of the
+/// solver nest. Another host is unaffected.
 #[test]
 fn a_suspended_host_finds_the_world_gone_on() {
     let lab = Lab::new(
@@ -86,8 +86,8 @@ fn a_suspended_host_finds_the_world_gone_on() {
         ..*sample
     };
     let before = there.iter().filter(|sample| sample.after <= stood);
-    // Who reads the very instant of the pause may have asked before it was stopped: the clock
-    // stood already, for the other host's question.
+    // A sample at the exact instant of the pause may have been requested before the host was
+    // stopped: the clock was already stopped, for the other host's request.
     let since = there.iter().filter(|sample| sample.before > stood);
     let both = before
         .map(|sample| own(sample, 0))
@@ -99,7 +99,7 @@ fn a_suspended_host_finds_the_world_gone_on() {
     assert_causal(&both);
 }
 
-/// A median forgives the moments in which a busy machine runs something else.
+/// Returns the median, which tolerates moments in which a busy machine runs something else.
 fn median_ms(polled: &[Sample]) -> f64 {
     let mut lasted: Vec<i64> = polled.iter().map(|sample| sample.lasted).collect();
     lasted.sort_unstable();
@@ -118,7 +118,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
         "50 ms of solving cost the client {median} ms"
     );
 
-    // It did take its 50 ms, of everybody's wall time but nobody's virtual time.
+    // The request took its 50 ms of wall time, and no virtual time.
     let rows = run
         .directory()
         .clock()
@@ -138,7 +138,7 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     let difference = unpaused - manifest.virtual_duration;
     // A map from wall to virtual time rounds at every pause.
     assert!(difference.as_ns().abs() < 100_000, "{difference}");
-    // The instants that the plant told are those of the stands.
+    // The plant received the instants of the pauses.
     let frozen: BTreeSet<i64> = stands
         .iter()
         .map(|stand| stand.rows[0].t_virtual.as_ns())
@@ -152,12 +152,12 @@ fn a_slow_plant_is_advanced_to_the_frozen_instant_and_costs_its_client_no_time()
     }
 }
 
-/// In real time, without the pauses, the solver's time is the client's.
+/// In real time, without the pauses, the client waits for the solver.
 #[test]
 fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     let lab = slow("4 s");
     let run = lab.run(&["time.mode=real"]).succeeded();
-    // At the end of the run its clock stands, while it is taken down.
+    // At the end of the run its clock is stopped, while the run is torn down.
     let polled = polled(&run, "client", 5);
     for sample in polled.iter().filter(|it| it.after < 4_000_000_000) {
         assert!(
@@ -170,8 +170,8 @@ fn in_real_time_the_same_plant_costs_its_client_what_it_takes() {
     assert_eq!(manifest.paused_total.as_ns(), 0);
 }
 
-/// Two programs on two hosts ask the same device again and again: their pauses
-/// overlap, and the testbed goes on when the last of them is done.
+/// Two programs on two hosts query the same device repeatedly: their pauses overlap, and the
+/// testbed resumes when the last of them is done.
 #[test]
 fn overlapping_requests_share_one_pause() {
     let poll = ["python3", "poll.py", "10.0.0.10", "0.002"];
@@ -182,7 +182,7 @@ fn overlapping_requests_share_one_pause() {
             .plant("{ slow_ms = 3 }"),
     );
     let mut run = lab.start(&[]);
-    // From when both ask, two more seconds.
+    // Two more seconds from the instant at which both are querying.
     run.wait_for_line("one", "sample");
     run.wait_for_line("two", "sample");
     let at = run.virtual_s().expect("it runs");
@@ -212,7 +212,7 @@ fn overlapping_requests_share_one_pause() {
         );
     }
     let shared: Vec<_> = stands.iter().filter(|stand| stand.most_holds > 1).collect();
-    // How often that happens is chance; that it never does would be a queue.
+    // The frequency of shared pauses is random; their absence would indicate a queue.
     assert!(
         shared.len() >= 3,
         "only {} of {} pauses were shared",
@@ -230,7 +230,7 @@ fn overlapping_requests_share_one_pause() {
     );
 }
 
-/// What the manifest says about pauses is what the rows add up to.
+/// The manifest's pause statistics are the sum of the rows.
 #[test]
 fn the_paused_total_is_the_sum_of_the_pauses() {
     let poll = ["python3", "poll.py", "10.0.0.10", "0.01"];
@@ -247,7 +247,7 @@ fn the_paused_total_is_the_sum_of_the_pauses() {
         .expect("the clock's rows can be read");
     let ended: Vec<_> = stands(&rows)
         .into_iter()
-        // What is read while the end is being noticed belongs to no run.
+        // Reads while the end is being detected do not belong to the run.
         .filter(|stand| stand.rows[0].t_virtual.as_ns() < 500_000_000)
         .collect();
     assert_eq!(manifest.pauses, ended.len() as u64);
@@ -256,14 +256,14 @@ fn the_paused_total_is_the_sum_of_the_pauses() {
         (sum.0 + inner, sum.1 + outer)
     });
     let paused = manifest.paused_total.as_ns();
-    // Each edge's own uncertainty is in the bounds; what is added is what two
-    // readings of the machine's clock may differ by.
+    // Each edge's own uncertainty is in the bounds; the tolerance is the difference of two readings
+    // of the machine's clock.
     let tolerance = 1_000_000;
     assert!(
         (least - tolerance..=most + tolerance).contains(&paused),
         "the manifest says {paused} ns, the rows {least} … {most} ns"
     );
-    // Wall time is what was paused and what was not; dilation is 1.
+    // Wall time is paused time plus running time; dilation is 1.
     let difference = manifest.wall_duration - manifest.paused_total - manifest.virtual_duration;
     assert!(
         difference.as_ns().abs() < 5_000_000,

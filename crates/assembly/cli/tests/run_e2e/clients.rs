@@ -1,15 +1,15 @@
-//! Modbus clients that others wrote read and set the plant through a device.
+//! Third-party Modbus clients read and set the plant through a device.
 
 use crate::support::{Finished, Lab, Scenario, log_lines, prepared_python};
 
-/// Whether the program printed a line with this text.
+/// True if the program printed a line with this text.
 fn printed(lab: &Lab, program: &str, text: &str) -> bool {
     log_lines(&lab.run_path(), program)
         .iter()
         .any(|(_, line)| line.contains(text))
 }
 
-/// Runs it until the client has said this, and the plant has made another step.
+/// Runs until the client has printed this text, and the plant has made another step.
 fn after_line(lab: &Lab, text: &str) -> Finished {
     let mut run = lab.start(&[]);
     run.wait_for_line("client", text);
@@ -51,7 +51,7 @@ print("all good")
             .plant("{}"),
     );
     let run = after_line(&lab, "all good");
-    // What it wrote has reached the plant, and the plant's record.
+    // The written value has reached the plant, and the plant's record.
     let series = run
         .directory()
         .series(&["world.set"])

@@ -1,10 +1,10 @@
-//! How long the kernels of hosts wait for an answer before they send the first packets of a
-//! connection once more: by virtual time, and not while programs compute in none.
+//! Initial retransmission timeouts of hosts' kernels: in virtual time, and not while programs
+//! compute in zero virtual time.
 
 use crate::support::{Finished, Lab, log_lines};
 
-/// A client that connects over 80 ms, and does what follows once its SYN is under way; a
-/// server that does so once the SYN has come. Each says what its kernel sent again.
+/// A client that connects over 80 ms, and continues with the given code once its SYN is in flight;
+/// a server that does so once the SYN has arrived. Each prints its kernel's retransmissions.
 const TWO_HOSTS: &str = r#"
 schema = "timeloom/1"
 name = "connecting"
@@ -60,9 +60,8 @@ print('sent again', sent_again())
 """]
 "#;
 
-/// `busy` computes by the ticks (1/100 s) of processor time that the kernel counts: of any
-/// other time there is none.
-/// `wait_for_go` waits for a file of the test's.
+/// `busy` computes for a number of ticks (1/100 s) of processor time as counted by the kernel,
+/// since no other time passes. `wait_for_go` waits for a file of the test.
 const COMMON: &str = "
 import os, time
 COMPUTES_TICKS = {}
@@ -126,8 +125,8 @@ fn an_answer_that_is_far_away_in_real_time_is_waited_for() {
     assert_nothing_was_sent_again(&lab, &run.wait());
 }
 
-/// The answer takes 2.8 s of the machine, and the client's host is ten times as slow as that. The
-/// server's is not, and sends its answer again.
+/// The answer takes 2.8 s of the machine, and the client's host is ten times slower than that. The
+/// server's host is not slowed, and retransmits its answer.
 #[test]
 fn a_host_that_is_slowed_alone_waits_by_its_own_time() {
     let far = TWO_HOSTS.replace("20 ms", "700 ms");

@@ -1,5 +1,5 @@
-//! Somebody dies, hangs or answers nonsense: the run stops, names the culprit
-//! and keeps all results so far.
+//! A process dies, hangs or sends invalid data: the run stops, names the culprit and keeps all
+//! results so far.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,14 +9,14 @@ use crate::support::{Finished, Lab, Scenario, place, samples};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
-/// A plant, a client that asks it, and so much time that only a failure can
-/// end the run.
+/// Returns a scenario with a plant, a client that queries it, and a duration that only a failure
+/// can end.
 fn healthy(config: &str) -> Scenario {
     answering_within("60 s", config)
 }
 
-/// As that, with how long the plant may take for an answer: an honest one on a busy machine
-/// takes its time.
+/// Returns such a scenario with a timeout for the plant's answers: a correct plant on a busy
+/// machine needs time.
 fn answering_within(timeout: &str, config: &str) -> Scenario {
     Scenario::lasting("60 s")
         .program(
@@ -28,22 +28,23 @@ fn answering_within(timeout: &str, config: &str) -> Scenario {
         .plant_with(config, &format!("timeout = \"{timeout}\""))
 }
 
-/// The healthy run with one more program, on host `a`, once the client has an answer.
+/// Returns the healthy run with one more program, on host `a`, which starts once the client has an
+/// answer.
 fn with_program(run: &[&str], more: &str) -> Lab {
     let more = format!("after = [\"client\"]\n{more}");
     Lab::new(&healthy("{}").program('a', "victim", run, &more))
 }
 
-/// Runs it into its failure, which must be blamed on who these words name.
+/// Runs until the failure, which must be attributed to the culprit with these words.
 fn fail(lab: &Lab, words: &[&str]) -> Finished {
     let run = lab.run(&[]).blames(words);
     lab.assert_nothing_left();
-    // Not at the end that was planned.
+    // The run ended before the planned end.
     assert!(run.manifest().virtual_duration.as_s_f64() < 60.0);
     run
 }
 
-/// What was recorded until shortly before the failure is there, without holes.
+/// Checks that the data recorded until shortly before the failure is complete.
 fn assert_kept(run: &Finished) {
     let directory = run.directory();
     let mut times = Vec::new();
@@ -59,7 +60,7 @@ fn assert_kept(run: &Finished) {
         .map(|step| step * 50_000_000)
         .collect();
     assert_eq!(times, expected, "samples are missing");
-    // Up to what the client was told last: for that the plant has come so far.
+    // Up to the last answer to the client: the plant has computed that far.
     let last_ns = *times.last().expect("there are samples");
     let log = samples(&place(&directory), "client");
     let told_ns = log.iter().map(|sample| sample.plant).max();
@@ -88,8 +89,8 @@ fn a_program_that_exits_is_named_with_its_status_and_its_last_words() {
     let end = end.expect("its end is an event");
     assert_eq!((&*end.host, end.text.contains('3')), ("a", true));
     assert!(end.t_virtual.as_ns() >= 500_000_000);
-    // Who, when, and the last lines as lines: on the console, in the manifest, and on top
-    // of the report.
+    // Culprit, instant, and the last lines: on the console, in the manifest, and at the top of the
+    // report.
     let failure = run.manifest().failure.expect("it failed");
     assert_eq!(failure.culprit, "victim");
     assert!(failure.what.contains("host a"), "{}", failure.what);
@@ -114,7 +115,7 @@ fn a_program_that_is_killed_is_named_with_the_signal() {
     assert_kept(&run);
 }
 
-/// Also one that is done early: only `essential = false` says that it may be.
+/// An early successful exit also ends the run, unless `essential = false`.
 #[test]
 fn only_a_program_that_may_end_does_so_without_ending_the_run() {
     let victim = ["python3", "ticks.py", "0.1", "0.3", "0"];
@@ -138,8 +139,8 @@ fn a_program_that_is_not_ready_in_time_is_named_with_what_was_waited_for() {
     assert_kept(&run);
 }
 
-/// What is missing beforehand is a mistake in the scenario (see `mistakes`).
-/// This file is there and is executable, but nothing that can be executed.
+/// A missing file is a mistake in the scenario (see `mistakes`). This file exists and is
+/// executable, but its content cannot be executed.
 #[test]
 fn a_program_that_cannot_be_started_is_named() {
     let lab = with_program(&["./broken"], "");
@@ -163,7 +164,7 @@ fn what_a_program_starts_in_the_background_ends_with_the_run() {
     fail(&lab, &["victim", "status 3"]);
 }
 
-/// A plant that misbehaves at half a second of virtual time.
+/// Tests a plant that misbehaves at half a second of virtual time.
 fn misdeed(misdeed: &str, words: &[&str]) {
     let lab = Lab::new(&healthy(&format!(
         "{{ misdeed = \"{misdeed}\", after_ns = 500_000_000 }}"
@@ -198,8 +199,8 @@ fn a_plant_that_answers_nan_is_named() {
     misdeed("nan", &["world", "not finite"]);
 }
 
-/// Nobody asks this plant anything. Its death must not go unnoticed because of
-/// that: the results would quietly lack what it should have computed.
+/// This plant receives no requests. Its death must be noticed even so: otherwise the results would
+/// silently lack its values.
 #[test]
 fn a_plant_that_dies_unasked_fails_the_run() {
     let lab = Lab::new(
@@ -224,9 +225,8 @@ fn a_plant_that_does_not_start_is_named() {
     lab.assert_nothing_left();
 }
 
-/// The run ends a little after 320 ms, while programs are being started one
-/// after the other: none of them may slip through and stand for ever in a
-/// testbed that never goes on.
+/// The run ends a little after 320 ms, while programs are being started one after the other: none
+/// of them may escape and remain in a paused testbed for ever.
 #[test]
 fn programs_that_start_as_the_run_ends_do_not_keep_it() {
     let run = ["sh", "-c", "exit 3"];
@@ -239,7 +239,8 @@ fn programs_that_start_as_the_run_ends_do_not_keep_it() {
     fail(&Lab::new(&scenario), &["victim", "status 3"]);
 }
 
-/// A plant that is first asked at the end of the run fails at the instant at which its model fails.
+/// The failure of a plant that is first queried at the end of the run is dated by the instant at
+/// which its model fails.
 #[test]
 fn a_plant_s_failure_is_dated_by_when_it_failed() {
     for (failure, what) in [

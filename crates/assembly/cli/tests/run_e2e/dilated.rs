@@ -1,9 +1,9 @@
-//! Hosts whose time is dilated: what their kernels wait for in real time.
+//! Hosts whose time is dilated: timeouts of their kernels in real time.
 
 use crate::support::{Lab, log_lines};
 
-/// An answer is under way for 40 ms of virtual time, which are 3.6 s of the machine's: longer
-/// than a kernel asks for a neighbour before it gives up.
+/// An answer is in flight for 40 ms of virtual time, which are 3.6 s of the machine's: longer than
+/// a kernel solicits a neighbour before it gives up.
 #[test]
 fn a_neighbour_that_is_far_away_in_real_time_is_found() {
     let lab = Lab::with_text(

@@ -1,5 +1,5 @@
-//! One simulated network in two engines, each a process, of which one leaves in order while the
-//! run goes on, and joins again.
+//! One simulated network in two engine processes, one of which leaves on request during the run,
+//! and joins again.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::engine_processes::{PROCESSES, process_of, processes_of};
 use crate::engines::{Beside, asks, two_engines};
 use crate::support::{Lab, Running, log_lines};
 
-/// 2 s between the routers, so that what has left the one part is long on its way to the other.
-/// Each host tells the other one number after another. Simulated datagrams cross, too.
+/// 2 s between the routers, so that packets from one part are in flight for a long time. Each host
+/// sends the other increasing numbers. Simulated datagrams cross, too.
 fn tells() -> String {
     let traffic = r#"
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "100 kbit/s", name = "datagrams" },
@@ -28,7 +28,7 @@ name = "near"
 run = ["python3", "-u", "-S", "tells.py", "10.2.0.2"]
 "#;
 
-/// Tells the other host a number every 5 ms, and says so; says what it hears.
+/// Sends the other host a number every 5 ms and prints it; prints the received numbers.
 const PROGRAM: &str = r#"
 import os, socket, sys, threading, time
 line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -45,7 +45,7 @@ while True:
     time.sleep(0.005)
 "#;
 
-/// The numbers that a program said with `word`, and when.
+/// Returns the numbers that a program printed after `word`, with their instants.
 fn numbers(lab: &Lab, program: &str, word: &str) -> Vec<(i64, u64)> {
     let lines = log_lines(&lab.run_path(), program).into_iter();
     let number = |(at, line): (i64, String)| {
@@ -55,7 +55,7 @@ fn numbers(lab: &Lab, program: &str, word: &str) -> Vec<(i64, u64)> {
     lines.filter_map(number).collect()
 }
 
-/// Waits until both have told something after `since` that the other has heard.
+/// Waits until both have sent numbers after `since` that the other has received.
 fn wait_for_words(lab: &Lab, run: &mut Running<'_>, since: [u64; 2]) {
     for (program, since) in ["near", "far"].into_iter().zip(since) {
         run.wait_for_line(program, "heard");
@@ -66,7 +66,7 @@ fn wait_for_words(lab: &Lab, run: &mut Running<'_>, since: [u64; 2]) {
     }
 }
 
-/// The last number that each was told by the other's word.
+/// Returns the last number that each has sent.
 fn told(lab: &Lab) -> [u64; 2] {
     ["far", "near"].map(|program| {
         let told = numbers(lab, program, "told");
@@ -85,7 +85,7 @@ fn an_engine_leaves_in_order_and_joins_again() {
 
     run.control("pause").expect("it is paused");
     let told_before = told(&lab);
-    // All that was told is on the cable after that, or beyond.
+    // After that, all sent packets are on the cable or beyond.
     let status = run.control("step 100ms").expect("it steps");
     let left_ns = status["virtual_ns"].as_i64().expect("an instant");
     run.control("leave east").expect("it leaves");
@@ -97,13 +97,13 @@ fn an_engine_leaves_in_order_and_joins_again() {
     );
     run.control("resume").expect("it goes on");
 
-    // What left the part before is delivered, though the part is away.
+    // Packets that left the part before are delivered, though the part is away.
     let [by_far, _] = told_before;
     run.wait_for("what was on the cable does not come", |_| {
         let heard = numbers(&lab, "near", "heard");
         heard.iter().any(|(_, number)| *number >= by_far)
     });
-    // The kernel keeps a thousand frames of an interface that nobody reads, and drops others.
+    // The kernel queues a thousand frames of an interface without a reader, and drops further ones.
     let since = told(&lab)[0];
     run.wait_for("far does not go on", |_| told(&lab)[0] > since + 2_000);
     run.control("join east").expect("it joins");
@@ -143,7 +143,7 @@ fn an_engine_leaves_in_order_and_joins_again() {
     assert_eq!(joined.len(), 1, "{output}");
     assert!(joined[0].contains("engine east"), "{joined:?}");
     assert!(joined[0].contains("the kernel dropped"), "{joined:?}");
-    // Each life says what it did.
+    // Each process reports its activity.
     let summaries = all("summary");
     let of_east = summaries
         .iter()
@@ -157,12 +157,12 @@ fn an_engine_leaves_in_order_and_joins_again() {
         let is_of_speed = doubt.contains("too slow") && !doubt.contains("kernel dropped");
         assert!(is_of_speed || doubt.contains("came too late"), "{doubt}");
     }
-    // What both lives of the part have counted is one sum.
+    // The counters of both processes of the part are added.
     let sent_and_arrived = of_flow(&all("traffic"), "bg-r0 to bg-r1");
     assert!(sent_and_arrived.1 > 0, "{sent_and_arrived:?}");
 }
 
-/// How many packets of a flow were sent, and how many arrived.
+/// Returns the numbers of packets of a flow that were sent and that arrived.
 fn of_flow(traffic: &[&str], name: &str) -> (u64, u64) {
     let told = traffic.iter().find_map(|text| text.strip_prefix(name));
     let told = told.unwrap_or_else(|| panic!("{name}: {traffic:?}"));
@@ -192,7 +192,7 @@ fn an_engine_that_is_away_at_the_end_is_no_loss() {
     let has = |text: &str| events.iter().any(|event| event.text.contains(text));
     assert!(has("its part is away from"), "{}", ended.output());
     assert!(!has("has died"), "{}", ended.output());
-    // It has said what it had sent. But for what was in its own part all of it has come.
+    // It has reported its sent packets. All have arrived except those in its own part.
     let traffic = events.iter().filter(|event| &*event.kind == "traffic");
     let traffic: Vec<&str> = traffic.map(|event| &*event.text).collect();
     for name in ["bg-r0 to bg-l0", "bg-r0 to bg-r1"] {

@@ -1,4 +1,4 @@
-//! One simulated network in two engines: a program in one's part talks to one in the other's.
+//! One simulated network in two engines: programs in the two parts communicate.
 
 use std::fs;
 use std::process::{Command, ExitStatus};
@@ -12,8 +12,9 @@ pub(crate) struct Beside<'a> {
     pub(crate) traffic: &'a str,
 }
 
-/// Two routers, one of the engine `west` and one of `east`, with a link between them that is
-/// `apart`. Behind the first is the host `near` (10.1.0.2), behind the other `far` (10.2.0.2).
+/// Returns a network of two routers, one of the engine `west` and one of `east`, with a link
+/// between them that is `apart`. Behind the first is the host `near` (10.1.0.2), behind the other
+/// `far` (10.2.0.2).
 pub(crate) fn two_engines(
     name: &str,
     duration: &str,
@@ -60,16 +61,16 @@ address = "10.1.0.2/24"
     )
 }
 
-/// What the halves of a dumbbell of one host each say to one another.
+/// Traffic between the halves of a dumbbell of one host each.
 pub(crate) const TRAFFIC: &str = r#"
     { from = "bg-l0", to = "bg-r0", kind = "cubic", name = "bulk" },
     { from = "bg-r0", to = "bg-l0", kind = "poisson", rate = "2 Mbit/s", name = "datagrams" },
     { from = "bg-l0", to = "bg-r0", kind = "udp", rate = "400 kbit/s", model = "fluid" },
 "#;
 
-/// 20 ms between the routers, which are two engines'. Pings, pings in fragments, one whose time
-/// to live ends at the first router, a page of 300,000 bytes; beside them simulated traffic, of
-/// packets and of fluid.
+/// 20 ms between the routers, which belong to two engines. Pings, pings in fragments, one whose
+/// time to live ends at the first router, a page of 300,000 bytes; simulated traffic, of packets
+/// and of fluid.
 fn far() -> String {
     let beside = Beside {
         size: 1,
@@ -215,7 +216,8 @@ fn a_check_says_where_the_network_is_cut() {
     );
 }
 
-/// A host with the router of one engine, and one with that of the other, which it asks for ever.
+/// Returns a network with a host at the router of one engine, and one at that of the other, which
+/// it queries for ever.
 pub(crate) fn asks() -> String {
     two_engines("mortal", "600 s", APART, None, ASKS)
 }
@@ -232,7 +234,7 @@ done
 """]
 "#;
 
-/// Makes the thread of an engine fail at its next sleep: the kernel refuses it.
+/// Makes the thread of an engine fail at its next sleep: the kernel refuses the call.
 fn fails(run: &Running<'_>, engine: &str) -> ExitStatus {
     let threads = format!("/proc/{}/task", run.pid());
     let threads = fs::read_dir(threads).expect("it runs").flatten();
@@ -271,7 +273,8 @@ fn a_run_goes_on_without_an_engine_that_fails_where_it_is_to() {
     );
 }
 
-/// A run of [`asks`] whose engine `east` has died goes on, and says so at its end.
+/// Checks that a run of [`asks`] whose engine `east` has died continues, and reports the death at
+/// its end.
 pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
     run.wait_for_line("ask", "far is silent");
     let answers = || {
@@ -305,7 +308,7 @@ pub(crate) fn goes_on(lab: &Lab, mut run: Running<'_>, doubt: &str) {
         "engine east of the simulated network has died; the rest goes on"
     ));
     assert!(has("untrusted", doubt));
-    // What the living see of a link whose other end is gone is recorded on.
+    // The living engine's observations of a link whose other end is gone are still recorded.
     let died = events.iter().find(|event| &*event.kind == "died");
     let died = died.expect("seen above").t_virtual;
     let loss = ended.directory().series(&["net.link.r1-r2.loss"]);

@@ -1,4 +1,4 @@
-//! Faults from outside and from inside: what must hold is in `docs/faults.md`, row by row.
+//! External and internal faults: `docs/faults.md` lists the required behaviour, row by row.
 
 mod clock_source;
 mod disks;

@@ -1,4 +1,4 @@
-//! `timeloom shell`, `exec --in`, `ps` and `logs`: getting at what runs in a run.
+//! `timeloom shell`, `exec --in`, `ps` and `logs`: access to the processes of a run.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::support::{Lab, Running, Scenario, patiently, timeloom};
 
-/// A run that goes on until it is told to end, with a program on host a.
+/// Returns a run that continues until it is told to end, with a program on host a.
 fn lab() -> Lab {
     let ticks = &["python3", "ticks.py", "0.02"];
     Lab::new(&Scenario::lasting("10 min").program('a', "ticks", ticks, ""))
 }
 
-/// `timeloom exec --in HOST` with a shell command.
+/// Returns `timeloom exec --in HOST` with a shell command.
 fn inside(lab: &Lab, host: &str, script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
     command
@@ -37,7 +37,7 @@ fn stop(run: Running<'_>) {
     assert_eq!(run.wait().code, 1, "it was stopped from outside");
 }
 
-/// What a command prints with `date +%s%N`, in virtual time of the run.
+/// Returns the output of `date +%s%N`, in virtual time of the run.
 fn virtual_ns(text: &str) -> i64 {
     const START_NS: i64 = 1_559_520_000 * 1_000_000_000;
     text.trim().parse::<i64>().expect("nanoseconds") - START_NS
@@ -81,7 +81,7 @@ fn a_command_comes_in_to_the_hosts_network_and_clock() {
     lab.assert_nothing_left();
 }
 
-/// A command in a run that stands stands, too, and goes on with it.
+/// A command in a stopped run is stopped, too, and continues with it.
 #[test]
 fn a_command_inside_is_paused_with_the_run() {
     let lab = lab();
@@ -92,7 +92,7 @@ fn a_command_inside_is_paused_with_the_run() {
     let mut child = inside(&lab, "a", "date +%s%N")
         .spawn()
         .expect("timeloom can be started");
-    // It is there, before its first instruction.
+    // The process exists, before its first instruction.
     wait_for_program(&run, "from outside: sh", 1);
     sleep(Duration::from_millis(300));
     assert!(
@@ -106,7 +106,7 @@ fn a_command_inside_is_paused_with_the_run() {
     lab.assert_nothing_left();
 }
 
-/// Whoever closes a terminal ends what ran in it; whoever ends a run ends all in it.
+/// Closing a terminal ends the command in it; ending a run ends all commands in it.
 #[test]
 fn a_command_inside_ends_with_its_client_and_with_the_run() {
     let lab = lab();
@@ -141,12 +141,12 @@ fn a_command_inside_ends_with_its_client_and_with_the_run() {
     wait_for_program(&run, "from outside: sh", 1);
     stop(run);
     let output = child.wait_with_output().expect("it ends");
-    // By the run's end, seen as a signal or as a session that is gone.
+    // By the run's end, reported as a signal or as a missing session.
     assert!(!output.status.success(), "{output:?}");
     lab.assert_nothing_left();
 }
 
-/// Waits until so many processes belong to it; all that are there then.
+/// Waits until the program has `count` processes; returns them.
 fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde_json::Value> {
     let mut processes = Vec::new();
     let there = patiently(Duration::from_secs(120), || {
@@ -162,7 +162,7 @@ fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde
     processes
 }
 
-/// Typed into a terminal, as a person does.
+/// Typed into a terminal, as by a user.
 #[test]
 fn a_shell_has_a_terminal_of_its_own() {
     let lab = lab();
@@ -197,14 +197,14 @@ fn a_shell_has_a_terminal_of_its_own() {
         assert!(there, "no {what:?} on the screen: {}", text());
     };
     let mut type_in = |keys: &str| input.write_all(keys.as_bytes()).expect("it reads");
-    // Not before the shell's prompt: until then the keys would be the client's.
+    // Not before the shell's prompt: until then the client would receive the keys.
     wait_for("# ");
     type_in("tty; hostname -I\n");
     wait_for("/dev/pts/");
     wait_for("10.0.0.1");
     type_in("sleep 1000\n");
     wait_for_process(&run, "sleep");
-    // Ctrl-C ends what runs in it, and not the shell.
+    // Ctrl-C ends the command in the shell, and not the shell.
     type_in("\x03");
     type_in("echo $((6 * 7))\n");
     wait_for("42");
@@ -216,7 +216,7 @@ fn a_shell_has_a_terminal_of_its_own() {
     lab.assert_nothing_left();
 }
 
-/// Waits until a process of this name is there.
+/// Waits until a process of this name exists.
 fn wait_for_process(run: &Running<'_>, name: &str) {
     let there = patiently(Duration::from_secs(120), || {
         let status = run.control("query").expect("it answers");

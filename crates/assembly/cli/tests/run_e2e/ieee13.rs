@@ -9,9 +9,9 @@ use timeloom_results::{DeviceWrite, RunDirectory};
 
 use crate::support::{Lab, log_lines, place, prepared_python, repository};
 
-/// An Ethernet frame, as far as it matters here.
+/// The relevant fields of an Ethernet frame.
 pub(crate) struct Frame {
-    /// Virtual seconds.
+    /// Virtual time in seconds.
     pub(crate) at_s: f64,
     pub(crate) to: [u8; 6],
     pub(crate) from: [u8; 6],
@@ -20,11 +20,11 @@ pub(crate) struct Frame {
 
 #[derive(PartialEq)]
 pub(crate) enum What {
-    /// An ARP reply: this address is mine.
+    /// An ARP reply that claims this address.
     ArpReply {
         sender: [u8; 4],
     },
-    /// TCP with so many bytes of data.
+    /// TCP with this number of bytes of data.
     Tcp {
         source: [u8; 4],
         target: [u8; 4],
@@ -36,14 +36,13 @@ pub(crate) enum What {
 const CONTROLLER: [u8; 4] = [10, 0, 0, 1];
 const SENSOR: [u8; 4] = [10, 0, 0, 2];
 const ATTACK_S: f64 = 4.0;
-/// `arpspoof` has started and sent its second round by then, and what was under
-/// way has arrived.
+/// By then, `arpspoof` has started and sent its second round, and packets in flight have arrived.
 const EFFECTIVE_S: f64 = ATTACK_S + 3.0;
 const END_S: f64 = 10.0;
 
-/// 10 s of virtual time with the attack at 4 s; the checks, which are about the
-/// gust at 19 s, are replaced by ones about this shorter time. It is slowed down, so
-/// that programs are up before the attack where starting them takes seconds.
+/// 10 s of virtual time with the attack at 4 s; the checks, which are about the gust at 19 s, are
+/// replaced by checks about this shorter time. The run is slowed down, so that programs are up
+/// before the attack even if starting them takes seconds.
 const SETS: [&str; 7] = [
     "time.dilation=3",
     "time.duration=10 s",
@@ -54,7 +53,7 @@ const SETS: [&str; 7] = [
     "capture.0.link=[\"s2\", \"s3\"]",
 ];
 
-/// Who lied about whose address, from when; who wrote what to which device. The report has
+/// Checks the forged addresses, with sender and start, and the writes to devices. The report has
 /// both on one axis.
 fn attack_is_told(directory: &RunDirectory) {
     let events = directory.events().expect("the events can be read");
@@ -121,7 +120,7 @@ fn the_attack_cuts_the_sensor_off() {
     let frames = frames(&place(&directory).join("net/s2-s3.pcapng"));
     assert_cut_off(&frames);
 
-    // Signals every 100 ms from start to end, and nothing between.
+    // Signals every 100 ms from start to end, without gaps.
     let series = directory
         .series(&["grid.bus.680.v1"])
         .expect("it can be read");
@@ -160,7 +159,7 @@ fn the_attack_cuts_the_sensor_off() {
         ]
     );
 
-    // The controller notices, by its own clock, after its second of patience.
+    // The controller notices, by its own clock, after its timeout of a second.
     let log = log_lines(&place(&directory), "controller");
     let noticed = log
         .iter()
@@ -196,7 +195,7 @@ fn assert_cut_off(frames: &[Frame]) {
         "the capture ends at {last} s"
     );
 
-    // Data between the two that reaches the other's own interface.
+    // Data between the two that reaches the receiver's own interface.
     let data = |source: [u8; 4], target: [u8; 4]| {
         frames.iter().filter(move |frame| match frame.what {
             What::Tcp {
@@ -230,8 +229,8 @@ fn assert_cut_off(frames: &[Frame]) {
         "data flows during the attack"
     );
 
-    // A third machine says that it has the controller's address, from the
-    // attack's beginning on and not before.
+    // A third machine claims the controller's address, from the attack's beginning on and not
+    // before.
     let lies: Vec<&Frame> = frames
         .iter()
         .filter(|frame| match frame.what {
@@ -248,11 +247,11 @@ fn assert_cut_off(frames: &[Frame]) {
         "the first lie at {} s",
         first.at_s
     );
-    // Every two seconds one.
+    // One every two seconds.
     assert!(lies.len() >= 2, "{} false ARP replies", lies.len());
     let attacker = first.from;
     assert!(lies.iter().all(|frame| frame.from == attacker));
-    // What the sensor still says goes to the attacker.
+    // The sensor's data goes to the attacker.
     let taken =
         data(SENSOR, CONTROLLER).filter(|frame| frame.to == attacker && frame.at_s > ATTACK_S);
     assert!(taken.count() >= 1, "nothing reaches the attacker");
@@ -264,7 +263,7 @@ pub(crate) fn frames(path: &std::path::Path) -> Vec<Frame> {
     let mut frames = Vec::new();
     while let Some(block) = reader.next_block() {
         if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
-            // 2019-06-03T00:00:00Z, where virtual time begins.
+            // 2019-06-03T00:00:00Z, at which virtual time begins.
             let at_s = (packet.timestamp - Duration::from_secs(1_559_520_000)).as_secs_f64();
             frames.push(frame(at_s, &packet.data));
         }

@@ -1,11 +1,11 @@
-//! Packets that come late from engine to engine: past the share that a scenario tolerates, its
-//! run is not to be trusted.
+//! Late packets between engines: beyond the share that a scenario tolerates, its run is not
+//! trusted.
 
 use crate::support::{Finished, Lab};
 
 /// Two engines, and between them a cable of one nanosecond. Each has traffic of its own, so that it
-/// lives through an event every few microseconds. No machine keeps two threads as far as each other
-/// to a nanosecond all the time: who is behind sends to who is past that instant.
+/// has an event every few microseconds. No machine keeps two threads equally far to a nanosecond
+/// all the time: packets from the slower one arrive after the instant of the faster one.
 const SHORT: &str = r#"
 schema = "timeloom/1"
 name = "short"
@@ -40,8 +40,8 @@ links = [
 address = "10.77.0.2/24"
 "#;
 
-/// Packets that came from the other engine, and those of them that came after their instant, by
-/// what the run says of each direction.
+/// Returns the packets from the other engine, and those of them that arrived after their instant,
+/// as reported for each direction.
 fn crossed(run: &Finished) -> Vec<(u64, u64)> {
     let events = run.directory().events().expect("readable");
     let cuts = events.iter().filter(|event| &*event.kind == "cut");
@@ -55,7 +55,7 @@ fn crossed(run: &Finished) -> Vec<(u64, u64)> {
     .collect()
 }
 
-/// What the run says against itself: of packets between engines, and else.
+/// Returns the reasons for doubt: about packets between engines, and others.
 fn doubts(run: &Finished) -> (Vec<String>, Vec<String>) {
     let all = run.manifest().untrusted;
     let all = all.iter().map(|doubt| doubt.to_string());
@@ -82,7 +82,7 @@ fn a_run_that_tolerates_them_is_to_be_trusted() {
     assert!(crossed.iter().any(|(_, late)| *late > 0), "{crossed:?}");
     let (of_cuts, others) = doubts(&run);
     assert_eq!(of_cuts, [""; 0], "{}", run.output());
-    // The machine itself may have been too slow, which is another doubt.
+    // The machine itself may have been too slow, which is another reason.
     assert_eq!(
         run.code,
         if others.is_empty() { 0 } else { 4 },

@@ -224,7 +224,7 @@ fn requests_over_a_link_that_loses_frames_are_answered_all() {
         let took = took.first().unwrap_or_else(|| panic!("{}", run.output())).1;
         assert!((23.0..40.0).contains(&took), "{took} s");
         let untrusted = run.manifest().untrusted.into_iter();
-        // Where computing takes time, this machine may be too slow.
+        // If computing takes time, this machine may be too slow.
         let doubts: Vec<_> = untrusted.filter(|it| !it.contains("too slow")).collect();
         assert!(doubts.is_empty(), "{doubts:?}");
     }

@@ -1,5 +1,4 @@
-//! `timeloom run` from outside: whole runs of small scenarios, and what goes
-//! wrong in them.
+//! `timeloom run` from outside: whole runs of small scenarios, and their failures.
 //!
 //! Needs root, Python 3.11, the Python environment that `make test` prepares,
 //! and the Debian packages mbpoll, dsniff and openvswitch-switch. Each test has a session of its

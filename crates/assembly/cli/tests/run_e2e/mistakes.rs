@@ -1,5 +1,4 @@
-//! A mistake is found before anything is started, and a machine that cannot do
-//! it is told what it lacks.
+//! A mistake is found before anything is started, and missing features of the machine are reported.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,7 +12,7 @@ fn good() -> Scenario {
         .plant("{}")
 }
 
-/// The mistake is said with these words; nothing was made, nothing started.
+/// Checks that the mistake is reported with these words, and that nothing was created or started.
 fn assert_refused(lab: &Lab, run: &Finished, words: &[&str]) {
     assert_eq!(run.code, 2, "{}", run.output());
     for word in words {
@@ -48,7 +47,7 @@ fn a_mistake_is_named_with_its_place_and_its_mend() {
 
 #[test]
 fn all_mistakes_are_named_at_once_and_no_good_part_is_started() {
-    // The plant is good and comes first; were it started, it would leave a file.
+    // The plant is valid and comes first; if started, it would leave a file.
     let text = good()
         .to_toml()
         .replace("\"plant.py\"", "\"-c\", \"open('started', 'w')\"")
@@ -66,7 +65,7 @@ fn a_mistake_in_a_set_points_to_the_set() {
     assert_refused(&lab, &run, &["time.dilatoin=3", "did you mean `dilation`?"]);
 }
 
-/// What follows the program is the program's; before it, an option is ours or a slip.
+/// Words after the program are its arguments; before it, an option is ours or a mistake.
 #[test]
 fn a_mistyped_option_of_exec_is_not_taken_for_the_program() {
     let exec = |arguments: &[&str]| {
@@ -129,7 +128,7 @@ fn a_signal_that_the_plant_does_not_have_is_a_mistake_too() {
     }
 }
 
-/// Such as a script given to Python.
+/// For example a script given to Python.
 #[test]
 fn a_script_that_is_not_there_is_found_before_anything_is_started() {
     for (run, file) in [
@@ -165,8 +164,8 @@ fn check(lab: &Lab, options: &[&str]) -> (Option<i32>, String) {
     (ended.status.code(), said)
 }
 
-/// A binary that nobody may read lies where the tests were built, hence the
-/// copy. `exec` does without root what it can, `run` says that it needs it.
+/// The tests are built in a place where other users cannot read the binary, hence the copy. `exec`
+/// works without root as far as possible, `run` reports that it needs root.
 #[test]
 fn without_root_exec_works_and_run_says_what_it_needs() {
     let scenario = Scenario::lasting("1 s").program('a', "sleep", &["sleep", "1000"], "");
@@ -217,7 +216,7 @@ fn without_root_exec_works_and_run_says_what_it_needs() {
 
 const NOBODY: u32 = 65534;
 
-/// A finished run is not lost by a slip, and the first is untouched by the refusal.
+/// A finished run is not overwritten by mistake, and the refusal leaves it unchanged.
 #[test]
 fn a_run_directory_is_replaced_only_when_that_is_said() {
     let ticks = ["python3", "ticks.py", "0.1"];

@@ -1,4 +1,4 @@
-//! Switches that a controller of the experiment tells what to do.
+//! Switches that are controlled by a controller of the experiment.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use timeloom_results::Outcome;
 
 use crate::support::{Lab, samples};
 
-/// A plant behind two Open vSwitch bridges, and somebody who reads it.
+/// Returns a scenario with a plant behind two Open vSwitch bridges, and a client that reads it.
 fn scenario(controller: &str) -> String {
     format!(
         r#"
@@ -50,8 +50,8 @@ fn controller() -> String {
     )
 }
 
-/// Runs until the plant has answered, and ends it then: switches, controller and
-/// client start in the machine's time, which on a busy machine is long.
+/// Runs until the plant has answered, and then ends the run: switches, controller and client start
+/// in the machine's time, which is long on a busy machine.
 fn until_polled(lab: &Lab) {
     let mut run = lab.start(&[]);
     run.wait_for_line("poll", "sample ");
@@ -81,8 +81,8 @@ fn a_dead_controller_is_the_culprit() {
     assert!(run.stdout.contains("controller"), "{}", run.stdout);
 }
 
-/// Two real switches, and a simulated one between them: what crosses it takes
-/// the time that the model says, four times for each request.
+/// Two real switches, and a simulated one between them: frames that cross it take the delay of the
+/// model, four times for each request.
 #[test]
 fn real_switches_are_joined_by_a_simulated_network() {
     timeloom_testing::need("ovs-vsctl", "openvswitch-switch");

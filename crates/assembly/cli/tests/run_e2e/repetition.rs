@@ -16,8 +16,8 @@ fn walk(run: &Finished) -> Vec<(i64, f64)> {
         .collect()
 }
 
-/// What depends on the seed alone agrees to the last bit, however often and
-/// whenever the plant was asked meanwhile.
+/// Values that depend on the seed alone are equal to the last bit, however often and whenever the
+/// plant was queried.
 #[test]
 fn chance_comes_from_the_seed_alone() {
     let run = |period: &str, sets: &[&str]| {
@@ -40,10 +40,9 @@ fn chance_comes_from_the_seed_alone() {
     assert_ne!(first, run("0.02", &["seed=8"]));
 }
 
-/// A program that controls the plant over the network does so a little sooner
-/// or later each time, as in the real world. It takes the level from about 0.6
-/// towards 2, at first by 1.4 a second; the two runs must agree to a tenth of a
-/// unit at every instant, as if one were 70 ms late.
+/// A program that controls the plant over the network acts a little sooner or later each time, as
+/// in the real world. It moves the level from about 0.6 towards 2, at first by 1.4 a second; the
+/// two runs must agree to a tenth of a unit at every instant, as if one were 70 ms late.
 #[test]
 fn a_controlled_plant_goes_the_same_way_twice() {
     let (one, two) = (controlled_level(), controlled_level());
@@ -54,8 +53,8 @@ fn a_controlled_plant_goes_the_same_way_twice() {
     assert!(apart.max_abs < 0.1, "{apart:?}");
 }
 
-/// The level under a client that takes control after one second. A machine so
-/// busy that Python needs longer than that to start gets another chance.
+/// Returns the level under a client that takes control after one second. If a busy machine needs
+/// longer than that to start Python, the run is repeated.
 fn controlled_level() -> Vec<Sample> {
     let poll = ["python3", "poll.py", "10.0.0.10", "0.02", "2.0", "1.0"];
     for _ in 0..5 {
@@ -77,9 +76,9 @@ fn controlled_level() -> Vec<Sample> {
     panic!("Python does not start within a second of virtual time");
 }
 
-/// Where computing takes no time, two runs agree to the last bit, whatever the machine
-/// does meanwhile, and whether the scheduler reports that all rest or every thread is looked
-/// at: a client controls the plant over the network, with its own clock.
+/// If computing takes no time, two runs are equal to the last bit, independently of the machine's
+/// load, and independently of the method (the scheduler reports that all threads are idle, or every
+/// thread is examined): a client controls the plant over the network, with its own clock.
 #[test]
 fn runs_in_which_computing_takes_no_time_are_the_same() {
     let run = |by_events: bool| {

@@ -1,10 +1,10 @@
-//! A simulated network in the results: what went over its links and flows as signals that
-//! checks use, its topology in the report, captures of links that were generated.
+//! A simulated network in the results: traffic of its links and flows as signals for checks, its
+//! topology in the report, captures of generated links.
 
 use crate::support::{Lab, place};
 
-/// 8 Mbit/s of IP packets of 1,000 bytes come to a link of 10 Mbit/s, and to one that loses a
-/// tenth of them. A real host is there too.
+/// 8 Mbit/s of IP packets of 1,000 bytes reach a link of 10 Mbit/s, and one that loses a tenth of
+/// them. There is also a real host.
 const NETWORK: &str = r#"
 schema = "timeloom/1"
 name = "signals"
@@ -49,8 +49,8 @@ name = "idle"
 assert = "max(net.link.core.throughput) < 1e6"
 "#;
 
-/// What the model says is exact, however slow the machine is; so its checks hold even in a run
-/// that is not to be trusted.
+/// The model's values are exact, however slow the machine is; therefore its checks hold even in a
+/// run that is not trusted.
 #[test]
 fn links_and_flows_are_signals_and_the_report_draws_them() {
     let lab = Lab::with_text(NETWORK);
@@ -78,7 +78,7 @@ fn links_and_flows_are_signals_and_the_report_draws_them() {
         .map(|flow| flow.name.as_str())
         .collect();
     assert_eq!(names, ["clean", "h-h0-h-h1"]);
-    // The traffic of the model has no bytes that could be in it; the file is there.
+    // The traffic of the model has no bytes to capture; the file exists.
     let capture = std::fs::read(place(&directory).join("net/g-switch-g-h1.pcapng"));
     assert!(
         capture

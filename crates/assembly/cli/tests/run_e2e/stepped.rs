@@ -12,8 +12,7 @@ use crate::support::{Lab, Running, Scenario, log_lines, patiently, timeloom};
 const STEPPED: &str = "time.mode=stepped";
 const MS: i64 = 1_000_000;
 
-/// Grants as a person would, by `timeloom REQUEST INSTANT`; each is a granter of
-/// its own.
+/// Grants time as a user would, by `timeloom REQUEST INSTANT`; each call is a granter of its own.
 fn grant(lab: &Lab, request: &str, how_far: &str) -> Result<Value, String> {
     let output = timeloom(&[request, how_far, "--name", lab.name(), "--json"]);
     if !output.status.success() {
@@ -22,8 +21,7 @@ fn grant(lab: &Lab, request: &str, how_far: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// The first grant, once there is a session to be granted it. Sent while the run
-/// gets ready, it waits.
+/// Sends the first grant once there is a session. Sent while the run starts, the grant waits.
 fn first_grant(lab: &Lab, at: &str) -> Value {
     let mut status = Err(String::new());
     patiently(Duration::from_secs(120), || {
@@ -33,8 +31,8 @@ fn first_grant(lab: &Lab, at: &str) -> Value {
     status.unwrap_or_else(|error| panic!("it is never granted: {error}"))
 }
 
-/// A simulator in Python: steps of 100 ms, 30 ms of computing for each. It says
-/// where it was let.
+/// Starts a simulator in Python: steps of 100 ms, with 30 ms of computing for each. It prints the
+/// granted instants.
 fn simulator(lab: &Lab, script: &str) -> Child {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../python");
     Command::new("python3")
@@ -68,8 +66,8 @@ fn ticking() -> Scenario {
         .plant("{ slow_ms = 5 }")
 }
 
-/// The plant and the simulator take their time; neither is seen by any program,
-/// and all instants are those that were granted.
+/// The plant and the simulator take wall time; no program sees either, and all instants are the
+/// granted ones.
 #[test]
 fn a_run_goes_as_far_as_it_is_granted() {
     let lab = Lab::new(&ticking());
@@ -83,7 +81,7 @@ fn a_run_goes_as_far_as_it_is_granted() {
         .map(|line| line.parse().expect("an instant"))
         .collect();
     let mut expected: Vec<i64> = (1..=10).map(|step| step * 100 * MS).collect();
-    // The last was granted past the end, and answered there.
+    // The last grant was beyond the end, and was answered at the end.
     expected.push(1050 * MS);
     assert_eq!(granted, expected);
 
@@ -102,8 +100,8 @@ fn a_run_goes_as_far_as_it_is_granted() {
         .filter(|row| &*row.requester == "granter" && row.action.as_str() == "resume")
         .map(|row| row.t_virtual.as_ns())
         .collect();
-    // Held from the start on. After the last grant it is let go when all is over, which
-    // the record may not hold any more: the run ends at that very instant.
+    // Held from the start on. After the last grant the hold is released when everything is over,
+    // which the record may not contain any more: the run ends at that very instant.
     let stands: Vec<i64> = (0..11).map(|step| step * 100 * MS).collect();
     assert_eq!(stood[..stands.len().min(stood.len())], stands);
     assert!(
@@ -120,9 +118,8 @@ fn a_run_goes_as_far_as_it_is_granted() {
         };
         assert!((before..=after).contains(&plant), "{line}");
     }
-    // By its own clock, which stood while the simulator computed: the how-manieth tick is
-    // never early, none is later than what was granted, and no line is stamped before it
-    // was printed.
+    // By its own clock, which was stopped while the simulator computed: no tick is early, none is
+    // later than the granted instant, and no line is stamped before it was printed.
     let log = log_lines(&lab.run_path(), "ticks");
     let ticks: Vec<(i64, i64, i64)> = log
         .iter()
@@ -168,12 +165,12 @@ fn what_cannot_be_granted_is_refused() {
     assert!(refused.contains("by grants only"), "{refused}");
     let status = grant(&lab, "step", "1 ms").expect("it goes on");
     assert_eq!(status["virtual_ns"], 301 * MS, "{status}");
-    // By hand it can be held beside; a grant waits for both.
+    // The user can hold it in addition; a grant waits for both.
     run.control("pause").expect("it can be paused");
     run.control("resume").expect("it was paused by hand");
     let status = run.control("query").expect("it answers");
     assert_eq!(status["virtual_ns"], 301 * MS, "{status}");
-    // Past the end is the end.
+    // A grant beyond the end ends at the end.
     let status = grant(&lab, "run-until", "1 h").expect("it goes on");
     assert_eq!(status["virtual_ns"], 2_000 * MS, "{status}");
     assert_eq!(status["standing"]["ended"], true, "{status}");
@@ -246,7 +243,7 @@ fn a_run_that_is_killed_while_it_stands_for_its_granter_leaves_nothing() {
     });
 }
 
-/// Within a grant, time skips where everything waits.
+/// Within a grant, time skips while everything waits.
 #[test]
 fn a_run_that_skips_within_its_grants() {
     let lab = Lab::new(&Scenario::lasting("300 s").program(

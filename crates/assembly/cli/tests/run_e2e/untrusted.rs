@@ -1,5 +1,4 @@
-//! A machine that is too slow for a simulated network: nobody can overlook that the results
-//! are not to be trusted.
+//! A machine that is too slow for a simulated network: the untrusted results cannot be overlooked.
 
 use std::time::Duration;
 
@@ -30,8 +29,8 @@ assert = "max(a.clock.offset) < 1"
 [system.hosts.a.clock]
 "#;
 
-/// The supervisor stands for half a second, and virtual time does not: hundreds of the
-/// network's events are late, and a check that holds must not look as if it did.
+/// The supervisor is stopped for half a second, but virtual time is not: hundreds of the network's
+/// events are late, and a passed check must not look valid.
 #[test]
 fn a_run_that_is_not_to_be_trusted_says_so_first_and_has_an_exit_code_of_its_own() {
     let lab = Lab::with_text(BUSY);

@@ -1,5 +1,5 @@
-//! Programs and plants that are not root: who they are, what they may do, and that the
-//! clock, pauses and the end are theirs all the same.
+//! Programs and plants that are not root: their users and rights, and the clock, pauses and the end
+//! as for all programs.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use crate::support::{Lab, Scenario, log_lines, timeloom};
 const BIND_SERVICE: &str = "0000000000000400";
 const NONE: &str = "0000000000000000";
 
-/// Where a machine may have a Python that is not one user's alone.
+/// Paths at which a machine may have a Python that other users can execute.
 const PYTHONS: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
 
 fn python() -> &'static str {
@@ -24,7 +24,7 @@ fn who(name: &'static str, port: &'static str) -> [&'static str; 4] {
     [python(), "who.py", name, port]
 }
 
-/// Everybody may write in the laboratory.
+/// Makes the laboratory writable for all users.
 fn opened(lab: &Lab) {
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(lab.path(), open).expect("it is ours");
@@ -46,8 +46,8 @@ fn owner(file: &Path) -> u32 {
     fs::metadata(file).expect("it was written").uid()
 }
 
-/// One has a capability, one has none, and one is root with one only. Each lives by the
-/// session's clock, stands when it stands, and ends with it.
+/// One program has a capability, one has none, and one is root with only one. Each follows the
+/// session's clock, stops with it, and ends with it.
 #[test]
 fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     let lab = Lab::new(
@@ -134,7 +134,7 @@ fn programs_are_who_they_are_said_to_be_and_live_by_the_clock() {
     }
 }
 
-/// What a program of another user keeps is kept with the run; others cannot look at it.
+/// Files of a program of another user are kept with the run; other users cannot read them.
 #[test]
 fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     let keep = "echo data > \"$TIMELOOM_FILES/kept\" && ln -s /etc \"$TIMELOOM_FILES/away\" \
@@ -164,7 +164,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     );
     let searched = fs::Permissions::from_mode(0o755);
     fs::set_permissions(lab.path(), searched).expect("it is ours");
-    // Time does not skip over a program that is still to start.
+    // Time does not skip over a program that has not started yet.
     lab.run(&["time.mode=skip"]).succeeded();
     lab.assert_nothing_left();
     let kept = lab.run_path().join("files/keeper/kept");
@@ -173,7 +173,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     let pryer = lines(&lab, "pryer");
     let own = lab.run_path().join("files/pryer").display().to_string();
     assert_eq!(pryer, [own, "pried".to_owned()]);
-    // What an earlier run's programs kept goes with it, and no link is followed.
+    // Files of an earlier run's programs are removed with it, and no link is followed.
     let second = lab.start_with(&["--replace"], &["time.mode=skip"]);
     let second = second.wait().succeeded();
     assert!(second.directory().is_finished());
@@ -181,7 +181,7 @@ fn a_program_of_another_user_has_a_place_in_the_run_directory() {
     assert_eq!(fs::read_to_string(&kept).expect("kept anew"), "data\n");
 }
 
-/// A plant that is nobody answers as any other.
+/// A plant with the user nobody answers like any other.
 #[test]
 fn a_plant_is_who_it_is_said_to_be() {
     let lab = Lab::new(
@@ -256,7 +256,7 @@ fn a_user_or_capability_that_there_is_not_is_a_mistake_of_the_file() {
     }
 }
 
-/// As a scenario's, by the command line; and what it starts is as it is.
+/// The same rights as in a scenario, by the command line; child processes inherit them.
 #[test]
 fn exec_takes_a_user_and_capabilities() {
     let script = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff):' /proc/self/status; date +%Y";
@@ -276,7 +276,7 @@ fn exec_takes_a_user_and_capabilities() {
     assert!(said.contains("this machine has no user"), "{said}");
 }
 
-/// What only root can reach is the usual mistake, and is named as one.
+/// A file that only root can reach is the usual mistake, and is reported as such.
 #[test]
 fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
     let lab = Lab::new(&Scenario::lasting("1 s"));
@@ -292,7 +292,7 @@ fn a_program_that_its_user_may_not_execute_is_named_with_the_user() {
     }
 }
 
-/// `id` and what the kernel says of the rights of a command that comes in to a host.
+/// Runs `id` and prints the kernel's record of the rights of a command that enters a host.
 fn who_comes_in(lab: &Lab, host: &str, more: &[&str]) -> Output {
     let script = "id -u; id -g; grep -E '^(NoNewPrivs|CapEff|CapBnd):' /proc/self/status; \
                   echo ${HOME:-none}";
@@ -312,7 +312,7 @@ fn expect_rights(output: &Output, [user, group]: [u32; 2], capabilities: &str) {
     assert!(printed.starts_with(&rights), "{printed}");
 }
 
-/// Who comes in has no more rights than the host's programs, unless they are asked for.
+/// An entering command has no more rights than the host's programs, unless they are requested.
 #[test]
 fn a_command_comes_in_as_who_the_hosts_programs_are() {
     let own = "user = \"3141592:2718281\"\ncapabilities = [\"net_bind_service\"]";
@@ -329,7 +329,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
     run.wait_for_line("one", "tick 1");
     let ids = [3_141_592, 2_718_281];
     expect_rights(&who_comes_in(&lab, "a", &[]), ids, BIND_SERVICE);
-    // What is said goes before it.
+    // Explicit options take precedence.
     let alone = who_comes_in(&lab, "a", &["--user", "65534:65534"]);
     expect_rights(&alone, [65_534; 2], NONE);
     let more = who_comes_in(&lab, "a", &["--capability", "dac_override"]);
@@ -349,7 +349,7 @@ fn a_command_comes_in_as_who_the_hosts_programs_are() {
         assert_eq!(refused.status.code(), Some(1), "{said}");
         assert!(said.contains(part), "no `{part}` in {said}");
     }
-    // The variables that say who somebody is are the user's own.
+    // The variables that identify a user are those of the target user.
     let nobody = who_comes_in(&lab, "a", &["--user", "nobody"]);
     let printed = String::from_utf8_lossy(&nobody.stdout).into_owned();
     assert!(printed.ends_with("\n/nonexistent\n"), "{printed}");

@@ -1,5 +1,5 @@
-//! `timeloom run --verify`, and what it stands on where computing takes no time: a busy
-//! simulated network, programs that do not sleep, and the published case.
+//! `timeloom run --verify`, and its basis where computing takes no time: a busy simulated network,
+//! programs that do not sleep, and the published case.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,12 @@ use crate::support::{Finished, Lab, Scenario, log_lines, prepared_python, reposi
 
 const REPRODUCIBLE: [&str; 2] = ["time.mode=skip", "time.compute=none"];
 
-/// `timeloom run --verify`: the exit code, the JSON, and the text of another such run.
-/// A file that the first of two runs leaves to the second is to be forgotten in between.
+/// Runs `timeloom run --verify`: returns the exit code, the JSON, and the text of another such run.
+/// `forget` is a file that the first of two runs leaves to the second; it is removed in between.
 fn verified(scenario: &Scenario, forget: Option<&Path>) -> (i32, Value, String) {
     let lab = Lab::new(scenario);
     let run = |directory: &str, more: &[&str]| {
-        // At first it is not there.
+        // At first the file does not exist.
         let _ = forget.map(std::fs::remove_file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_timeloom"));
         command.args(["run", "--verify", "--name", lab.name(), "-o"]);
@@ -38,7 +38,7 @@ fn verified(scenario: &Scenario, forget: Option<&Path>) -> (i32, Value, String) 
     )
 }
 
-/// A program on host `a` that runs this text of Python.
+/// Returns a scenario with a program on host `a` that runs this Python code.
 fn python(text: &str) -> Scenario {
     Scenario::lasting("600 ms").program('a', "one", &["python3", "-u", "-c", text], "")
 }
@@ -117,7 +117,7 @@ time.sleep(9)
     assert_eq!(difference["at_ns"], 300_000_000);
     assert_eq!(difference["first"], "a line");
     assert_eq!(difference["second"], "a line at 0.4 s");
-    // Both runs by themselves were all right.
+    // Each run by itself was successful.
     assert_eq!(
         (&json["first"]["passed"], &json["second"]["passed"]),
         (&true.into(), &true.into())
@@ -141,8 +141,8 @@ fn runs_that_agree_in_failing_are_no_success() {
     );
 }
 
-/// A backbone that ten simulated hosts use besides two real ones, one of which asks the
-/// other every 10 ms.
+/// A backbone used by ten simulated hosts and two real ones, one of which queries the other every
+/// 10 ms.
 const BACKBONE: &str = r#"
 schema = "timeloom/1"
 name = "backbone"
@@ -216,7 +216,7 @@ fn events(run: &RunDirectory) -> Vec<EventRow> {
     events
 }
 
-/// The number before `word` in the run's only event of this kind.
+/// Returns the number before `word` in the run's only event of this kind.
 fn number_before(run: &RunDirectory, kind: &str, word: &str) -> u64 {
     let events = events(run);
     let event = events.iter().find(|row| &*row.kind == kind);
@@ -230,8 +230,8 @@ fn number_before(run: &RunDirectory, kind: &str, word: &str) -> u64 {
         .unwrap_or_else(|| panic!("{word}: {text}"))
 }
 
-/// What happens in the network and comes out nowhere costs no move of the clock, and what
-/// comes out does so at the same instant each time.
+/// Events in the network without output cost no move of the clock, and output happens at the same
+/// instant each time.
 #[test]
 fn three_runs_over_a_busy_simulated_network_are_the_same() {
     let labs = [(); 3].map(|()| Lab::with_text(BACKBONE));
@@ -246,7 +246,7 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
     }
     let lines = log_lines(runs[0].path(), "ask");
     assert_eq!(lines.len(), 50, "{lines:?}");
-    // The queue of the trunk is different each time: it is not all one answer.
+    // The queue of the trunk differs each time: the answers are not all equal.
     let answers: std::collections::BTreeSet<&str> = lines
         .iter()
         .filter_map(|(_, line)| line.split("took ").nth(1))
@@ -256,7 +256,7 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
         let handled = number_before(run, "summary", " events");
         let turns = number_before(run, "order", " turns");
         assert!(handled > 30_000, "{handled} events in the network");
-        // Each question: some deadlines, and four frames that come out.
+        // Each query: some deadlines, and four frames that come out.
         assert!(
             turns < 3_000,
             "{turns} moves and turns for {handled} events"
@@ -264,8 +264,8 @@ fn three_runs_over_a_busy_simulated_network_are_the_same() {
     }
 }
 
-/// The kernel's TCP between two programs, as fast as it goes, among the packets of a
-/// hundred simulated hosts: what it sends, and when, follows from what comes back alone.
+/// The kernel's TCP between two programs, at full speed, among the packets of a hundred simulated
+/// hosts: its output, and the instants, depend only on its input.
 #[test]
 fn three_runs_of_the_example_with_iperf3_are_the_same() {
     let example = repository().join("examples/simnet/simnet.toml");
@@ -280,7 +280,7 @@ fn three_runs_of_the_example_with_iperf3_are_the_same() {
         assert_eq!(compared.difference, None);
     }
     for (run, directory) in runs.iter().zip(&directories) {
-        // Handshakes alone are some thirty frames.
+        // Handshakes alone are about thirty frames.
         let frames = number_before(directory, "summary", " frames in");
         assert!(frames > 500, "{frames} frames");
         let refused = "iperf3 uses setsockopt(TCP_CONGESTION), which would pace it by the machine's \
@@ -289,8 +289,8 @@ fn three_runs_of_the_example_with_iperf3_are_the_same() {
     }
 }
 
-/// Who is woken while another one polls computes as long as it likes: no step comes
-/// between what wakes it and what it does then.
+/// A program that is woken while another one polls computes as long as it likes: no step comes
+/// between its wake-up and its reaction.
 #[test]
 fn beside_one_who_polls_another_acts_at_the_instant_at_which_it_was_woken() {
     let poll = "
@@ -324,8 +324,8 @@ time.sleep(9)
     assert_eq!(at_us, 10_300, "{lines:?}");
 }
 
-/// Two threads whom one expiration of a timer wakes run in the kernel's order, and each time
-/// is counted. Two who sleep to one instant have their turns one after the other.
+/// Two threads that are woken by one expiration of a timer run in the kernel's order, and each time
+/// is counted. Two threads that sleep until one instant run one after the other.
 #[test]
 fn whom_one_expiration_wakes_is_in_no_order_and_counted() {
     let two = |begin: &str, wait: &str| {
@@ -356,7 +356,7 @@ value = ctypes.c_uint64()
     let wait = "select.select([timer], [], []); libc.read(timer, ctypes.byref(value), 8)";
     let woken_together = two(timer, wait);
     let sleeping = two("", "time.sleep(0.01 - time.monotonic() % 0.01)");
-    // The last ones meet a thread that has ended, the first one that has not begun.
+    // The last expirations meet a thread that has ended, the first one a thread that has not begun.
     let expirations = 25;
     assert!(
         woken_together >= expirations,
@@ -365,7 +365,7 @@ value = ctypes.c_uint64()
     assert!(sleeping < expirations, "{sleeping} turns were shared");
 }
 
-/// One reads the clock until it moves, one asks the kernel again and again.
+/// One program reads the clock until it moves, one queries the kernel repeatedly.
 #[test]
 fn who_does_not_sleep_gets_small_steps_and_is_named() {
     let spin = "
@@ -403,7 +403,7 @@ time.sleep(9)
             panic!("{lines:?}");
         };
         assert!(at_us >= 4_000 && at_us % 1_000 == 0, "{at_us} us");
-        // What passed for one who computes it has used; who polls has used none.
+        // A computing program has used the time that passed; a polling program has used none.
         let used_ns = line.strip_prefix("over ").and_then(|ns| ns.parse().ok());
         let used_ns: i64 = used_ns.unwrap_or_else(|| panic!("{line}"));
         let [least, most] = if text == spin {
@@ -423,8 +423,8 @@ time.sleep(9)
     }
 }
 
-/// Of the published case with the attack, shortened: what is compared are all signals,
-/// events, and instants of lines.
+/// Uses the published case with the attack, shortened: all signals, events, and instants of lines
+/// are compared.
 #[test]
 fn three_runs_of_the_published_case_are_the_same() {
     prepared_python();

@@ -1,4 +1,4 @@
-//! The end of a run: clock and programs stop for good, and the results are made whole.
+//! End of a run: clock and programs stop for good, and the results are completed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,9 @@ use crate::verdict::{End, Reporter};
 /// Run whose clock has stopped for good.
 pub(super) struct Ended {
     end: End,
-    /// Hold on the pause, by which the bus never resumes.
+    /// Hold on the pause: the bus never resumes.
     hold: Option<timeloom_bus::Hold>,
-    /// Reasons why the results are not to be trusted.
+    /// Reasons why the results cannot be trusted.
     doubts: Vec<Caveat>,
 }
 
@@ -48,7 +48,8 @@ impl Run<'_> {
                 self.session.clock().now()
             }
         };
-        // Whoever ends from here on was ended by us; who did before, did so in the run.
+        // Programs that exit from here on were ended by the supervisor; earlier exits belong to the
+        // run.
         let given_up = std::time::Instant::now() + SETTLED_WITHIN;
         while self.session.has_unsettled_end() && std::time::Instant::now() < given_up {
             std::thread::sleep(SETTLED_EVERY);
@@ -58,12 +59,12 @@ impl Run<'_> {
             end = self.verdict.failure().unwrap_or(End::Reached);
         }
         self.scribe.clock_edge(ClockAction::End);
-        // Read before the programs end, since their end closes their connections.
+        // Read before the programs end, because their exit closes their connections.
         let doubts = self.kernel_timers.doubts();
         end_grants(&*self.keyboard, end == End::Reached);
         self.session.kill_all();
         for (name, plant) in &self.plants {
-            // In a run that has failed already this changes nothing.
+            // Has no effect in a run that has already failed.
             if let Err(error) = plant.finish(at.min(planned_end)) {
                 let at = error.at.unwrap_or(at);
                 self.scribe
@@ -185,7 +186,7 @@ impl Run<'_> {
             .extend(manifest.cut_rows.iter().map(told_cut));
         let checks = match complete(self.plan, self.directory, &self.recorder) {
             Ok(checks) => checks,
-            // It says how the run ended all the same.
+            // Incomplete results fail the run, unless it ended otherwise before.
             Err(error) => {
                 if end == End::Reached {
                     end = End::Failed(Failure {
@@ -199,7 +200,7 @@ impl Run<'_> {
             }
         };
         if let End::Failed(failure) = &mut end {
-            // A plant's log is named as one.
+            // A plant's log has a prefix in its name.
             let plant = format!("plant-{}", failure.culprit);
             for name in [&failure.culprit, &plant] {
                 failure
@@ -251,7 +252,7 @@ fn told_cut(cut: &CutRows) -> Caveat {
     Caveat::new(reason, FEWER_ROWS)
 }
 
-/// Makes the results whole, as far as the disk lets it, and holds them against the plan.
+/// Completes the results, as far as the disk permits, and evaluates the plan's checks.
 fn complete(
     plan: &Plan,
     directory: &RunDirectory,
@@ -264,8 +265,8 @@ fn complete(
     Ok(checks)
 }
 
-/// What is to be said of the order of a run whose computing takes no time, and why it
-/// does not reproduce, if that is known.
+/// Returns the message about the event order of a run whose computation takes no time, and a caveat
+/// with the reason if the run is known not to be reproducible.
 fn told(order: &Order) -> (String, Option<Caveat>) {
     let text = format!(
         "{} turns; after {} of them more than one thread ran, in the kernel's order; {} steps while a thread computed",
@@ -306,11 +307,11 @@ const WAIT_FOR_EVENTS: Remedy = Remedy::new(
      `timeloom run --verify` shows whether the run reproduces all the same.",
 );
 
-/// How much of the log of who failed is told.
+/// Number of lines of the failed program's log that the message shows.
 const LAST_LINES: usize = 12;
 
-/// How long the end of a run waits for what is known of programs that ended before.
+/// Maximum wait at the end of a run for pending information about programs that exited earlier.
 const SETTLED_WITHIN: StdDuration = StdDuration::from_secs(10);
 
-/// How often it looks.
+/// Polling interval of that wait.
 const SETTLED_EVERY: StdDuration = StdDuration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The beginning of a run: its session with everything around it, the clock at zero.
+//! Start of a run: creates the session and its environment, with the clock at zero.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::{
 };
 
 impl<'a> Run<'a> {
-    /// Makes all that a run needs; its clock stands at zero.
+    /// Creates everything that a run needs; the clock is stopped at zero.
     ///
     /// # Errors
-    /// What could not be made. What was made until then is taken down again.
+    /// Returns an error if a part cannot be created. Parts created until then are removed again.
     pub(super) fn prepare(
         plan: &'a Plan,
         together: Option<&'a Together>,
@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
         manifest
             .degraded_modes
             .extend(degraded_modes(plan, &session));
-        // No program sees time beyond it, however late its end is noticed.
+        // No program sees time beyond the end of the run, however late the end is noticed.
         session.clock().end_at(Instant::ZERO + plan.time.duration);
         let civil_start = session.clock().civil().at(Instant::ZERO);
         manifest.session_start = Some(civil_start);
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
         }
         machines::give_timelines(plan, &keepers, &options.timeloom, &mut machines);
         if together.is_none() {
-            // Else they are kept where they come from.
+            // In a run over several agents, the machine that started the run keeps the inputs.
             inputs::keep(plan, directory, manifest)?;
         }
         directory.write_manifest(manifest)?;
@@ -91,8 +91,8 @@ impl<'a> Run<'a> {
             &options.warn,
             together,
         );
-        // Early, since a session that does not answer counts as dead: `timeloom
-        // clean` would take its cgroup away.
+        // Opened early, because a session that does not answer counts as dead and `timeloom clean`
+        // would remove its cgroup.
         let keyboard = Arc::new(Keyboard::new(
             Arc::clone(&session),
             (bus.clone(), together.is_some()),
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
         let ends = together.map_or(&[][..], |together| &together.ends);
         let mut spec = network::specification(plan, ends);
         if together.is_some() {
-            // Two machines must not give one to two stations.
+            // Two machines must not assign the same address to two stations.
             let macs = network::macs(whole);
             for station in &mut spec.stations {
                 station.mac = macs.get(&station.name).copied();
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A session whose clock stands.
+/// Creates a session whose clock is stopped.
 fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
     let warn = Arc::clone(&options.warn);
     Ok(Arc::new(Session::new(SessionOptions {
@@ -220,7 +220,7 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
     })?))
 }
 
-/// The uptime of each host at the beginning of a run: the same in every mode, on every machine.
+/// Uptime of each host at the beginning of a run: the same in every mode, on every machine.
 const UP_FOR: Duration = Duration::from_s(86_400);
 
 /// Returns caveats about features that this machine provides only in a degraded form.
@@ -253,7 +253,7 @@ const FUSE: Remedy = Remedy::new(
      reads these files.",
 );
 
-/// Who grants the run time, if its time is granted.
+/// Returns the grants of the run, if its time is granted.
 fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     if plan.time.mode != Mode::Stepped {
         return None;
@@ -264,7 +264,7 @@ fn grants(plan: &Plan, session: &Session) -> Option<Arc<Grants>> {
     Some(Arc::new(Grants::new(clock, patience, Some(end))))
 }
 
-/// The file that a program's first word names, for its hash.
+/// Returns the file named by the first word of a program's command, for its hash.
 fn program_file(directory: &Path, word: &str) -> PathBuf {
     if word.contains('/') {
         return directory.join(word);

@@ -1,5 +1,5 @@
-//! How long connections of programs wait before their first packet is sent again: a second
-//! of virtual time, or longer than programs compute where that takes none.
+//! Initial retransmission timeout of programs' connections: one second of virtual time, or, if
+//! computation takes no time, longer than programs compute.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use timeloom_guest::{GuestError, Session};
 use timeloom_results::{Caveat, Remedy};
 use timeloom_sys::first_timeout::FirstTimeout;
 
-/// What Linux waits for by itself (TCP_TIMEOUT_INIT).
+/// Linux's default (TCP_TIMEOUT_INIT).
 pub(super) const USUAL: Duration = Duration::from_secs(1);
 
-/// As long as a kernel waits at all (TCP_RTO_MAX).
+/// Linux's maximum (TCP_RTO_MAX).
 const BEYOND_COMPUTING: Duration = Duration::from_secs(120);
 
 const ALLOW_BPF: Remedy = Remedy::new(
@@ -22,19 +22,19 @@ const ALLOW_BPF: Remedy = Remedy::new(
      CAP_NET_ADMIN; or do not rest the experiment on how long a first connection takes.",
 );
 
-/// Those of the session's programs, and of hosts whose pace is not the session's.
+/// Initial timeouts of the session's programs, and of hosts with a dilation of their own.
 pub(super) struct FirstTimeouts {
     session: Weak<Session>,
     whole: Option<FirstTimeout>,
     hosts: BTreeMap<String, FirstTimeout>,
     /// The timeouts are longer than any run, whatever the dilation.
     are_beyond: bool,
-    /// Why it stays as the kernel has it.
+    /// Reason why the kernel's own timeout remains in use.
     refused: Option<String>,
 }
 
 impl FirstTimeouts {
-    /// Changes nothing yet.
+    /// Creates the timeouts without a change.
     pub(super) fn of(session: &Arc<Session>) -> Self {
         Self {
             session: Arc::downgrade(session),
@@ -45,14 +45,14 @@ impl FirstTimeouts {
         }
     }
 
-    /// Used where computing takes no time or time skips.
+    /// Sets timeouts longer than any computation: used if computation takes no time or time skips.
     pub(super) fn outlast_computing(&mut self) {
         self.are_beyond = true;
         let set = self.set_whole(BEYOND_COMPUTING);
         self.note(set);
     }
 
-    /// With a dilation of the session, and of some hosts beside that.
+    /// Applies the dilation of the session, and of hosts with their own in addition.
     pub(super) fn dilate<'a>(
         &mut self,
         session: f64,
@@ -63,7 +63,7 @@ impl FirstTimeouts {
         }
         let mut set = self.set_whole(dilated(session));
         for (name, own) in hosts {
-            // Those at the session's pace need none of their own.
+            // Hosts at the session's pace need no timeout of their own.
             if own != 1.0 || self.hosts.contains_key(name) {
                 let of_host = self.set_host(name, dilated(session * own));
                 set = set.and(of_host);
@@ -72,7 +72,7 @@ impl FirstTimeouts {
         self.note(set);
     }
 
-    /// What it is on a host that is dilated so, by both.
+    /// Returns the timeout on a host with this total dilation.
     pub(super) fn at(&self, dilation: f64) -> Duration {
         match self.refused {
             None => dilated(dilation),

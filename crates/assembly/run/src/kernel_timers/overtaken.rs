@@ -2,7 +2,7 @@
 //!
 //! On links of the kernel, the kernel retransmits lost segments in real time, while virtual time
 //! skips to the next event: the result matches no real network. A simulated network keeps those
-//! timers itself; if a kernel retransmits on its own all the same, something took minutes of real
+//! timers itself. If a kernel retransmits on its own even so, an operation took minutes of real
 //! time.
 
 use timeloom_fabric::{KernelError, Namespace, TcpState};
@@ -33,7 +33,7 @@ impl Overtaken {
         })
     }
 
-    /// Returns reasons why the results are not to be trusted. Call with the clock stopped and the
+    /// Returns reasons why the results cannot be trusted. Call with the clock stopped and the
     /// programs still alive.
     pub(super) fn doubts(&self) -> Vec<Caveat> {
         let doubts = self.stations.iter().filter_map(|station| {

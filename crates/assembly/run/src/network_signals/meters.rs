@@ -1,4 +1,4 @@
-//! From what was counted by two instants, what happened between them.
+//! Conversion of counters at two instants to the activity between them.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::observation::{CutObservation, LinkObservation};
 use crate::flow_stats::FlowStats;
 
-/// A sample: when, of which signal, value and unit.
+/// A sample: instant, signal, value and unit.
 pub(super) type Row = (Instant<Virtual>, Arc<str>, f64, &'static str);
 
 /// One direction of a link.
 #[derive(Default)]
 struct Direction {
     before: LinkStats,
-    /// Bytes that had left by then, and bytes of fluid that had come and were lost.
+    /// Bytes sent by then, and fluid bytes that had arrived and were lost.
     sent_bytes: f64,
     fluid: (f64, f64),
 }
 
-/// A link, and how far it was.
+/// A link and its counters at the last sample.
 pub(super) struct LinkMeter {
     directions: [Direction; 2],
     rate_bps: f64,
@@ -33,7 +33,7 @@ pub(super) struct LinkMeter {
     queue: Arc<str>,
 }
 
-/// What one direction did in an interval.
+/// Activity of one direction in an interval.
 #[derive(Default)]
 struct Figures {
     throughput_bps: f64,
@@ -57,8 +57,8 @@ impl LinkMeter {
         }
     }
 
-    /// From what was seen of both directions, the worse of each figure. Nobody sees the one
-    /// whose engine is away.
+    /// Returns the worse value of each figure over both observed directions. A direction whose
+    /// engine is away is not observed.
     pub(super) fn measure(
         &mut self,
         at: Instant<Virtual>,
@@ -99,7 +99,7 @@ impl LinkMeter {
 impl Direction {
     fn measure(&mut self, every: Duration, rate_bps: f64, seen: &LinkObservation) -> Figures {
         let (stats, fluid) = (seen.stats, seen.fluid);
-        // A packet counts as sent when that is certain; what still waits has not left.
+        // A packet counts as sent once that is certain; packets that still wait have not left.
         let backlog_bytes = seen.backlog.as_s_f64() * rate_bps / 8.0;
         let came = stats.bytes as f64 + fluid.arrived_bytes - fluid.lost_bytes;
         let sent_bytes = (came - backlog_bytes).max(self.sent_bytes);
@@ -125,10 +125,10 @@ impl Direction {
     }
 }
 
-/// A flow, and how far it was: bytes delivered, and of what came or should have come how much
-/// was lost.
+/// A flow and its counters at the last sample: bytes delivered, and units that arrived or should
+/// have arrived and how many of them were lost.
 pub(super) struct FlowMeter {
-    /// Payload of a segment of a TCP.
+    /// Payload of a TCP segment.
     segment_bytes: f64,
     delivered_bytes: f64,
     expected: f64,
@@ -170,7 +170,7 @@ impl FlowMeter {
             FlowStats::Source(stats) => self.of_source(&stats),
             FlowStats::Fluid(stats) => of_fluid(&stats),
         };
-        // Of a TCP whose receiver nobody sees any more, the sender knows less.
+        // Once a TCP receiver is no longer observed, the sender's count may be lower.
         let delivered = delivered.max(self.delivered_bytes);
         let bits = (delivered - self.delivered_bytes) * 8.0;
         let loss = share(lost - self.lost, expected - self.expected);
@@ -187,7 +187,8 @@ impl FlowMeter {
         }
     }
 
-    /// Of datagrams, the delay is the mean of those that came in the interval.
+    /// Returns the figures of datagrams; the delay is the mean of those that arrived in the
+    /// interval.
     fn of_source(&mut self, stats: &TrafficStats) -> (f64, f64, f64, Option<f64>) {
         let came = stats.received - self.arrived.0;
         let delay_ns = stats.delay_sum_ns - self.arrived.1;
@@ -203,7 +204,8 @@ impl FlowMeter {
     }
 }
 
-/// Of a TCP, the delay is its smoothed round trip, and what it sent again counts as lost.
+/// Returns the figures of a TCP flow; the delay is its smoothed round-trip time, and
+/// retransmissions count as losses.
 fn of_tcp(stats: &TcpStats, segment_bytes: f64) -> (f64, f64, f64, Option<f64>) {
     let delivered = stats.delivered_bytes as f64;
     let segments = delivered / segment_bytes;
@@ -228,7 +230,7 @@ fn of_fluid(stats: &FluidStats) -> (f64, f64, f64, Option<f64>) {
     )
 }
 
-/// A part of a whole; of nothing, none.
+/// Returns the ratio of a part to a whole; 0 if the whole is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).max(0.0)
@@ -237,7 +239,7 @@ fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// A direction between two engines, and how far it was.
+/// A direction between two engines and its counters at the last sample.
 pub(super) struct CutMeter {
     before: CutObservation,
     packets: Arc<str>,
@@ -274,5 +276,5 @@ impl CutMeter {
     }
 }
 
-/// What counts as a packet of fluid that waits.
+/// Number of waiting bytes of fluid that count as one packet.
 const FLUID_PACKET: f64 = 1500.0;

@@ -1,5 +1,5 @@
-//! What an engine sees of its part of a network at an instant, and that put together from
-//! all engines.
+//! Observation by an engine of its part of a network at an instant, and the combination over all
+//! engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -12,7 +12,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::flow_stats::FlowStats;
 use crate::numbers::numbers;
 
-/// What was counted at one direction of a link.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LinkObservation {
     pub(super) stats: LinkStats,
@@ -21,29 +21,29 @@ pub(super) struct LinkObservation {
     pub(super) waiting: u32,
 }
 
-/// What was counted of one direction between engines.
+/// Counters of one direction between engines.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CutObservation {
-    /// Packets that came, and those of them that came after their instant.
+    /// Packets that arrived, and those of them that arrived after their instant.
     pub(super) packets: u64,
     pub(super) late: u64,
-    /// Packets that never did.
+    /// Packets that never arrived.
     pub(super) lost: u64,
 }
 
-/// What is seen of a network, by the places of directions of links (two for each), flows and
-/// directions between engines. Of several engines, each sees the ends that it has.
+/// Observation of a network, indexed by directions of links (two for each), flows and directions
+/// between engines. Each of several engines observes the ends that it owns.
 #[derive(Clone, Default)]
 pub(crate) struct NetworkObservation {
     pub(super) links: BTreeMap<usize, LinkObservation>,
-    /// Of a flow, what its sender's end knows and what its receiver's does.
+    /// Statistics of flows at the sender's end and at the receiver's end.
     pub(super) senders: BTreeMap<usize, FlowStats>,
     pub(super) receivers: BTreeMap<usize, FlowStats>,
     pub(super) cuts: BTreeMap<usize, CutObservation>,
 }
 
 impl LinkObservation {
-    /// What waits is of this life.
+    /// Queues are not added: they belong to the current process.
     fn add_earlier(&mut self, earlier: &Self) {
         let (stats, before) = (&mut self.stats, &earlier.stats);
         stats.packets += before.packets;
@@ -62,7 +62,7 @@ numbers!(CutObservation: packets, late, lost);
 numbers!(NetworkObservation: links, senders, receivers, cuts);
 
 impl NetworkObservation {
-    /// Adds what earlier lives of the same engine had counted.
+    /// Adds the counters of earlier processes of the same engine.
     pub(crate) fn add_earlier(&mut self, earlier: &Self) {
         for (place, link) in &mut self.links {
             if let Some(earlier) = earlier.links.get(place) {
@@ -88,7 +88,7 @@ impl NetworkObservation {
         }
     }
 
-    /// What one end of a flow had done.
+    /// Returns the statistics of one end of a flow.
     pub(crate) fn flow(&self, place: usize) -> Option<&FlowStats> {
         let sender = self.senders.get(&place);
         sender.or_else(|| self.receivers.get(&place))
@@ -100,7 +100,7 @@ impl NetworkObservation {
         self.receivers.extend(other.receivers);
         for (place, cut) in other.cuts {
             let sum = self.cuts.entry(place).or_default();
-            // One end knows what came, the other what it could not send.
+            // One end counts arrivals, the other the packets that it could not send.
             sum.packets += cut.packets;
             sum.late += cut.late;
             sum.lost += cut.lost;
@@ -108,7 +108,7 @@ impl NetworkObservation {
     }
 }
 
-/// What is to be looked at in one engine.
+/// Parts of the network that one engine observes.
 pub(crate) struct View {
     links: Vec<(usize, PortId)>,
     senders: Vec<(usize, Background)>,
@@ -119,7 +119,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// That of engine `here`; of the cables, those that are recorded.
+    /// Creates the view of engine `here`; it contains the recorded cables only.
     pub(super) fn new(simulated: &Simulated, cables: &[&NamedCable], here: Owner) -> Self {
         let parts = simulated.parts.as_ref();
         let owner = |node: timeloom_net::Node| {
@@ -144,12 +144,12 @@ impl View {
         }
     }
 
-    /// Nobody puts together what this engine and others see, so each signal is one engine's: of
-    /// a cut link that of its first end, of a direction between engines that of the receiver.
+    /// Restricts the view to signals of one engine, because observations of several engines are not
+    /// combined: a cut link belongs to its first end, a direction between engines to its receiver.
     pub(super) fn is_alone(&mut self) {
         self.is_alone = true;
         let places: BTreeSet<usize> = self.links.iter().map(|(place, _)| *place).collect();
-        // Directions of a link have two places, the first an even one.
+        // The directions of a link have two places; the first is even.
         self.links
             .retain(|(place, _)| place % 2 == 0 || places.contains(&(place - 1)));
     }
@@ -193,34 +193,34 @@ impl View {
     }
 }
 
-/// What an engine says of its samples.
+/// Message of an engine about its samples.
 pub(crate) enum Word {
     Saw(Instant<Virtual>, NetworkObservation),
-    /// It takes no more.
+    /// The engine sends no more samples.
     Ended,
 }
 
-/// An engine's end of the line to the writer.
+/// An engine's end of the channel to the writer.
 pub(crate) struct Speaker {
     pub(super) words: Sender<Word>,
 }
 
 impl Speaker {
     pub(crate) fn saw(&self, at: Instant<Virtual>, seen: NetworkObservation) {
-        // The writer ends after us.
+        // The writer ends after this thread.
         let _ = self.words.send(Word::Saw(at, seen));
     }
 }
 
 impl Drop for Speaker {
     fn drop(&mut self) {
-        // The writer ends after us.
+        // The writer ends after this thread.
         let _ = self.words.send(Word::Ended);
     }
 }
 
-/// Hands `act` what so many engines have seen together, sample by sample. An engine that has
-/// ended is not waited for.
+/// Combines the observations of `engines` engines and passes them to `act`, sample by sample.
+/// Engines that have ended are not waited for.
 pub(super) fn put_together(
     words: Receiver<Word>,
     engines: usize,
@@ -237,8 +237,8 @@ pub(super) fn put_together(
             }
             Word::Ended => living -= 1,
         }
-        // Each speaks in order. So nobody adds to what is older than something that all have
-        // seen, though one that was away for a while has not seen it.
+        // Each engine sends in order. Once all engines have sent a sample, no engine adds to older
+        // samples, although an engine that was away may have skipped them.
         let is_whole = |count: usize| count >= living.max(1);
         let last = parts.iter().rev().find(|(_, (count, _))| is_whole(*count));
         let last = last.map(|(at, _)| *at);

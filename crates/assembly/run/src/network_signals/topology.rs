@@ -1,9 +1,9 @@
-//! What a simulated network is made of, for the results.
+//! Topology of a simulated network, for the results.
 
 use timeloom_results::{NodeKind, Topology, TopologyFlow, TopologyLink, TopologyNode};
 use timeloom_scenario::{Plan, Simulated};
 
-/// The nodes, links and flows; `recorded` says of each cable whether it has signals.
+/// Returns the nodes, links and flows; `recorded` tells for each cable if it has signals.
 pub(super) fn topology(plan: &Plan, simulated: &Simulated, recorded: &[bool]) -> Topology {
     let world = &simulated.world;
     let system = &plan.system;

@@ -1,4 +1,4 @@
-//! Connections of a run to agents that are not prepared yet. All are closed when the run is
+//! Connections of a run to agents that are not prepared yet. All are closed if the run is
 //! interrupted or one agent cannot take part.
 
 use std::io;

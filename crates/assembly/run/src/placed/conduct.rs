@@ -1,5 +1,6 @@
-//! The side of a spread run that started it: it gives each agent its share, hears how far
-//! they are, and makes one run directory of what they did. It takes no part in the run.
+//! Coordinator of a distributed run, in the process that started the run. It gives each agent its
+//! share, receives their progress, and merges their results into one run directory. It runs no
+//! share itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,7 +33,8 @@ use crate::{inputs, simulated};
 /// Runs a plan on its agents and leaves one complete run directory here.
 ///
 /// # Errors
-/// When it could not begin. A failure after that is in the summary and in the results.
+/// Returns an error if the run could not start. Later failures are in the summary and in the
+/// results.
 pub(crate) fn conduct(plan: &Plan, options: Options) -> Result<Summary, RunError> {
     let mut plan = plan.clone();
     // All agents show the same civil time.
@@ -110,7 +112,7 @@ struct Conductor<'a> {
     agents: Vec<Agent>,
 }
 
-/// One agent, as far as it is known.
+/// State of one agent.
 struct Agent {
     name: String,
     sender: Sender,
@@ -118,16 +120,16 @@ struct Agent {
     found: Whereabouts,
     timeline: WhichTimeline,
     lengths: Lengths,
-    /// How it ended, once it has; or that it is gone.
+    /// Result of the agent; set when its share has ended or the agent is lost.
     ended: Option<Ended>,
     /// Folder for the agent's results, once the run has begun.
     results: Option<Arc<Incoming>>,
 }
 
-/// What an agent's thread tells the conductor.
+/// Message from an agent's thread to the coordinator.
 pub(super) enum AgentEvent {
     Message(FromAgent),
-    /// Its results are here.
+    /// The agent's results are here.
     Ended(Ended),
     Gone(String),
 }
@@ -215,7 +217,7 @@ impl<'a> Conductor<'a> {
         Ok(agents)
     }
 
-    /// Lets them begin together, and returns when all have ended.
+    /// Starts all agents together, and returns when all have ended.
     fn go(mut self, mut options: Options, places: Places) -> (Vec<Agent>, End) {
         let members: Vec<Whereabouts> = self.agents.iter().map(|it| it.found.clone()).collect();
         let (events, inbox) = mpsc::channel();
@@ -232,7 +234,7 @@ impl<'a> Conductor<'a> {
             threads.push(thread::spawn(move || {
                 let Some(mut receiver) = receiver else { return };
                 let tell = |event| events.send((index, event)).is_ok();
-                // It says how far it is several times a second.
+                // An agent reports its progress several times a second.
                 let gone = receiver.patience(Some(SILENT_FOR));
                 let gone = gone.and_then(|()| listen(&mut receiver, &results, most, &tell));
                 if let Err(error) = gone {
@@ -242,7 +244,7 @@ impl<'a> Conductor<'a> {
         }
         let end = self.listen(&mut options, &inbox);
         for agent in &mut self.agents {
-            // One that is gone needs no word.
+            // A lost agent needs no message.
             let _ = agent.sender.say(&ToAgent::Done);
             if agent.ended.is_none() {
                 // The wait has timed out here, but the agent's thread waits longer.
@@ -255,7 +257,7 @@ impl<'a> Conductor<'a> {
         (self.agents, end)
     }
 
-    /// Until all have ended: the first cause counts.
+    /// Receives events until all agents have ended; the first cause counts.
     fn listen(&mut self, options: &mut Options, inbox: &Inbox<(usize, AgentEvent)>) -> End {
         let mut end: Option<End> = None;
         let mut stopped: Option<StdInstant> = None;
@@ -310,7 +312,7 @@ impl<'a> Conductor<'a> {
         end.unwrap_or(End::Reached)
     }
 
-    /// What follows from it for the whole: a reason to end.
+    /// Handles an event of an agent; returns the reason if the whole run must end.
     fn handle_event(&mut self, index: usize, event: AgentEvent, options: &Options) -> Option<End> {
         let name = self.agents[index].name.clone();
         let at = Instant::from_ns(self.agents[index].lengths.virtual_ns);
@@ -370,7 +372,7 @@ impl<'a> Conductor<'a> {
         None
     }
 
-    /// How far the agent is that is behind all others.
+    /// Returns the progress of the slowest agent.
     fn slowest(&self) -> Lengths {
         let all = self.agents.iter().map(|agent| agent.lengths);
         all.min_by_key(|lengths| lengths.virtual_ns)
@@ -408,7 +410,7 @@ fn progress(plan: &Plan, lengths: Lengths) -> Progress {
     }
 }
 
-/// Gives one agent its share; it has everything that it needs then.
+/// Gives one agent its share, with everything that the agent needs.
 fn prepare(
     plan: &Plan,
     (name, address): (&str, &str),
@@ -427,7 +429,7 @@ fn prepare(
         plan: plan.to_toml(),
         files: parcel.iter().map(|sent| sent.entry.clone()).collect(),
     };
-    // An agent that is busy says so and hears no more.
+    // A busy agent says so and reads no more.
     let sent = sender
         .say(&ToAgent::Prepare(Box::new(prepare)))
         .and_then(|()| send(&mut sender, &parcel));
@@ -466,7 +468,7 @@ fn prepare(
     }
 }
 
-/// Tells what an agent says, to the end; its results go to `results`.
+/// Passes the messages of an agent to `tell` until the end; the results go to `results`.
 pub(super) fn listen<S: Read>(
     receiver: &mut Receiver<S>,
     results: &Incoming,
@@ -491,7 +493,7 @@ pub(super) fn listen<S: Read>(
     }
 }
 
-/// Makes one run directory of those that came.
+/// Merges the received results into one run directory.
 fn put_away(
     plan: &Plan,
     directory: &RunDirectory,
@@ -503,7 +505,7 @@ fn put_away(
     let all = all.filter_map(|agent| Some((agent.name.clone(), agent.results.as_deref()?)));
     let (came, empty): (Vec<_>, Vec<_>) = all.partition(|(_, place)| !place.is_empty());
     let merged = merge(directory, &came);
-    // Little is still to be written.
+    // Only a small amount is still to be written.
     let room = directory.use_room_aside().map_err(MergeError::Whole);
     let merged = merged.and_then(|told| room.map(|()| told));
     // Results that could not be merged are kept.
@@ -561,12 +563,12 @@ fn put_away(
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 /// Waiting time after which the missing agents are reported.
 const SAID_AFTER: StdDuration = StdDuration::from_secs(5);
-/// For what belongs to a conversation's beginning.
+/// Timeout of the exchanges at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// To put files away and to open sockets.
+/// Timeout for an agent to store files and open sockets.
 const PREPARED_WITHIN: StdDuration = StdDuration::from_secs(120);
-/// An agent that says nothing for so long is gone. (That its clock and its links are not
-/// there any more the other agents notice within the scenario's patience.)
+/// An agent that is silent for this time is lost. (The other agents notice within the scenario's
+/// patience that its clock and its links are gone.)
 const SILENT_FOR: StdDuration = StdDuration::from_secs(120);
-/// From the word to stop until the results are here.
+/// Timeout from the request to stop until the results are here.
 const STOPPED_WITHIN: StdDuration = StdDuration::from_secs(120);

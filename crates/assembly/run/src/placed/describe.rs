@@ -1,7 +1,7 @@
-//! What agents are and can do, asked without starting anything: for `timeloom doctor`.
+//! Description of agents and their capabilities, without starting anything: for `timeloom doctor`.
 //!
-//! An agent answers whoever has its key, also while it runs something. It lets its own
-//! `timeloom doctor` try the machine, and says how well the clock is known that it shares.
+//! An agent answers every peer that has its key, also during a run. It runs its own
+//! `timeloom doctor` on its machine, and reports the error bound of its shared clock.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -19,41 +19,42 @@ use super::secret::{Secret, read_key};
 use super::serve::{Serve, WhichTimeline};
 use crate::channel::{Side, greet};
 
-/// What an agent says of itself.
+/// Description of an agent, as reported by the agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The version of Timeloom.
+    /// Version of Timeloom.
     pub version: String,
-    /// Whether it runs something just now.
+    /// True if the agent is running a share.
     pub busy: bool,
-    /// The clock that it shares with others.
+    /// Clock that the agent shares with others.
     pub timeline: WhichTimeline,
-    /// What that showed when it answered, in nanoseconds.
+    /// Reading of that clock when the agent answered, in nanoseconds.
     pub shows_ns: i64,
-    /// By how much that may be wrong, as this machine's kernel says, in nanoseconds.
+    /// Error bound of that clock according to the agent's kernel, in nanoseconds.
     pub error_ns: i64,
-    /// What `timeloom doctor --json` says there: an object to a line.
+    /// Output of `timeloom doctor --json` on the agent: one object per line.
     pub findings: String,
 }
 
-/// What an agent said, and between which instants of this machine's civil time.
+/// Description of an agent, and the instants of this machine's civil time before and after the
+/// query.
 pub(crate) type Answer = (Description, [Instant<timeloom_clock::Timeline>; 2]);
 
-/// One agent of a plan, and what it said, or why it said nothing.
+/// An agent of a plan with its description, or the reason for its absence.
 #[derive(Debug)]
 pub struct Described {
-    /// What the plan calls it.
+    /// Name in the plan.
     pub name: String,
-    /// Where it is.
+    /// Address in the plan.
     pub address: String,
-    /// What it said.
+    /// Answer of the agent.
     pub answer: Result<Answer, AgentError>,
 }
 
-/// Asks all agents of a plan at once.
+/// Queries all agents of a plan concurrently.
 ///
 /// # Errors
-/// When there are none, or the key cannot be read.
+/// Returns an error if there are no agents or the key cannot be read.
 pub fn describe(plan: &Plan) -> Result<Vec<Described>, SpreadError> {
     let placement = &plan.placement;
     if !placement.is_spread() {
@@ -93,7 +94,7 @@ fn ask(address: &str, secret: &Secret) -> Result<Answer, AgentError> {
 }
 
 impl Serve {
-    /// This agent, as it is now.
+    /// Returns the description of this agent.
     pub(super) fn describe(&self, busy: bool) -> Description {
         let doctor = Command::new(&self.timeloom)
             .args(["doctor", "--json"])
@@ -104,7 +105,7 @@ impl Serve {
             |_| String::new(),
             |output| String::from_utf8_lossy(&output.stdout).into_owned(),
         );
-        // Last, so that it is fresh.
+        // Read last, so that the value is fresh.
         let moment = self.timeline.open().read();
         Description {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -118,8 +119,8 @@ impl Serve {
 }
 
 impl Description {
-    /// By how much the clock of this agent can be off that of this machine, at least; zero
-    /// when what it showed lies between those instants of here, as far as it knows.
+    /// Returns a lower bound of the offset between the clock of this agent and that of this
+    /// machine; zero if the agent's reading, with its error bound, is between those two instants.
     pub fn off_at_least(
         &self,
         [before, after]: [Instant<timeloom_clock::Timeline>; 2],
@@ -132,7 +133,7 @@ impl Description {
     }
 }
 
-/// For what belongs to a conversation's beginning.
+/// Timeout of the exchanges at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// It tries what its machine can do.
+/// Timeout of the agent's test of its machine.
 const TRIED_WITHIN: StdDuration = StdDuration::from_secs(120);

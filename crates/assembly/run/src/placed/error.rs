@@ -1,62 +1,62 @@
-//! Why a run over several machines cannot begin, or agents cannot be asked.
+//! Errors that prevent a run over several machines, or a query of agents.
 
 use std::io;
 
 use super::parcel::ParcelError;
 use super::secret::KeyFileError;
 
-/// Why an agent does not do what is asked of it.
+/// Error of one agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The plan does not say where it is.
+    /// The plan has no address for the agent.
     #[error("it has no address")]
     NoAddress,
-    /// What it would have to be sent cannot be sent.
+    /// A file that the agent needs cannot be sent.
     #[error(transparent)]
     Parcel(#[from] ParcelError),
-    /// The conversation with it has ended, or never began.
+    /// The connection to the agent has failed or ended.
     #[error(transparent)]
     Conversation(#[from] io::Error),
-    /// It refuses, and says why.
+    /// The agent refuses, for this reason.
     #[error("{0}")]
     Refused(String),
-    /// It speaks of something else.
+    /// The agent sent an unexpected message.
     #[error("it says what was not asked")]
     OffTopic,
-    /// The thread that spoke with it is no more.
+    /// The thread of the connection has panicked.
     #[error("a thread has panicked")]
     Panicked,
 }
 
-/// Why the agents of a plan do not come together.
+/// Error that prevents the agents of a plan from starting together.
 #[derive(Debug, thiserror::Error)]
 pub enum SpreadError {
     /// The plan is for one machine.
     #[error("its [placement] names no agents")]
     NoAgents,
-    /// Whoever may speak to agents has their key.
+    /// Only peers with the agents' key may talk to them.
     #[error("agents need a key")]
     NoKey,
-    /// The key's file gives none.
+    /// The key file contains no valid key.
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    /// A number that tells the run from all others.
+    /// The random number that identifies the run cannot be drawn.
     #[error("drawing a number: {0}")]
     Number(io::Error),
-    /// One of them does not take part.
+    /// One agent does not take part.
     #[error("agent {name} ({address}): {why}")]
     Agent {
-        /// What the plan calls it.
+        /// Name in the plan.
         name: String,
-        /// Where it is.
+        /// Address in the plan.
         address: String,
-        /// What is the matter.
+        /// Cause.
         why: AgentError,
     },
     /// The run was interrupted while these agents were not ready.
     #[error("interrupted while waiting for {0}")]
     Interrupted(String),
-    /// What these two share is not one clock.
+    /// These two agents do not share one clock.
     #[error("agents {0} and {1} go by different clocks: start all with one --timeline")]
     Clocks(String, String),
 }

@@ -1,5 +1,5 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: both sides of the
-//! conversation between a run and an agent, with what must hold of them. Not for programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: both sides of the conversation
+//! between a run and an agent, with their invariants. Not for programs.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use super::parcel::{MOST_BYTES_IN_ALL, new_below, receive};
 use super::serve::ready;
 use crate::channel::{Receiver, Sender};
 
-/// A stream of somebody without the key: not a byte of it is taken for said.
+/// Feeds a stream of a peer without the key: no byte may be accepted.
 ///
 /// # Panics
-/// When one is.
+/// Panics if a byte is accepted.
 pub fn unsealed(stream: &[u8]) {
     let heard = Receiver::with_key(stream, KEY).hear::<serde_json::Value>();
     assert!(heard.is_err(), "{heard:?}");
@@ -27,12 +27,12 @@ pub fn unsealed(stream: &[u8]) {
     assert!(content.is_err() && taken.is_empty(), "{taken:?}");
 }
 
-/// What a run that has the key says to an agent, as frames (kind, content), to the empty
-/// directory `files`: what it sends lies there whole, or it is refused; and no program of its
-/// plan begins outside of there.
+/// Feeds frames (kind, content) of a run that has the key to an agent with the empty directory
+/// `files`. Either all its files are stored there completely, or they are refused; no program of
+/// its plan starts outside that directory.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if this does not hold.
 pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     let stream = sealed(frames);
     let mut receiver = Receiver::with_key(&stream[..], KEY);
@@ -59,11 +59,11 @@ pub fn to_agent(frames: &[(u8, &[u8])], files: &Path) {
     }
 }
 
-/// What an agent that has the key says to the run, as [`to_agent`]; its results go to
-/// `results`, which is not there yet.
+/// Feeds frames of an agent that has the key to the run, like [`to_agent`]; the results go to
+/// `results`, which does not exist yet.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if this does not hold.
 pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
     let stream = sealed(frames);
     let over = std::cell::RefCell::new(None);
@@ -87,7 +87,7 @@ pub fn from_agent(frames: &[(u8, &[u8])], results: &Path) {
     }
 }
 
-/// As the product seals them.
+/// Returns the frames with the tags that the product computes.
 fn sealed(frames: &[(u8, &[u8])]) -> Vec<u8> {
     let mut stream = Vec::new();
     let mut sender = Sender::with_key(&mut stream, KEY);
@@ -104,7 +104,7 @@ fn reads_again<M: Serialize + DeserializeOwned>(said: &M) {
     assert_eq!(serde_json::to_vec(&again).expect("plain data"), text);
 }
 
-/// What was taken is there, and nothing but directories and files is.
+/// Checks that accepted files exist, and that there is nothing but directories and files.
 fn check(taken: io::Result<()>, entries: &[Entry], root: &Path) {
     let mut found = Vec::new();
     gather(root, &mut found);
@@ -141,5 +141,5 @@ fn is_inside(path: &Path, root: &Path) {
 }
 
 const KEY: [u8; 32] = [7; 32];
-/// Of results.
+/// Size limit of results.
 const MOST_BYTES: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Connections of an agent that waits for runs.
+//! Connections of an agent to peers that offer runs.
 //!
 //! A connection costs a thread and a descriptor before the agent knows whether its peer has the
 //! key. Peers without proof of the key have a quota of their own: when it is exhausted, the agent
@@ -79,7 +79,7 @@ impl Guests {
         self.lock().open.is_empty()
     }
 
-    /// Ends all: running shares are interrupted and still send their results.
+    /// Ends all connections: running shares are interrupted and still send their results.
     pub(super) fn stop(&self) {
         for guest in &self.lock().open {
             match &guest.phase {

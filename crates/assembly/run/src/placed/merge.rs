@@ -1,9 +1,9 @@
-//! The run directories of agents as one, by virtual time.
+//! Merge of the agents' run directories into one, by virtual time.
 //!
-//! Rows of all agents stand in the order of their virtual instants. Wall clocks of different
-//! machines cannot be compared: each row's is moved by as much as brings the agents' common
-//! start together. The edges of agreed pauses, which each agent writes down, are one
-//! agent's, since their instants are the same.
+//! Rows of all agents are sorted by their virtual instants. Wall clocks of different machines
+//! cannot be compared, so the wall instants of each agent are shifted to make the agents' common
+//! starts coincide. Each agent records the edges of agreed pauses at the same instants, so only
+//! those of one agent are kept.
 
 use timeloom_results::{
     Caveat, ClockAction, ClockRow, EventRow, Incoming, LabelRow, Manifest, ResultsError, Row,
@@ -11,17 +11,17 @@ use timeloom_results::{
 };
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-/// Why results do not become one.
+/// Error that prevents the merge.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MergeError {
     #[error("the results of agent {0}: {1}")]
     Agent(String, ResultsError),
-    /// They cannot be written.
+    /// The merged results cannot be written.
     #[error(transparent)]
     Whole(#[from] ResultsError),
 }
 
-/// What the manifests say together.
+/// Combined content of the manifests.
 #[derive(Debug, Default)]
 pub(super) struct MergedManifests {
     pub(super) untrusted: Vec<Caveat>,
@@ -29,18 +29,18 @@ pub(super) struct MergedManifests {
     pub(super) manifests: Vec<Manifest>,
 }
 
-/// One agent's results.
+/// Results of one agent.
 struct Share {
     name: String,
     run: RunDirectory,
-    /// What its rows' wall instants are moved by.
+    /// Shift of the rows' wall instants.
     moved: Duration,
 }
 
 /// Merges the results of `agents` (name and folder) into `whole`.
 ///
 /// # Errors
-/// Results that cannot be read or written, with the agent's name.
+/// Returns an error, with the agent's name, if results cannot be read or written.
 pub(super) fn merge(
     whole: &RunDirectory,
     agents: &[(String, &Incoming)],
@@ -109,16 +109,16 @@ pub(super) fn merge(
     }
     recorder.finish()?;
     for share in &shares {
-        // Logs and captures: names of programs and links are unique to one agent.
+        // Logs and captures: each name of a program or link belongs to one agent.
         let taken = whole.take_over_files(&share.run);
         taken.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }
     Ok(told)
 }
 
-/// The rows of all agents by their virtual instants; those of one instant in the order of the
-/// agents, and of one agent in its own. `see` may change a row, and leaves out those of which
-/// it says no instant.
+/// Returns the rows of all agents by their virtual instants. Rows of one instant are in the order
+/// of the agents, rows of one agent in their own. `see` may change a row; rows for which it returns
+/// no instant are left out.
 fn rows<R: Row>(
     shares: &[Share],
     see: impl Fn(&mut R, Duration) -> Option<Instant<Virtual>>,
@@ -133,7 +133,7 @@ fn rows<R: Row>(
         });
         read.map_err(|error| MergeError::Agent(share.name.clone(), error))?;
     }
-    // It keeps the order of equals.
+    // The sort is stable.
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, row)| row).collect())
 }

@@ -1,4 +1,4 @@
-//! What a run and an agent say to each other, as JSON.
+//! Messages between a run and an agent, as JSON.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,87 +9,87 @@ use timeloom_results::Failure;
 use super::describe::Description;
 use super::serve::WhichTimeline;
 
-/// To an agent.
+/// Message to an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToAgent {
-    /// What are you, and what can you do? Nothing follows.
+    /// Requests the agent's description. No message follows.
     Describe,
-    /// The run, and the files that follow.
+    /// The run and its files; the content of the files follows.
     Prepare(Box<Prepare>),
-    /// All agents are prepared: this is where they are.
+    /// All agents are prepared; contains their addresses.
     Begin { members: Vec<Whereabouts> },
     /// A program of another agent is ready.
     Ready { program: String },
     /// Stop the run.
     Stop,
-    /// All results are here: no agent needs the others any more.
+    /// All results have arrived: no agent needs the others any more.
     Done,
 }
 
-/// What an agent needs to know of a run.
+/// Data that an agent needs about a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Prepare {
-    /// What the run calls this agent.
+    /// Name of the agent in the run.
     pub(super) agent: String,
-    /// The number from which the run's keys are derived, in hexadecimal.
+    /// Number from which the run's keys are derived, in hexadecimal.
     pub(super) nonce: String,
     /// The whole plan.
     pub(super) plan: String,
-    /// The files, in the order in which their content follows.
+    /// Files, in the order in which their content follows.
     pub(super) files: Vec<Entry>,
 }
 
 /// A file whose content follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// Its path below where the receiver puts files.
+    /// Path below the receiver's directory for files.
     pub(super) name: String,
-    /// Its length.
+    /// Length.
     pub(super) bytes: u64,
-    /// Whether it can be run.
+    /// True if the file is executable.
     pub(super) executable: bool,
 }
 
-/// Where the others find an agent.
+/// Addresses at which other agents reach an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Whereabouts {
     pub(super) name: String,
     pub(super) bus: SocketAddr,
     pub(super) tunnels: SocketAddr,
-    /// Its engine, for each other agent's.
+    /// Address of its engine, by the other agent.
     pub(super) engines: BTreeMap<String, SocketAddr>,
-    /// How wrong its clock may be.
+    /// Error bound of its clock.
     pub(super) clock_error_ns: i64,
 }
 
-/// From an agent.
+/// Message from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromAgent {
-    /// What it is and can do.
+    /// Description of the agent.
     Described(Box<Description>),
-    /// It has everything that it needs, and listens at these ports.
+    /// The agent has everything that it needs, and listens at these ports.
     Prepared {
         bus: u16,
         tunnels: u16,
-        /// Of its engine, where the network is simulated: for each other agent's.
+        /// Ports of its engine, by the other agent, if the network is simulated.
         engines: BTreeMap<String, u16>,
         timeline: WhichTimeline,
-        /// How wrong that may be there.
+        /// Error bound of the agent's clock.
         clock_error_ns: i64,
     },
-    /// It cannot run it, in words.
+    /// The agent cannot run its share, for this reason.
     Refused { why: String },
-    /// How far it is.
+    /// Progress of the share.
     Progress(Lengths),
-    /// Something for the user.
+    /// Message for the user.
     Warning { text: String },
-    /// One of its programs is ready.
+    /// A program of the agent is ready.
     Ready { program: String },
-    /// Its run has ended; the files of the results follow.
+    /// The share has ended; the files of the results follow.
     Ended(Box<Ended>),
 }
 
-/// How far a run is, in nanoseconds.
+/// Progress of a run, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lengths {
     pub(super) virtual_ns: i64,
@@ -97,14 +97,14 @@ pub(super) struct Lengths {
     pub(super) paused_ns: i64,
 }
 
-/// How a run ended on an agent.
+/// Result of a share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ended {
     pub(super) how: How,
     pub(super) lengths: Lengths,
-    /// Calls that were not virtualised, in words.
+    /// Descriptions of calls that were not virtualised.
     pub(super) unhandled: Vec<String>,
-    /// The files of its run directory; none when there is none.
+    /// Files of its run directory; empty if there is none.
     pub(super) results: Vec<Entry>,
 }
 
@@ -113,6 +113,6 @@ pub(super) enum How {
     Reached,
     Interrupted,
     Failed(Failure),
-    /// It did not begin, in words.
+    /// The share did not start, for this reason.
     NotBegun(String),
 }

@@ -1,15 +1,15 @@
-//! A run that is spread over agents, each on a machine of its own.
+//! Runs that are distributed over agents, each on a machine of its own.
 //!
-//! Whoever starts the run ([`mod@conduct`]) gives each agent ([`serve`]) the plan and the files
-//! that its programs name. An agent takes its share of the plan ([`timeloom_scenario::Part`])
-//! and makes an ordinary run of it, in an ordinary run directory. What is different is in
-//! [`Together`]: the pause bus reaches the other agents, time begins when all are there,
-//! links to other agents are tunnels, and what waits for a program of another agent hears
-//! that it is ready. At the end the run directories come back and become one ([`merge`]).
+//! The process that starts the run ([`mod@conduct`]) sends each agent ([`serve`]) the plan and the
+//! files that its programs name. An agent takes its share of the plan ([`timeloom_scenario::Part`])
+//! and makes an ordinary run of it, in an ordinary run directory. [`Together`] contains the
+//! differences: the pause bus reaches the other agents, time begins when all agents are present,
+//! links to other agents are tunnels, and a program that waits for a program of another agent is
+//! notified when that program is ready. At the end the run directories are sent back and merged
+//! ([`merge`]).
 //!
-//! The conversation is [`message`]s in a [channel](crate::channel) that is sealed with the
-//! agents' key.
-//! Pauses and frames never pass through it: those go from agent to agent.
+//! The conversation consists of [`message`]s in a [channel](crate::channel) that is authenticated
+//! with the agents' key. Pauses and frames never pass through it: agents exchange them directly.
 
 mod calls;
 mod conduct;

@@ -1,5 +1,5 @@
-//! What an agent says of its share of a run: how far it is, how it ended, and which files of
-//! its run directory are sent back. [`serve`](super::serve) sends them.
+//! Report of an agent about its share of a run: its progress, its result, and the files of its run
+//! directory that are sent back. [`serve`](super::serve) sends them.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::channel::Sender;
 use crate::experiment::{Progress, Summary};
 use crate::verdict::End;
 
-/// How far a run has come, as it is told.
+/// Converts the progress of a run to a message.
 pub(super) fn lengths(progress: &Progress) -> Lengths {
     Lengths {
         virtual_ns: progress.virtual_time.as_ns(),
@@ -20,7 +20,7 @@ pub(super) fn lengths(progress: &Progress) -> Lengths {
     }
 }
 
-/// How an agent's share ended, without its files.
+/// Returns the result of an agent's share, without its files.
 pub(super) fn ended(ran: Result<Summary, crate::RunError>) -> Ended {
     let (how, lengths, unhandled) = match ran {
         Ok(summary) => {

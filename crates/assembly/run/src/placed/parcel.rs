@@ -1,5 +1,5 @@
-//! Files on their way: which an agent gets for its share of a plan, and how either side
-//! puts away what comes without writing anywhere else.
+//! Transfer of files: selects those that an agent gets for its share of a plan, and stores received
+//! files without writing anywhere else.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -13,20 +13,20 @@ use super::message::Entry;
 use crate::channel::{Receiver, Sender};
 use crate::inputs;
 
-/// A file to be sent.
+/// File to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) path: PathBuf,
     pub(super) entry: Entry,
 }
 
-/// Why files do not go to an agent.
+/// Error that prevents sending files to an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum ParcelError {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("{path}: {1}", path = .0.display())]
     Unreadable(PathBuf, io::Error),
-    /// What goes to an agent is not encrypted.
+    /// The channel to an agent is not encrypted.
     #[error(
         "{path} is not for everybody to read, and what is sent to agents is not secret: \
          put it on the agent under an absolute path outside of the scenario's directory, \
@@ -37,19 +37,19 @@ pub enum ParcelError {
     /// Messages are text.
     #[error("the path {} is not UTF-8", .0.display())]
     NoText(PathBuf),
-    /// They are too many.
+    /// There are too many files.
     #[error("an agent would get more than {MOST_FILES} files")]
     TooMany,
-    /// They are too long.
+    /// The files are too large.
     #[error("the files for an agent have more than {} MiB in all", MOST_BYTES_IN_ALL >> 20)]
     TooLong,
 }
 
-/// The files that the programs and plants of a plan are given, the Python modules that their
-/// `PYTHONPATH` leads to, and those that `more` names, with all that is in directories.
+/// Returns the files named by the programs and plants of a plan, the Python modules on their
+/// `PYTHONPATH`, and those that `more` names, including the contents of directories.
 ///
 /// # Errors
-/// For a file that may not be sent, or that cannot be read.
+/// Returns an error if a file may not be sent or cannot be read.
 pub(super) fn pack(plan: &Plan, more: &[PathBuf]) -> Result<Vec<Sent>, ParcelError> {
     let mut paths: BTreeSet<PathBuf> = BTreeSet::new();
     for path in inputs::find(plan) {
@@ -111,7 +111,7 @@ fn entry_of(path: PathBuf) -> Result<Sent, ParcelError> {
     Ok(Sent { path, entry })
 }
 
-/// The wanted files of a directory and of those in it; links are not followed.
+/// Adds the wanted files of a directory and its subdirectories; links are not followed.
 fn gather(
     path: &Path,
     paths: &mut BTreeSet<PathBuf>,
@@ -132,8 +132,8 @@ fn gather(
     Ok(())
 }
 
-/// What belongs to a machine: its own directories, and virtual environments of Python, which
-/// are of no use anywhere else.
+/// True for paths that belong to a machine: its own directories, and virtual environments of
+/// Python, which are useless on another machine.
 pub(super) fn is_installed(path: &Path) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let places = [
@@ -144,7 +144,7 @@ pub(super) fn is_installed(path: &Path) -> bool {
     is_of_system || environment.is_some_and(|root| root.join("pyvenv.cfg").is_file())
 }
 
-/// The path without `.` and `..`, by its words alone.
+/// Removes `.` and `..` from a path lexically.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -159,7 +159,7 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Sends the content of each.
+/// Sends the content of each file.
 pub(super) fn send(sender: &mut Sender, parcel: &[Sent]) -> io::Result<()> {
     for sent in parcel {
         let named = |error: io::Error| {
@@ -224,8 +224,8 @@ fn bad(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Whether a name can only be of something below: words between slashes, none of them
-/// special. (Links that would lead away there are none: only files are made.)
+/// True if a name can only denote a path below a root: components separated by slashes, none of
+/// them special. (No link can lead out of the root: only files are created.)
 fn is_beneath(name: &str) -> bool {
     let plain = |word: &str| {
         !word.is_empty() && word != "." && word != ".." && word.len() <= 255 && !word.contains('\0')
@@ -238,7 +238,7 @@ const MOST_FILES: usize = 10_000;
 const MOST_BYTES_OF_NAMES: usize = 4 << 20;
 /// Maximum number of directories in one path; each has to be made.
 const MOST_FOLDERS: usize = 64;
-/// That one agent gets.
+/// Size limit of all files for one agent.
 pub(super) const MOST_BYTES_IN_ALL: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(normal("/.."), "/");
     }
 
-    /// An executable of the scenario's is sent, one of the machine's is not; and of a
-    /// directory all that is in it.
+    /// An executable of the scenario is sent, an executable of the machine is not; of a directory,
+    /// everything in it is sent.
     #[test]
     fn what_an_agent_lacks_is_packed() {
         let temporary = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! A plan as an agent runs it: what was sent lies below a directory of the agent's, at the
-//! path that it had where it came from.
+//! Adaptation of a plan for an agent: received files are below a directory of the agent, at the
+//! path that they had on their machine of origin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use timeloom_sys::account::Account;
 use super::message::Entry;
 use super::parcel::normal;
 
-/// Where files that were sent are.
+/// Location of received files.
 pub(super) struct Mirror<'a> {
     pub(super) root: &'a Path,
     pub(super) files: &'a [Entry],
 }
 
 impl Mirror<'_> {
-    /// Lets all programs and plants of a plan find what was sent.
+    /// Rewrites the paths of all programs and plants of a plan to the received files.
     ///
     /// # Errors
-    /// A directory that cannot be made.
+    /// Returns an error if a directory cannot be created.
     pub(super) fn apply(&self, plan: &mut Plan) -> std::io::Result<()> {
         let hosts = plan.system.hosts.values_mut();
         let own = hosts.flat_map(|host| &mut host.programs);
@@ -48,7 +48,7 @@ impl Mirror<'_> {
     ) -> std::io::Result<()> {
         let (first, rest) = run.split_first_mut().expect("a checked command");
         if first.contains('/') {
-            // Else it would be looked for beside what was sent.
+            // A relative path would otherwise be resolved among the received files.
             let path = normal(&directory.join(&*first));
             let path = self.path(&path).unwrap_or(path);
             *first = path.to_string_lossy().into_owned();
@@ -90,7 +90,7 @@ impl Mirror<'_> {
         )
     }
 
-    /// Where a file that was sent is, or a directory with some.
+    /// Returns the path of a received file, or of a directory with received files.
     fn path(&self, path: &Path) -> Option<PathBuf> {
         let name = path.strip_prefix("/").ok()?;
         let is_sent = |entry: &Entry| Path::new(&entry.name).starts_with(name);
@@ -99,7 +99,7 @@ impl Mirror<'_> {
     }
 }
 
-/// What this machine lacks for a plan, in words.
+/// Describes what this machine lacks for a plan, if anything.
 pub(super) fn lacking(plan: &Plan) -> Option<String> {
     let programs = plan.programs().map(|(host, program)| {
         let who = format!("program `{}` of host {host}", program.name);

@@ -1,4 +1,4 @@
-//! What a run and its agents share, and what is derived of it.
+//! Secret shared by a run and its agents, and the keys derived from it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,19 +8,19 @@ use timeloom_bus::{Key, parse_key};
 use timeloom_portal::TunnelKey;
 use timeloom_sys::secret::{self, SecretError, SecretFault};
 
-/// The agents' key: who has it can run programs on them.
+/// Key of the agents: a peer that has it can run programs on them.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// From 64 hexadecimal digits, as in a key file.
+    /// Parses 64 hexadecimal digits, as in a key file.
     pub fn from_hex(text: &str) -> Option<Self> {
         let bytes = parse_key(text)?;
         Some(Self(blake3::derive_key("timeloom agents 1", &bytes)))
     }
 
-    /// The keys of one run, which its number `nonce` tells from all others: of its bus, its
-    /// tunnels, and its engines.
+    /// Derives the keys of one run, identified by the number `nonce`: of its bus, its tunnels, and
+    /// its engines.
     pub(super) fn of_run(&self, nonce: &[u8; 32]) -> (Key, TunnelKey, [u8; 32]) {
         let run = blake3::keyed_hash(&self.0, nonce);
         let run = run.as_bytes();
@@ -28,7 +28,7 @@ impl Secret {
         (Key::new(run), TunnelKey::new(run), engines)
     }
 
-    /// The key of one direction of one conversation.
+    /// Derives the key of one direction of one conversation.
     pub(crate) fn of_channel(&self, nonces: [&[u8; 32]; 2], direction: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for nonce in nonces {
@@ -45,13 +45,13 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Why a key file gives no key.
+/// Error in a key file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// The file is none that may be believed.
+    /// The file cannot be read or its permissions are too open.
     #[error("{0}{more}", more = worse(.0))]
     File(#[from] SecretError),
-    /// What is in it is no key.
+    /// The content is not a key.
     #[error(
         "{}: a key is 64 hexadecimal digits, as from `openssl rand -hex 32`",
         .0.display()
@@ -59,7 +59,7 @@ pub enum KeyFileError {
     NoKey(PathBuf),
 }
 
-/// What follows for those who wait for runs.
+/// Returns a remark on the consequence of the error for an agent that waits for runs.
 fn worse(error: &SecretError) -> &'static str {
     match error.fault {
         SecretFault::Exposed(_) => " (who has it can run programs here)",
@@ -67,27 +67,27 @@ fn worse(error: &SecretError) -> &'static str {
     }
 }
 
-/// What `read` makes of the digits in a key file.
+/// Reads a key file; `read` parses the digits.
 ///
 /// # Errors
-/// For a file that is not its owner's alone, and when `read` makes nothing of it.
+/// Returns an error if other users can access the file, or if `read` returns none.
 pub fn read_key<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Result<T, KeyFileError> {
     let bytes = secret::read(path, MOST_KEY_BYTES)?;
     let key = str::from_utf8(&bytes).ok().and_then(read);
     key.ok_or_else(|| KeyFileError::NoKey(path.to_owned()))
 }
 
-/// No key file is longer.
+/// Size limit of a key file.
 const MOST_KEY_BYTES: u64 = 1 << 12;
 
-/// Bytes that nobody has drawn before.
+/// Draws random bytes.
 pub(crate) fn draw() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether they are the same, without telling by its duration where they differ.
+/// True if both are equal; the duration does not reveal where they differ.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

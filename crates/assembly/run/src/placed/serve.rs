@@ -1,5 +1,5 @@
-//! An agent that waits for work: it takes its share of a plan, runs it, and sends back what
-//! came of it. One run at a time.
+//! An agent that waits for work: it takes its share of a plan, runs it, and sends back the results.
+//! One run at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,12 +33,12 @@ use crate::channel::{Receiver, Sender, Side, greet};
 use crate::experiment::{Options, run_here};
 use crate::programs::ReadyBoard;
 
-/// The clock that agents share.
+/// Clock shared by agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhichTimeline {
-    /// This kernel's: agents in namespaces of one machine.
+    /// Clock of this kernel, for agents in namespaces of one machine.
     Machine,
-    /// Civil time, as well as it is kept here.
+    /// Civil time, as accurate as it is kept on this machine.
     System,
 }
 
@@ -51,23 +51,23 @@ impl WhichTimeline {
     }
 }
 
-/// An agent that serves whoever has the key.
+/// An agent that serves every peer with the key.
 pub struct Serve {
-    /// Where runs find it. Its other sockets are at the same IP address.
+    /// Address at which runs reach the agent. Its other sockets are at the same IP address.
     pub address: SocketAddr,
-    /// What it shares with runs.
+    /// Key shared with runs.
     pub secret: Secret,
-    /// Where it puts all files. Nobody else may write there.
+    /// Directory for all files of the agent. Other users must not be able to write there.
     pub directory: PathBuf,
-    /// The clock that it shares with other agents.
+    /// Clock shared with other agents.
     pub timeline: WhichTimeline,
-    /// The name of its sessions; what the run calls the agent, without.
+    /// Name of its sessions; by default the name that the run gives the agent.
     pub session: Option<String>,
-    /// The program `timeloom`.
+    /// Path of the program `timeloom`.
     pub timeloom: PathBuf,
-    /// Set from outside to end it, and the run that goes on.
+    /// Set by the caller to end the agent and its current run.
     pub stop: Arc<AtomicBool>,
-    /// Told what happens, in sentences for a person.
+    /// Receives messages for the user, as sentences.
     pub say: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -75,7 +75,7 @@ impl Serve {
     /// Serves until [`Self::stop`] is set.
     ///
     /// # Errors
-    /// When it cannot listen, or has no directory of its own.
+    /// Returns an error if the agent cannot listen, or has no directory of its own.
     pub fn run(self) -> io::Result<()> {
         own_directory(&self.directory)?;
         let left = sweep(&self.directory)?;
@@ -119,7 +119,7 @@ impl Serve {
         let given_up = StdInstant::now() + ENDS_WITHIN;
         let mut said = false;
         while !agent.guests.is_empty() && StdInstant::now() < given_up {
-            // Repeated, since a share may just have begun.
+            // Repeated, since a share may have started in the meantime.
             agent.guests.stop();
             if !std::mem::replace(&mut said, true) {
                 let waits = "ends: waits until its run has stopped and the results are sent";
@@ -131,7 +131,7 @@ impl Serve {
     }
 }
 
-/// The directory, made if it is not there; nobody else may write in it.
+/// Creates the directory if it does not exist; other users must not be able to write in it.
 fn own_directory(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -161,19 +161,19 @@ struct Agent {
     stranger: Mutex<Option<StdInstant>>,
 }
 
-/// A run for which everything is here.
+/// A run whose plan and files have arrived.
 pub(super) struct Ready {
     pub(super) plan: Plan,
     together: Together,
 }
 
-/// Where the other agents reach this one.
+/// Sockets at which the other agents reach this one.
 struct Sockets {
     bound: Bound,
     pins: Option<GpioPins>,
     tunnels: UdpSocket,
     key: TunnelKey,
-    /// Of its engine, for each other agent's.
+    /// Sockets of its engine, by the other agent.
     engines: BTreeMap<String, UdpSocket>,
     engine_key: [u8; 32],
 }
@@ -291,7 +291,7 @@ impl Agent {
         }
     }
 
-    /// One run at a time. The last may just be on its way out.
+    /// Acquires the right to run. Waits for a while, since the previous run may be about to end.
     fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
         let given_up = StdInstant::now() + PATIENCE;
         loop {
@@ -304,7 +304,7 @@ impl Agent {
         }
     }
 
-    /// What the others are to reach.
+    /// Opens the sockets at which the other agents reach this one.
     fn sockets(&self, prepare: &Prepare) -> Result<Sockets, Unready> {
         let nonce = timeloom_bus::parse_key(&prepare.nonce);
         let nonce = nonce.ok_or(Unready::NoNumber)?;
@@ -336,7 +336,7 @@ impl Agent {
         })
     }
 
-    /// Runs it, sends the results, and stays on the bus until nobody needs it any more.
+    /// Runs the share, sends the results, and stays on the bus until no agent needs it any more.
     fn execute(
         &self,
         ready: &Ready,
@@ -349,7 +349,7 @@ impl Agent {
         let out = Arc::clone(&sender);
         board.tell(move |program| {
             let program = program.to_owned();
-            // If it cannot be said, the run is about to be interrupted.
+            // If this fails, the run is about to be interrupted.
             let _ = lock(&out).say(&FromAgent::Ready { program });
         });
         receiver.patience(None)?;
@@ -360,7 +360,7 @@ impl Agent {
                 match receiver.hear() {
                     Ok(ToAgent::Ready { program }) => board.hear(&program),
                     Ok(ToAgent::Stop) => stop.store(true, Ordering::SeqCst),
-                    // The run is over, or nobody is there who wants it.
+                    // The run is over, or its peer is gone.
                     _ => return stop.store(true, Ordering::SeqCst),
                 }
             }
@@ -379,7 +379,7 @@ impl Agent {
                 .say(&FromAgent::Ended(Box::new(ended)))
                 .and_then(|()| send(&mut sender, &mut parcel))
         };
-        // The others may still be on their way to the end.
+        // The other agents may not have reached the end yet.
         let given_up = StdInstant::now() + ENDS_WITHIN;
         while told.is_ok() && !listener.is_finished() && StdInstant::now() < given_up {
             thread::sleep(LOOK_EVERY);
@@ -424,7 +424,7 @@ impl Agent {
     }
 }
 
-/// Why an agent cannot take its share of a plan.
+/// Reason why an agent cannot take its share of a plan.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unready {
     #[error("the run has no number")]
@@ -445,12 +445,12 @@ pub(super) enum Unready {
     Pins(String, io::Error),
     #[error("a directory for files: {0}")]
     Files(io::Error),
-    /// What this machine does not have, in words.
+    /// This machine lacks something for the plan, described here.
     #[error("{0}")]
     Lacks(String),
 }
 
-/// An agent's pins on the wire between the machines, which move together.
+/// Opens the agent's pins on the wire between the machines, which are used together.
 fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, Unready> {
     let place = plan.placement.agents.get(agent);
     let Some(names) = place.and_then(|place| place.gpio.as_ref()) else {
@@ -460,15 +460,15 @@ fn pins(plan: &Plan, agent: &str) -> Result<Option<GpioPins>, Unready> {
     let parsed: PinNames = names.parse().map_err(no_names)?;
     let failed = |error| Unready::Pins(names.clone(), error);
     let pins = GpioPins::open(&parsed).map_err(failed)?;
-    // That it is high, because another tries out its own, proves nothing.
+    // A high level proves nothing here: another agent may be testing its own pin.
     prove(&pins, plan.placement.gpio_stuck).map_err(failed)?;
     Ok(Some(pins))
 }
 
-/// The share of an agent, of which all files are below `files`.
+/// Returns the share of an agent, whose files are all below `files`.
 ///
 /// # Errors
-/// What is wrong with the plan, or lacks here.
+/// Returns an error that describes the fault of the plan, or what this machine lacks.
 pub(super) fn ready(prepare: &Prepare, files: &Path) -> Result<Ready, Unready> {
     let whole = timeloom_scenario::parse(&prepare.plan, "the plan", &[])?;
     if !whole.placement.agents.contains_key(&prepare.agent) {
@@ -500,11 +500,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For what belongs to a conversation's beginning.
+/// Timeout of the exchanges at the start of a conversation.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
-/// Until all other agents have all their files.
+/// Timeout until all other agents have all their files.
 const TOGETHER_WITHIN: StdDuration = StdDuration::from_secs(600);
-/// For what belongs to its end.
+/// Timeout of the exchanges at the end of a conversation.
 const ENDS_WITHIN: StdDuration = StdDuration::from_secs(120);
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(50);
 const STRANGER_EVERY: StdDuration = StdDuration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What makes a run one of several that share a virtual time.
+//! State of a run that is one of several with a common virtual time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,47 +26,47 @@ use crate::network;
 use crate::programs::ReadyBoard;
 use crate::record::Scribe;
 
-/// What an agent's run has beside its share of the plan.
+/// State of an agent's run besides its share of the plan.
 pub(crate) struct Together {
-    /// What the run calls this agent.
+    /// Name of this agent in the run.
     pub(crate) name: String,
-    /// The plan of which its own is a share.
+    /// Whole plan, of which this run executes a share.
     pub(crate) whole: Plan,
     /// Its ends of the links to other agents.
     pub(crate) ends: Vec<TunnelEnd>,
-    /// The pause bus. It outlives the run: others may still need an answer.
+    /// The pause bus. It outlives the run, because other agents may still need an answer.
     pub(crate) line: Arc<Line>,
-    /// Which programs are ready, of any agent.
+    /// Ready programs of all agents.
     pub(crate) ready: Arc<ReadyBoard>,
-    /// What is used once.
+    /// Connections; taken once.
     pub(crate) ways: Mutex<Option<Ways>>,
 }
 
-/// The ways to the other agents.
+/// Connections to the other agents.
 pub(crate) struct Ways {
     pub(crate) bound: Bound,
-    /// Its pins on the wire between the machines.
+    /// Pins of this agent on the wire between the machines.
     pub(crate) pins: Option<GpioPins>,
     pub(crate) peers: Vec<Peer>,
     pub(crate) socket: UdpSocket,
     pub(crate) key: TunnelKey,
-    /// Where the others' tunnels are, by agent.
+    /// Tunnel addresses of the other agents, by agent.
     pub(crate) tunnels: BTreeMap<String, SocketAddr>,
-    /// The ways to the others' engines, by agent.
+    /// Connections to the other agents' engines, by agent.
     pub(crate) engines: BTreeMap<String, EngineLine>,
     pub(crate) engine_key: [u8; 32],
 }
 
-/// The way of an agent's engine to that of another.
+/// Connection from an agent's engine to that of another agent.
 pub(crate) struct EngineLine {
     pub(crate) socket: UdpSocket,
     pub(crate) remote: SocketAddr,
-    /// How far apart the clocks of both machines may be: what both said of theirs as the run was
-    /// prepared.
+    /// Maximum offset between the clocks of both machines, from the error bounds that both stated
+    /// while the run was prepared.
     pub(crate) clocks_apart: Duration,
 }
 
-/// Why time does not begin.
+/// Error that prevents time from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoStart {
     #[error("it has begun already")]
@@ -81,7 +81,7 @@ pub(crate) enum NoStart {
     Interrupted,
 }
 
-/// The pause bus of an agent's run, which is there once all agents are.
+/// Pause bus of an agent's run; available once all agents are present.
 #[derive(Default)]
 pub(crate) struct Line {
     wire: OnceLock<Arc<dyn MachineWire>>,
@@ -90,12 +90,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Why the run has stopped for good, if it has.
+    /// Returns the reason if the run has stopped for good.
     pub(crate) fn halted(&self) -> Option<Halted> {
         self.wire.get()?.halted()
     }
 
-    /// Takes part no more.
+    /// Leaves the bus.
     pub(crate) fn end(&self) {
         if let Some(wire) = self.wire.get() {
             wire.end();
@@ -122,7 +122,7 @@ impl Wire for Line {
     }
 }
 
-/// The session's clock, for tunnels that follow it.
+/// Clock of the session, for tunnels that follow it.
 struct SessionClock(Arc<Clock>);
 
 impl Follow for SessionClock {
@@ -136,13 +136,13 @@ impl Follow for SessionClock {
 }
 
 impl Together {
-    /// How the agents of a plan agree.
+    /// Returns the bus settings of the agents of a plan.
     pub(super) fn settings(plan: &Plan) -> Settings {
         let placement = &plan.placement;
         crate::agent::settings(placement.look_ahead, placement.patience)
     }
 
-    /// Joins the links that lead to other agents to the run's network.
+    /// Connects the links that lead to other agents to the run's network.
     pub(crate) fn lay_tunnels(
         &self,
         fabric: &Fabric,
@@ -158,7 +158,7 @@ impl Together {
             let station = fabric.station(&network::uplink(end.link));
             let station = station.expect("the fabric was told of it");
             let options = PacketOptions {
-                // The stations cut and sum their frames themselves.
+                // The stations segment and checksum their frames themselves.
                 offloads: false,
                 ..PacketOptions::default()
             };
@@ -194,7 +194,8 @@ impl Together {
         Ok(Some(tunnels))
     }
 
-    /// The ways of this agent's engine to those of the others, by agent, and the key of all. Once.
+    /// Takes the connections of this agent's engine to those of the other agents, by agent, and
+    /// their common key. Can be called once.
     pub(crate) fn engine_lines(&self) -> (BTreeMap<String, EngineLine>, [u8; 32]) {
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = ways.as_mut().map(|ways| {
@@ -204,7 +205,7 @@ impl Together {
         lines.unwrap_or_default()
     }
 
-    /// Says that this run is prepared, and waits until all are and time has begun.
+    /// Announces that this run is prepared, and waits until all are and time has begun.
     ///
     /// # Errors
     /// Fails if not all agents join, or if the run is interrupted before.
@@ -235,7 +236,7 @@ impl Together {
                 Arc::new(wired.map_err(NoStart::Wire)?)
             }
         };
-        // It is set once.
+        // Set only once.
         let _ = self.line.wire.set(Arc::clone(&wire));
         let give_up = || interrupted.load(Ordering::SeqCst);
         match wire.wait_for_start_or(&give_up)? {
@@ -256,7 +257,8 @@ impl Together {
     }
 }
 
-/// What is to be said of the links to other agents, and why results are not to be trusted.
+/// Records events about the links to other agents; returns reasons why the results cannot be
+/// trusted.
 pub(crate) fn tell(reports: &[TunnelReport], scribe: &Scribe) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     for report in reports {

@@ -1,8 +1,8 @@
-//! The process of one engine, from inside: what `timeloom engine` does.
+//! Process of one engine, from inside: implements `timeloom engine`.
 //!
-//! It has a part of the model, the descriptors of its portals, and sockets to the other engines.
-//! All else it hears from the run, and says to it ([`super::message`]). When the run is gone it
-//! ends.
+//! The process has a part of the model, the descriptors of its portals, and sockets to the other
+//! engines. It exchanges everything else with the run ([`super::message`]). It ends when the run is
+//! gone.
 
 use std::io;
 use std::net::UdpSocket;
@@ -29,48 +29,49 @@ use crate::channel::{Receiver, Sender};
 use crate::error::RunError;
 use crate::network_signals;
 
-/// Why a process is no engine, or no more.
+/// Error that prevents or ends the operation of an engine's process.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// Nobody at the other end wants one.
+    /// There is no run at the other end.
     #[error("no run is there that wants an engine")]
     NoRun,
-    /// The run ended without a word.
+    /// The run ended without a message.
     #[error("the run is gone: {0}")]
     Gone(io::Error),
-    /// The run says twice what it is to be.
+    /// The run sent a second start message.
     #[error("it is an engine already")]
     Twice,
-    /// What the run sent is no plan.
+    /// The run sent an invalid plan.
     #[error("the plan: {0}")]
     Plan(#[from] ScenarioErrors),
-    /// There is nothing to simulate in it.
+    /// The plan has no simulated network.
     #[error("the plan has no network")]
     NoNetwork,
-    /// Two builds of Timeloom.
+    /// The network differs: run and engine are of two builds of Timeloom.
     #[error("it has made another network of the plan than the run")]
     OtherNetwork,
-    /// Of a portal or a line.
+    /// The descriptor of a portal or a line is missing.
     #[error("a descriptor did not arrive: is their number limited too far?")]
     NoDescriptor,
-    /// A portal is another engine's.
+    /// A portal belongs to another engine.
     #[error("`{0}` is no node of this engine")]
     NoNode(String),
-    /// A portal is not joined.
+    /// A portal cannot be connected.
     #[error(transparent)]
     Portal(#[from] PortalError),
-    /// A socket to another engine is none.
+    /// A socket to another engine is invalid.
     #[error("a line to another engine: {0}")]
     Line(io::Error),
-    /// The network or its engine is not what the plan promises.
+    /// The network or its engine differs from the plan.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Is one engine of a run, which is at the other end of `stream`, until the run ends.
+/// Runs one engine of the run at the other end of `stream`, until the run ends.
 ///
 /// # Errors
-/// When no run is there, or it has gone; when the engine cannot be what it is to be.
+/// Returns an error if there is no run, if the run is gone, or if the engine cannot start as
+/// requested.
 pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
     let gone = EngineError::Gone;
     let say = Sender::with_key(stream.try_clone().map_err(gone)?, UNKEYED);
@@ -94,7 +95,7 @@ pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
     outcome
 }
 
-/// What the threads of this process have to say.
+/// Message of a thread of this process.
 enum Said {
     Message(FromEngine),
     Saw(Instant<Virtual>, network_signals::NetworkObservation),
@@ -103,7 +104,7 @@ enum Said {
 
 type Mouth = mpsc::Sender<Said>;
 
-/// Says all of it, until nobody can say anything any more.
+/// Writes all messages, until all senders are gone.
 fn write(said: mpsc::Receiver<Said>, mut say: Sender<UnixStream>) {
     for one in said {
         let told = match one {
@@ -116,7 +117,7 @@ fn write(said: mpsc::Receiver<Said>, mut say: Sender<UnixStream>) {
             }
         };
         if told.is_err() {
-            return; // the run is gone, and whoever hears it knows
+            return; // the run is gone, as the receiving thread notices
         }
     }
 }
@@ -160,10 +161,11 @@ fn serve(
     };
     let running = engine.start(portals, Some(ways), pacing, outlets(engine, mouth))?;
     let _ = mouth.send(Said::Message(FromEngine::Ready));
-    // A stop of the clock does not wait for who computes. Where that is not allowed it may.
+    // Real-time priority: a stop of the clock then does not wait for busy processes. If the kernel
+    // refuses, it may.
     let _ = set_policy(Policy::First(1));
     let view = network_signals::view(engine.plan, engine.simulated, engine.here);
-    // The engine has its part.
+    // The engine holds its own part.
     drop(simulated);
     let leaves = follow(&clock, &running, hear)?;
     let _ = set_policy(Policy::Ordinary);
@@ -174,7 +176,8 @@ fn serve(
     Ok(FromEngine::Ended(Box::new(ended)))
 }
 
-/// Follows the run's clock until its end, or until it is to leave: then true.
+/// Follows the run's clock until the end of the run (returns false) or until this engine is to
+/// leave (returns true).
 fn follow(
     clock: &SharedClock,
     running: &Running,
@@ -195,7 +198,7 @@ fn follow(
     }
 }
 
-/// So many descriptors.
+/// Receives `count` descriptors.
 fn received(stream: &UnixStream, count: usize) -> Result<Vec<OwnedFd>, EngineError> {
     let one = |_| descriptor::receive(stream).and_then(|(_, descriptor)| descriptor);
     let all: Option<Vec<OwnedFd>> = (0..count).map(one).collect();
@@ -220,7 +223,7 @@ fn joined(
     Ok(portals)
 }
 
-/// The sockets' ends of the lines to other engines.
+/// Returns the socket ends of the lines to other engines.
 fn ends(
     start: &Start,
     sockets: Vec<OwnedFd>,
@@ -241,7 +244,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     let [captured, saw, noted, died] = [(); 4].map(|()| mouth.clone());
     let watches = !captures::ports(engine.plan, engine.simulated).is_empty();
     let capture: timeloom_portal::Capture = Box::new(move |port, at, wall, frame: &[u8]| {
-        // Whoever writes ends after us, or the run is gone.
+        // The writer ends after this thread, or the run is gone.
         let _ = captured.send(Said::Captured(Captured {
             port,
             at,
@@ -264,7 +267,7 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
     }
 }
 
-/// The run's clock, as the launcher last said it.
+/// Clock of the run, as last reported by the launcher.
 #[derive(Clone)]
 struct SharedClock(Arc<Mutex<ClockNow>>);
 

@@ -1,4 +1,4 @@
-//! Captures of simulated links: from the engines' threads to files.
+//! Captures of simulated links: transfer from the engines' threads to files.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,12 +15,12 @@ use crate::error::RunError;
 use crate::record::Scribe;
 use crate::spoofing::SpoofWatch;
 
-/// The captures of a plan's simulated links.
+/// Captures of a plan's simulated links.
 #[derive(Default)]
 pub(super) struct Captures {
-    /// By port of the model: where goes what leaves through it.
+    /// Destination of the frames that leave through a port of the model.
     links: BTreeMap<PortId, mpsc::Sender<TimedFrame>>,
-    /// Each ends with the last engine.
+    /// Writer threads; each ends with the last engine.
     pub(super) threads: Vec<JoinHandle<()>>,
 }
 
@@ -47,7 +47,8 @@ impl Captures {
         Ok(captures)
     }
 
-    /// For one engine: where it puts what it sees at the ends of links that it has.
+    /// Returns the capture function of one engine, which gets the frames at the ends of its own
+    /// links.
     pub(super) fn of_engine(&self) -> Option<Capture> {
         if self.links.is_empty() {
             return None;
@@ -55,7 +56,7 @@ impl Captures {
         let links = self.links.clone();
         Some(Box::new(move |port, at, wall, frame: &[u8]| {
             if let Some(frames) = links.get(&port) {
-                // The recorder ends after us, unless its disk is full.
+                // The recorder ends after this thread, unless its disk is full.
                 let _ = frames.send((at, wall, frame.to_vec()));
             }
         }))
@@ -75,8 +76,8 @@ fn owners(world: &World) -> Vec<(&str, IpAddr, [u8; 6])> {
     all.collect()
 }
 
-/// What the file of a capture is called. On an agent, whose engine is `own`, nothing is captured
-/// of what others have, and of a link to another what comes from there.
+/// Returns the name of a capture's file. On an agent, whose engine is `own`, links of other agents
+/// are not captured, and of a link to another agent only the frames from there.
 fn file_name(
     link: &str,
     cable: &NamedCable,
@@ -94,7 +95,7 @@ fn file_name(
     }
 }
 
-/// The captures of simulated links. Of others the fabric has them.
+/// Returns the captures of simulated links. The fabric makes the other captures.
 fn watched<'a>(
     plan: &'a Plan,
     simulated: &'a Simulated,
@@ -103,17 +104,17 @@ fn watched<'a>(
     captures.filter_map(|capture| Some((capture, simulated.names.captured(&capture.link)?)))
 }
 
-/// The ports whose links are captured.
+/// Returns the ports whose links are captured.
 pub(super) fn ports(plan: &Plan, simulated: &Simulated) -> Vec<PortId> {
     let cables = watched(plan, simulated).map(|(_, cable)| [cable.there, cable.back]);
     cables.flatten().collect()
 }
 
-/// When a frame passed, virtually and by the wall clock, and its bytes.
+/// A frame: the virtual and the wall instant of its passage, and its bytes.
 type TimedFrame = (Instant<Virtual>, Instant<Wall>, Vec<u8>);
 
-/// Writes what comes through the channel to `net/NAME.pcapng`, in a thread of
-/// its own, so that the disk does not delay the network.
+/// Writes the frames from the channel to `net/NAME.pcapng`, in a separate thread, so that the disk
+/// does not delay the network.
 fn record(
     name: &str,
     directory: &RunDirectory,

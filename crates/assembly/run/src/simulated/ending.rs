@@ -1,5 +1,5 @@
-//! What is to be said of a simulated network once it has ended: what its engines did, and
-//! what makes the results doubtful.
+//! Final report of a simulated network: activity of its engines, and reasons why the results cannot
+//! be trusted.
 
 use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, TcpTimerStats};
@@ -13,7 +13,7 @@ use super::process::{Absence, Known};
 use super::tcp_timers;
 use crate::record::Scribe;
 
-/// What is to be said of one engine: events by kind and text, and what makes it doubtful.
+/// Final report of one engine: events by kind and text, and reasons for doubt.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Closing {
     events: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// That of engine `here`.
+    /// Returns the report of engine `here`.
     pub(super) fn of(report: &Report, parts: Option<&Parts>, here: Owner) -> Self {
         let of = of(parts, here);
         let mut events = vec![("summary".to_owned(), summary(&of, report))];
@@ -67,7 +67,7 @@ impl Closing {
         }
     }
 
-    /// Says it; gives back what makes the results doubtful.
+    /// Records the events; returns the reasons for doubt.
     pub(super) fn tell(self, scribe: &Scribe) -> Vec<Caveat> {
         for (kind, text) in self.events {
             scribe.event("local", "network", &kind, &text);
@@ -76,8 +76,8 @@ impl Closing {
     }
 }
 
-/// Says all that the engines have to say, of each `None` when it has died; gives back what makes
-/// the results doubtful. `what` an engine is: a thread or a process.
+/// Records the final reports of all engines, `None` for an engine that has died; returns the
+/// reasons for doubt. `what` tells if an engine is a thread or a process.
 pub(super) fn tell(
     closings: Vec<(Owner, Option<Closing>, Known)>,
     (parts, what): (Option<&Parts>, &str),
@@ -86,7 +86,7 @@ pub(super) fn tell(
     let mut doubts = Vec::new();
     for (here, closing, known) in closings {
         let of = of(parts, here);
-        // What it was told to do is a part of the experiment.
+        // Absences on request are part of the experiment.
         let lost = known.absences.iter().filter(|absence| !absence.in_order);
         let lost: Vec<String> = lost.map(Absence::tell).collect();
         if !lost.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn tell(
         doubts.extend(known.doubts);
         match closing {
             Some(closing) => doubts.extend(closing.tell(scribe)),
-            // It has said what it had to say.
+            // The engine has already reported when it left.
             None if known.is_away => {}
             None => {
                 let reason = format!("The simulated network's{of} {what} has died.");
@@ -103,7 +103,7 @@ pub(super) fn tell(
                 continue;
             }
         }
-        // What a kernel has dropped is known where the portal was made.
+        // Frames dropped by a kernel are counted where the portal was made.
         let dropped = known.dropped;
         if dropped > 0 && !lost.is_empty() {
             let reason = format!(
@@ -134,7 +134,7 @@ fn was_away(of: &str, absences: &[String]) -> Caveat {
     Caveat::new(reason, KEEP_ALIVE)
 }
 
-/// Of which engine something is said, with a blank before it.
+/// Returns the name of an engine for messages, preceded by a space.
 fn of(parts: Option<&Parts>, here: Owner) -> String {
     match parts {
         Some(parts) => format!(" engine {}", parts.names[usize::from(here)]),
@@ -170,8 +170,8 @@ fn summary(of: &str, report: &Report) -> String {
     )
 }
 
-/// Of one direction between engines, as its receiver counts; what was lost, as its sender does
-/// of the way back.
+/// Describes one direction between engines with its receiver's counters; the losses are those that
+/// the receiver, as sender, counts on the way back.
 fn crossed(name: &str, line: &AdjacencyReport) -> String {
     let lateness = &line.lateness;
     let absent = match line.stats.joined {

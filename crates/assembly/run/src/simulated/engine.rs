@@ -1,5 +1,5 @@
-//! One engine of a run's network, wherever it runs: in a thread of the run's process, or in a
-//! process of its own.
+//! One engine of a run's network, either in a thread of the run's process or in a process of its
+//! own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ use crate::ptp_clocks::{self, PtpClocks};
 use crate::record::Note;
 use crate::servers;
 
-/// One engine of a plan's network, before it runs.
+/// Engine of a plan's network before it runs.
 #[derive(Clone, Copy)]
 pub(super) struct Engine<'a> {
     pub(super) plan: &'a Plan,
@@ -33,7 +33,7 @@ pub(super) struct Engine<'a> {
     pub(super) here: Owner,
 }
 
-/// Where goes what an engine sees and says.
+/// Destinations of an engine's samples and messages.
 pub(super) struct Outlets {
     pub(super) capture: Option<Capture>,
     pub(super) sample: Sample,
@@ -41,44 +41,44 @@ pub(super) struct Outlets {
     pub(super) died: Died,
 }
 
-/// The clock that an engine follows.
+/// Clock that an engine follows.
 pub(super) struct Pacing {
     pub(super) clock: Box<dyn Follow>,
-    /// Whether somebody has to know what comes next: who skips, or who grants.
+    /// True if the next event must be known, for skipping or for granting time.
     pub(super) announces: bool,
-    /// What true time is at virtual zero.
+    /// True time at virtual zero.
     pub(super) civil_start: Instant<Utc>,
 }
 
-/// The ways to the other engines.
+/// Connections to the other engines.
 pub(super) struct Ways {
     pub(super) ends: Vec<(Owner, Endpoint, PeerConfig)>,
     pub(super) key: Key,
-    /// Grows with each start.
+    /// Increases with each start.
     pub(super) epoch: u64,
-    /// How long to wait for the others, who are elsewhere, and which of them are away.
+    /// Maximum wait for the other engines, which run elsewhere, and the engines that are away.
     pub(super) patience: Option<Duration>,
     pub(super) absent: Vec<Owner>,
-    /// Set where nobody wants it any more meanwhile.
+    /// Set if the engine is no longer wanted.
     pub(super) give_up: Option<Arc<AtomicBool>>,
-    /// Whether they have been under way without this one.
+    /// True if the other engines have been running without this one.
     pub(super) late: bool,
 }
 
 impl Engine<'_> {
-    /// Whether it has a node.
+    /// True if the engine owns the node.
     pub(super) fn owns(&self, node: Node) -> bool {
         let parts = self.simulated.parts.as_ref();
         parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == self.here)
     }
 
-    /// What it is called; nothing where it is the only one.
+    /// Returns the name of the engine; none if it is the only one.
     pub(super) fn name(&self) -> Option<&str> {
         let parts = self.simulated.parts.as_ref();
         parts.map(|parts| &*parts.names[usize::from(self.here)])
     }
 
-    /// Starts it.
+    /// Starts the engine.
     pub(super) fn start(
         &self,
         portals: Portals,
@@ -107,14 +107,14 @@ impl Engine<'_> {
         let mut options = Options {
             watch: captures::ports(plan, simulated),
             capture: outlets.capture,
-            // Where others say when time goes on, a processor may doze meanwhile.
+            // If skipping or grants move time, the processor may sleep until they do.
             awake: !pacing.announces,
             sample: Some((network_signals::every(plan), outlets.sample)),
             died: Some(outlets.died),
             ..Options::default()
         };
         if plan.time.skips() {
-            // Skipping waits for this thread, which had better not doze.
+            // Skipping waits for this thread, so its wake-ups must not be delayed.
             options.moderation = Duration::ZERO;
             options.tcp_timers = Some(tick());
         }
@@ -141,12 +141,12 @@ impl Engine<'_> {
         })
     }
 
-    /// What the scenario says of the engines.
+    /// Returns the scenario's settings of the engines.
     pub(super) fn settings(&self) -> Option<&Engines> {
         self.plan.network.as_ref()?.engines.as_ref()
     }
 
-    /// What it has of the network.
+    /// Returns the part of the network that this engine owns.
     fn part(&self) -> World {
         let (world, here) = (&self.simulated.world, self.here);
         match &self.simulated.parts {
@@ -155,7 +155,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Its gateway to the others.
+    /// Returns its gateway to the other engines.
     fn peers(&self, world: &mut World, ways: Ways) -> Option<PeeringPortal> {
         let settings = self.settings()?;
         let cut = self.simulated.parts.as_ref()?.cut().clone();
@@ -183,13 +183,13 @@ impl Engine<'_> {
     }
 }
 
-/// What a clock shows.
+/// Returns the time that a clock shows.
 fn present(clock: &dyn Follow) -> Instant<Virtual> {
     let (map, stop) = clock.map_and_stop();
     map.at(wall_now()).min(stop)
 }
 
-/// One that runs.
+/// Running engine.
 pub(super) struct Running {
     pub(super) emulation: Emulation,
     clocks: PtpClocks,
@@ -199,38 +199,38 @@ pub(super) struct Running {
     here: Owner,
 }
 
-/// What one has to say at its end.
+/// Final report of an engine.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Ended {
-    /// What the flows have done, as far as it knows, as [`Numbers`]. Of one that has died
-    /// nothing is known.
+    /// Statistics of the flows, as far as the engine knows them, as [`Numbers`]. Empty for an
+    /// engine that has died.
     flows: Vec<u64>,
-    /// What its clocks and servers have done: kind and text.
+    /// Activity of its clocks and servers: kind and text.
     pub(super) told: Vec<(String, String)>,
-    /// Nothing of one that has died.
+    /// `None` for an engine that has died.
     pub(super) closing: Option<Closing>,
-    /// Of one that has left.
+    /// Set for an engine that has left.
     pub(super) leaving: Option<Leaving>,
 }
 
-/// What is known of an engine that leaves a run which goes on.
+/// State of an engine when it leaves a run in progress.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Leaving {
-    /// How far it has lived, ns of virtual time.
+    /// Virtual time that it has reached, in ns.
     at_ns: i64,
-    /// What it had counted then, as [`Numbers`].
+    /// Its counters at that instant, as [`Numbers`].
     seen: Vec<u64>,
 }
 
 impl Ended {
-    /// Of one that has left: when, and what it had counted. `None` for one that has not.
+    /// Returns the instant and the counters of an engine that has left; `None` for any other.
     pub(super) fn left(&self) -> Option<(Instant<Virtual>, NetworkObservation)> {
         let leaving = self.leaving.as_ref()?;
         let seen = Numbers::take(&mut leaving.seen.iter().copied())?;
         Some((Instant::from_ns(leaving.at_ns), seen))
     }
 
-    /// What so many flows have done.
+    /// Returns the statistics of `count` flows.
     pub(super) fn flows(&self, count: usize) -> Vec<FlowStats> {
         let mut row = self.flows.iter().copied();
         (0..count).map_while(|_| Numbers::take(&mut row)).collect()
@@ -238,12 +238,12 @@ impl Ended {
 }
 
 impl Running {
-    /// Ends it.
+    /// Ends the engine.
     pub(super) fn finish(self) -> Ended {
         self.end_with(|_, _| None)
     }
 
-    /// Lets it leave the others, who go on; `view` is what is counted of it.
+    /// Lets the engine leave the others, which continue; `view` selects its counters.
     pub(super) fn leave(self, view: &View) -> Ended {
         self.emulation.leave();
         self.end_with(|world, report| {

@@ -1,5 +1,5 @@
-//! One simulated network in several engines: the lines between them, and what becomes of the run
-//! when one dies.
+//! A simulated network in several engines: the lines between them, and the reaction of the run to
+//! the death of one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,11 +23,11 @@ use crate::placed::Together;
 use crate::record::Scribe;
 use crate::verdict::Reporter;
 
-/// The ends of the lines between engines, by engine and by who is at the other end.
+/// Ends of the lines between engines, by engine and by peer.
 pub(super) struct Lines<T>(BTreeMap<(Owner, Owner), T>);
 
 impl<T> Lines<T> {
-    /// A line between each two engines that have a cut link between them.
+    /// Creates a line between each two engines with a cut link between them.
     fn lay(parts: &Parts, mut pair: impl FnMut() -> io::Result<[T; 2]>) -> io::Result<Self> {
         let mut lines = BTreeMap::new();
         for (a, b) in parts.adjacent().into_iter().filter(|(a, b)| a < b) {
@@ -38,7 +38,7 @@ impl<T> Lines<T> {
         Ok(Self(lines))
     }
 
-    /// The ends of engine `here`, and to whom they lead.
+    /// Takes the ends of engine `here`, with their peers.
     pub(super) fn of(&mut self, here: Owner) -> Vec<(Owner, T)> {
         let theirs = self.0.split_off(&(here, 0));
         let (own, others): (Vec<_>, Vec<_>) =
@@ -49,7 +49,7 @@ impl<T> Lines<T> {
 }
 
 impl Lines<Ring> {
-    /// Between threads. All count as here from now on.
+    /// Creates lines between threads. From now on, all engines count as present.
     pub(super) fn of_rings(parts: &Parts) -> io::Result<Self> {
         Self::lay(parts, || {
             let (one, other) = Ring::pair(Ring::PACKETS)?;
@@ -61,7 +61,7 @@ impl Lines<Ring> {
 }
 
 impl Lines<UdpSocket> {
-    /// Between processes of this machine.
+    /// Creates lines between processes of this machine.
     pub(super) fn of_sockets(parts: &Parts) -> io::Result<Self> {
         Self::lay(parts, || {
             let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
@@ -73,13 +73,14 @@ impl Lines<UdpSocket> {
     }
 }
 
-/// The ways of a thread to other threads.
+/// Returns the connections of a thread to other threads.
 pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
     let config = patient(Duration::from_s(3_600));
     let end = |(to, ring)| (to, Endpoint::Ring(ring), config);
     Ways {
         ends: ends.into_iter().map(end).collect(),
-        // Between threads nothing is sealed, and no earlier life of an engine is around.
+        // Frames between threads need no authentication, and no earlier process of an engine
+        // exists.
         key: Key::new([0; 32]),
         epoch: 1,
         patience: None,
@@ -89,7 +90,7 @@ pub(super) fn ways(ends: Vec<(Owner, Ring)>) -> Ways {
     }
 }
 
-/// The ways of an agent's engine to those of other agents, over their network.
+/// Returns the connections of an agent's engine to those of other agents, over their network.
 pub(super) fn ways_to_agents(
     engine: Engine<'_>,
     parts: &Parts,
@@ -125,7 +126,7 @@ pub(super) fn ways_to_agents(
             false => Key::new(key),
         },
         epoch: civil_now().as_ns().unsigned_abs(),
-        // Each first makes its hosts.
+        // Each agent first creates its hosts.
         patience: Some(Duration::from_s(300)),
         absent: Vec::new(),
         give_up: Some(Arc::clone(around.interrupted)),
@@ -133,8 +134,8 @@ pub(super) fn ways_to_agents(
     })
 }
 
-/// That a packet to the engine of another agent may come in time, by clocks that may be so far
-/// apart; in words.
+/// Checks that a packet to the engine of another agent can arrive in time if the clocks are `apart`
+/// from each other; returns a description.
 fn near_enough(
     engine: Engine<'_>,
     (parts, there): (&Parts, Owner),
@@ -163,8 +164,8 @@ fn near_enough(
     }
 }
 
-/// Who dies is known at once by whoever started it. One that says nothing for less than
-/// `silence` has no processor, and is not gone.
+/// Returns the settings of a peer whose death is reported by its launcher. A peer that is silent
+/// for less than `silence` is waiting for a processor, and is not lost.
 pub(super) fn patient(silence: Duration) -> PeerConfig {
     PeerConfig {
         silence,
@@ -173,10 +174,10 @@ pub(super) fn patient(silence: Duration) -> PeerConfig {
     }
 }
 
-/// After so long without a word the links to an engine of another process are down.
+/// Silence after which the links to an engine of another process are down.
 pub(super) const SILENCE: Duration = Duration::from_s(5);
 
-/// What to do when an engine dies.
+/// Returns the reaction to the death of an engine.
 pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> Died {
     let who = match engine.name() {
         Some(name) => format!("engine {name} of the simulated network"),
@@ -187,7 +188,7 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     let failure = settings.map_or(EngineFailure::Stop, |engines| engines.failure);
     let (scribe, reporter) = (scribe.clone(), reporter.clone());
     Box::new(move |what| match failure {
-        // One that does not come back any more ends the run, too.
+        // An engine that is not restarted any more ends the run, too.
         EngineFailure::Stop | EngineFailure::Restart => {
             reporter.failed(&who, format!("died: {what}"));
         }
@@ -198,8 +199,8 @@ pub(super) fn died(engine: Engine<'_>, scribe: &Scribe, reporter: &Reporter) -> 
     })
 }
 
-/// How long a turn of an engine may be put off under load: not so long that packets for others
-/// come too late, and not at all where others wait.
+/// Returns the maximum delay of an engine's turn under load: short enough for packets to other
+/// engines to arrive in time, and zero if others wait for this engine.
 pub(super) fn moderation(
     usual: Duration,
     parts: &Parts,

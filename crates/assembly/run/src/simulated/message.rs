@@ -1,8 +1,8 @@
-//! What a run and the process of an engine say to each other.
+//! Messages between a run and the process of an engine.
 //!
-//! Over a pair of local sockets, in a [channel](crate::channel): messages as JSON, and what comes
-//! often (samples, captured frames) as [`Piece`]s of bytes. After [`ToEngine::Start`] come
-//! descriptors: those of the portals, then those of the lines to other engines.
+//! They are sent over a pair of local sockets, in a [channel](crate::channel): messages as JSON,
+//! and frequent data (samples, captured frames) as [`Piece`]s of bytes. Descriptors follow
+//! [`ToEngine::Start`]: those of the portals, then those of the lines to other engines.
 
 use serde::{Deserialize, Serialize};
 use timeloom_net::{Owner, PortId};
@@ -13,72 +13,73 @@ use crate::network_signals::NetworkObservation;
 use crate::numbers::Numbers;
 use crate::record::Note;
 
-/// To an engine.
+/// Message to an engine.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToEngine {
-    /// What it is. Descriptors follow.
+    /// Definition of the engine. Descriptors follow.
     Start(Box<Start>),
-    /// The clock goes otherwise from now on.
+    /// The clock runs according to this map from now on.
     Clock(ClockNow),
-    /// The life of another engine which began at this epoch is over.
+    /// The process of another engine that started at this epoch has ended.
     Lost(Owner, u64),
-    /// It is to leave the others, which go on, and to end.
+    /// The engine must leave the others, which continue, and end.
     Leave,
     /// The run is over.
     Stop,
 }
 
-/// From an engine.
+/// Message from an engine.
 #[derive(Serialize, Deserialize)]
 pub(super) enum FromEngine {
-    /// It is joined to all others, and follows the clock.
+    /// The engine is joined to all others, and follows the clock.
     Ready,
-    /// It cannot be what it is to be, in words.
+    /// The engine cannot start as requested, for this reason.
     Refused { why: String },
-    /// Something for the results.
+    /// Data for the results.
     Note(Note),
-    /// It died of a fault in the model, with what it said.
+    /// The engine died of a fault in the model, with this message.
     Died { what: String },
-    /// It has ended, as it was told to.
+    /// The engine has ended, as requested.
     Ended(Box<Ended>),
 }
 
-/// What an engine is.
+/// Definition of an engine.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// Its number, and what it is called.
+    /// Number and name.
     pub(super) here: Owner,
     pub(super) name: String,
-    /// The whole plan, and what both must have made of it.
+    /// The whole plan, and the digest on which both sides must agree.
     pub(super) plan: String,
     pub(super) digest: [u8; 32],
-    /// The run's, for datagrams between engines.
+    /// Key of the run, for datagrams between engines.
     pub(super) key: [u8; 32],
     pub(super) encrypts: bool,
-    /// When it was started, ns since 1970: later than any before it.
+    /// Start time, ns since 1970: later than that of any earlier process of the engine.
     pub(super) epoch: u64,
-    /// Whether the others have been under way without it.
+    /// True if the other engines have been running without it.
     pub(super) late: bool,
-    /// Those of them that are away.
+    /// Engines that are away.
     pub(super) absent: Vec<Owner>,
     /// Civil time at virtual zero, ns since 1970.
     pub(super) civil_start_ns: i64,
     /// The clock at the start.
     pub(super) clock: ClockNow,
-    /// Its portals' descriptors, which follow.
+    /// Names and kinds of its portals; the descriptors follow.
     pub(super) plugs: Vec<(String, Sort)>,
-    /// To which engines the sockets lead that follow then.
+    /// Peers of the sockets that follow the portals.
     pub(super) lines: Vec<Owner>,
 }
 
-/// What a portal's descriptor is of.
+/// Kind of a portal's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Sort {
     Tap,
     Packet,
 }
 
-/// The map from the machine's clock to the session's, and where that stops by itself.
+/// Map from the machine's clock to the session's, and the instant at which the session's clock
+/// stops by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClockNow {
     wall_ns: i64,
@@ -110,7 +111,7 @@ impl ClockNow {
     }
 }
 
-/// A frame that was captured: out of which port its link leads, when it came by both clocks.
+/// A captured frame: the port of the link through which it left, and its arrival by both clocks.
 #[derive(Debug, PartialEq)]
 pub(super) struct Captured {
     pub(super) port: PortId,
@@ -119,18 +120,18 @@ pub(super) struct Captured {
     pub(super) frame: Vec<u8>,
 }
 
-/// What comes as bytes.
+/// Data that is sent as bytes.
 #[derive(Debug)]
 pub(super) enum Piece {
     Frame(Captured),
-    /// A part of a sample, of which another follows.
+    /// A part of a sample that is followed by another.
     More(Vec<u64>),
-    /// The last part of one.
+    /// The last part of a sample.
     Last(Vec<u64>),
 }
 
 impl Piece {
-    /// A sample, in pieces that a channel takes.
+    /// Returns a sample as pieces that fit in frames of a channel.
     pub(super) fn of_sample(at: Instant<Virtual>, seen: &NetworkObservation) -> Vec<Self> {
         let mut row = Vec::new();
         at.put(&mut row);
@@ -147,7 +148,7 @@ impl Piece {
         pieces
     }
 
-    /// What all pieces of a sample say; `None` when that is no sample.
+    /// Assembles a sample from all its pieces; `None` if they form no sample.
     pub(super) fn sample(row: Vec<u64>) -> Option<(Instant<Virtual>, NetworkObservation)> {
         let mut row = row.into_iter();
         let sample = (Numbers::take(&mut row)?, Numbers::take(&mut row)?);
@@ -173,7 +174,7 @@ impl Piece {
         }
     }
 
-    /// `None` for what is none.
+    /// Parses a piece; `None` if it is invalid.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let numbers = || {
@@ -203,7 +204,7 @@ impl Piece {
 const FRAME: u8 = 0;
 const MORE: u8 = 1;
 const LAST: u8 = 2;
-/// Eight MiB, of which a channel takes twice as much at once.
+/// Eight MiB, half of the size limit of a channel's frame.
 const MOST_NUMBERS: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! An engine in a process of its own, as the run sees it that started it.
+//! Process of an engine, as seen by the run that started it.
 //!
-//! The run makes interfaces, captures and rows of results; the process has the model. What it is
-//! to be goes there first ([`Start`]), then each change of the clock. Back come samples, captured
-//! frames and notes ([`listener`]). A process that ends without having been told to has died: the
-//! run is told, or another process takes its place and joins the others at the present. One may
-//! be told to leave, too, and another to join later ([`standing`]).
+//! The run creates interfaces, captures and rows of results; the process has the model. The run
+//! first sends the definition of the engine ([`Start`]), then each change of the clock. The process
+//! sends back samples, captured frames and notes ([`listener`]). A process that ends without a
+//! request has died: the run ends, or another process takes its place and joins the others at the
+//! present instant. An engine can also be asked to leave and later to join again ([`standing`]).
 
 mod line;
 mod listener;
@@ -34,7 +34,7 @@ use line::{Line, Seed, lock};
 use listener::{Broken, Listener};
 pub(crate) use standing::Company;
 
-/// The process of an engine.
+/// Process of an engine.
 pub(super) struct Process {
     line: Arc<Line>,
     ready: Inbox<Result<(), Broken>>,
@@ -42,36 +42,37 @@ pub(super) struct Process {
     listener: Option<JoinHandle<()>>,
 }
 
-/// Who gets what it sees and says.
+/// Receivers of its samples and messages.
 pub(super) struct Sinks {
     pub(super) speaker: Speaker,
     pub(super) capture: Option<Capture>,
     pub(super) scribe: Scribe,
-    /// Told when it has died for good.
+    /// Called when the engine has died for good.
     pub(super) died: Died,
-    /// Whether another process takes its place when it has died.
+    /// True if another process takes its place after a death.
     pub(super) comes_back: bool,
-    /// The other engines, which are told.
+    /// The other engines, which are notified.
     pub(super) company: Arc<Company>,
 }
 
-/// What a run knows of an engine beside what that says at its end.
+/// Information of a run about an engine besides the engine's final report.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Frames that the kernel dropped before its interfaces took them, while they were to.
+    /// Frames that the kernel dropped before the engine's interfaces received them, except while
+    /// the engine was away on request.
     pub(super) dropped: u64,
-    /// When it was away.
+    /// Absences of the engine.
     pub(super) absences: Vec<Absence>,
-    /// Whether it has left, so that it has nothing to say at the end.
+    /// True if the engine has left and therefore has no final report.
     pub(super) is_away: bool,
-    /// What lives of it had counted that were over before the last.
+    /// Counters of its earlier processes.
     pub(super) counted: NetworkObservation,
-    /// What made their results doubtful.
+    /// Reasons for doubt about the results of those processes.
     pub(super) doubts: Vec<Caveat>,
 }
 
 impl Process {
-    /// Starts it. `program` is `timeloom`.
+    /// Starts the process. `program` is the path of `timeloom`.
     pub(super) fn start(
         program: &Path,
         start: Start,
@@ -113,7 +114,7 @@ impl Process {
             ended,
             listener: Some(listener),
         };
-        // Why it hung up is known there.
+        // The listener knows the reason why the process hung up.
         let patience = StdDuration::from_secs(5);
         if let Err(error) = seed.introduce(&process.line) {
             let why = process.ready.recv_timeout(patience);
@@ -129,35 +130,35 @@ impl Process {
         Ok(process)
     }
 
-    /// Tells it of each change of the clock. From a thread, since who changes the clock must not
-    /// wait.
+    /// Sends each change of the clock to the process. A separate thread sends, because the thread
+    /// that changes the clock must not wait.
     fn follow(&self, clock: &Arc<Clock>) -> io::Result<()> {
         let (changed, changes) = mpsc::sync_channel::<()>(1);
         let (line, of) = (Arc::clone(&self.line), Arc::downgrade(clock));
         std::thread::Builder::new()
             .name("engine's clock".to_owned())
             .spawn(move || {
-                // A stop of the clock does not wait for who computes. Where that is not
-                // allowed it may.
+                // Real-time priority: a stop of the clock then does not wait for busy processes. If
+                // the kernel refuses, it may.
                 let _ = set_policy(Policy::First(1));
                 while changes.recv().is_ok() {
                     let Some(clock) = of.upgrade() else { return };
                     let now = ClockNow::of(clock.map_and_stop());
                     drop(clock);
-                    // One that has died hears nothing, and another may take its place.
+                    // A process that has died receives nothing, and another may take its place.
                     let _ = line.say(&ToEngine::Clock(now));
                 }
             })?;
-        // What has changed since the process was told is told again.
+        // Changes since the start message are sent again.
         let _ = changed.try_send(());
         clock.on_change(move || {
-            // One that waits there tells of this change, too.
+            // If a notification is already pending, it covers this change, too.
             let _ = changed.try_send(());
         });
         Ok(())
     }
 
-    /// Waits until it is joined to all others.
+    /// Waits until the engine is joined to all others.
     pub(super) fn wait_until_ready(&self) -> Result<(), RunError> {
         let said = self.ready.recv_timeout(TO_BEGIN);
         match said {
@@ -167,19 +168,19 @@ impl Process {
         }
     }
 
-    /// Tells it that the run is over. To be followed by [`Process::finish`].
+    /// Tells the engine that the run is over. To be followed by [`Process::finish`].
     pub(super) fn end(&self) {
         self.line.end();
         if self.line.has_joined() {
-            // One that has died is told nothing.
+            // A process that has died receives nothing.
             let _ = self.line.say(&ToEngine::Stop);
         } else {
-            // One that is away or about to join has nothing to say.
+            // An engine that is away or about to join has no final report.
             self.line.hang_up();
         }
     }
 
-    /// What it had to say, and what else is known of it.
+    /// Returns the engine's final report, and other information about it.
     pub(super) fn finish(mut self) -> (Ended, Known) {
         let ended = self.ended.recv_timeout(TO_END).unwrap_or_default();
         let dropped = self.line.dropped();
@@ -199,7 +200,7 @@ impl Process {
 
     fn hang_up(&mut self) {
         self.line.end();
-        // It ends when nobody is there any more.
+        // The process ends when its peer is gone.
         self.line.hang_up();
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -213,9 +214,10 @@ impl Drop for Process {
     }
 }
 
-/// Between a process and its child nobody is in between: the seals only find mistakes.
+/// Key of the channel between a process and its child, where no third process can interfere: the
+/// tags only detect mistakes.
 pub(super) const UNKEYED: [u8; 32] = [0; 32];
-/// To read the plan, to build its network, and to meet the others.
+/// Timeout to read the plan, build the network, and join the others.
 const TO_BEGIN: StdDuration = StdDuration::from_secs(120);
-/// To say what it has to say at the end.
+/// Timeout of the final report.
 const TO_END: StdDuration = StdDuration::from_secs(60);

@@ -16,7 +16,7 @@ pub(super) fn event(name: &str, timers: &TcpTimerStats) -> Option<(String, Strin
     Some(("tcp timers".to_owned(), text))
 }
 
-/// Returns reasons why the results are not to be trusted.
+/// Returns reasons why the results cannot be trusted.
 pub(super) fn doubts(name: &str, timers: &TcpTimerStats) -> Vec<Caveat> {
     let mut reasons = Vec::new();
     let mut because = |count: u64, what: &str| {
@@ -65,7 +65,7 @@ pub(crate) struct AskedOfTcp {
 }
 
 impl AskedOfTcp {
-    /// Returns reasons why the results are not to be trusted, given the segments of all hosts.
+    /// Returns reasons why the results cannot be trusted, given the segments of all hosts.
     pub(super) fn doubts(&self, timers: &TcpTimerStats) -> Vec<Caveat> {
         let mut doubts = Vec::new();
         if timers.timeouts > 0 && !self.limits.is_empty() {

@@ -1,5 +1,5 @@
-//! What is to be said of a network's background traffic once its engines have ended: of each flow
-//! what the engines of its two ends know.
+//! Final report of a network's background traffic: for each flow, the combined statistics of the
+//! engines at its two ends.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::process::Known;
 use crate::flow_stats::FlowStats;
 use crate::record::Scribe;
 
-/// A flow, and which engines have its ends.
+/// A flow, and the engines of its ends.
 pub(super) struct Flow {
     name: String,
     ends: [Owner; 2],
 }
 
 impl Flow {
-    /// Those of a plan.
+    /// Returns the flows of a plan.
     pub(super) fn all(plan: &Plan, simulated: &Simulated) -> Vec<Self> {
         let owner = |node: Node| {
             let parts = simulated.parts.as_ref();
@@ -35,14 +35,14 @@ impl Flow {
     }
 }
 
-/// Says what each flow has done, by what the engines have said at their ends.
+/// Records the statistics of each flow, from the final reports of the engines at its ends.
 pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &Scribe) {
     let ended = ended.iter();
     let known: BTreeMap<Owner, Vec<Option<FlowStats>>> = ended
         .map(|(here, (ended, known))| (*here, by_place(ended, known, flows.len())))
         .collect();
     for (place, flow) in flows.iter().enumerate() {
-        // Of one that leads to another agent nobody knows both ends.
+        // For a flow to another agent, this agent has only one of the ends.
         let [from, to] = flow.ends.map(|end| *known.get(&end)?.get(place)?);
         if let Some(stats) = FlowStats::known(from, to) {
             scribe.event("local", "network", "traffic", &stats.tell(&flow.name));
@@ -50,7 +50,7 @@ pub(super) fn tell(flows: &[Flow], ended: &[(Owner, (Ended, Known))], scribe: &S
     }
 }
 
-/// What an engine knows of so many flows, in all its lives.
+/// Returns the statistics of `count` flows of an engine, over all its processes.
 fn by_place(ended: &Ended, known: &Known, count: usize) -> Vec<Option<FlowStats>> {
     let earlier = (0..count).map(|place| known.counted.flow(place).copied());
     if known.is_away {

@@ -1,9 +1,9 @@
-//! Runs of a sweep side by side, each on processors of its own.
+//! Concurrent runs of a sweep, each on processors of its own.
 //!
-//! A run is a process, `timeloom run`, so that runs share no session, signal or name. A
-//! worker thread is bound to its share of the processors before it starts one, and its
-//! runs, with all their programs, inherit that: no run's threads wait behind another's.
-//! Caches, memory and the kernel's own threads are still shared.
+//! A run is a process, `timeloom run`, so that runs share no session, signal or name. A worker
+//! thread is bound to its share of the processors before it starts a run, and its runs, with all
+//! their programs, inherit that: no run's threads wait for another's. Caches, memory and the
+//! kernel's own threads are still shared.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use timeloom_scenario::Mode;
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 pub fn processors() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     let found: Vec<usize> = (0..CpuSet::MAX_CPU)
@@ -25,22 +25,22 @@ pub fn processors() -> Vec<usize> {
     if found.is_empty() { vec![0] } else { found }
 }
 
-/// How many runs go side by side if nobody says: one for every two processors where time
-/// skips, one for every four where a run keeps up with the clock on the wall.
+/// Returns the default number of concurrent runs: one for every two processors where time skips,
+/// one for every four where a run keeps up with wall time.
 pub fn default_jobs(mode: Mode, processors: usize) -> usize {
     let each = if mode == Mode::Skip { 2 } else { 4 };
     (processors / each).max(1)
 }
 
-/// The processors of each job: parts of the same size, none in two.
+/// Returns the processors of each job: disjoint parts of the same size.
 fn shares(processors: &[usize], jobs: usize) -> Vec<&[usize]> {
     let size = (processors.len() / jobs.max(1)).max(1);
     processors.chunks_exact(size).take(jobs).collect()
 }
 
-/// Calls `run` for each of `items`, on so many threads as there are jobs, each bound to its
-/// processors. Begins no more once `interrupted` is set. More jobs than processors are as
-/// many as processors.
+/// Calls `run` for each of `items`, on one thread per job, each bound to its processors. Starts no
+/// further calls once `interrupted` is set. The number of jobs is limited to the number of
+/// processors.
 pub(super) fn side_by_side<T: Sync>(
     items: &[T],
     jobs: usize,
@@ -55,7 +55,8 @@ pub(super) fn side_by_side<T: Sync>(
             scope.spawn(move || {
                 let mut own = CpuSet::new();
                 share.iter().for_each(|&cpu| own.set(cpu));
-                // Refused, the runs share processors, as they would without us.
+                // If the kernel refuses, the runs share processors, as they would without this
+                // call.
                 let _ = sched_setaffinity(None, &own);
                 let next = || match interrupted.load(Ordering::Relaxed) {
                     true => None,
@@ -69,8 +70,8 @@ pub(super) fn side_by_side<T: Sync>(
     });
 }
 
-/// Runs a command to its end, what it says going to `console`. When `interrupted` is set
-/// it is asked to stop (SIGINT), and then has its time.
+/// Runs a command until it ends, with its output to `console`. When `interrupted` is set, the
+/// command gets SIGINT and may take its time to end.
 pub(super) fn to_its_end(
     command: &mut Command,
     console: File,
@@ -87,8 +88,7 @@ pub(super) fn to_its_end(
         if interrupted.load(Ordering::Relaxed) && !asked {
             asked = true;
             if let Some(pid) = pid {
-                // It may have ended just now, and is not waited for yet: nobody else has
-                // its number.
+                // The process may have just ended. It is not reaped yet, so its id is not reused.
                 let _ = kill_process(pid, Signal::INT);
             }
         }
@@ -97,7 +97,7 @@ pub(super) fn to_its_end(
     Ok(())
 }
 
-/// How often a run is looked at: it takes seconds.
+/// Polling interval of a run, which takes seconds.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

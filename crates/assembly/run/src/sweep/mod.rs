@@ -1,8 +1,8 @@
-//! `timeloom sweep`: a scenario with every combination of values and every seed, as one
-//! directory of runs, a table and a page.
+//! `timeloom sweep`: runs a scenario with every combination of values and every seed, and stores
+//! the runs, a table and a page in one directory.
 //!
-//! A sweep that was stopped goes on where it was: a run is done when its manifest says so,
-//! and what else there is of it is begun anew.
+//! A stopped sweep can be continued: a run is done if its manifest says so; other remains of runs
+//! are started anew.
 
 mod jobs;
 mod page;
@@ -21,76 +21,76 @@ pub use page::{by_values, not_passed};
 pub use points::{Axis, NoAxis, Point, points};
 pub use table::{Ended, Row};
 
-/// What is to be swept.
+/// Parameters of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRequest {
     /// The scenario file.
     pub scenario: PathBuf,
-    /// Its name, for the page.
+    /// Name of the scenario, for the page.
     pub name: String,
     /// The runs.
     pub points: Vec<Point>,
-    /// Where everything goes.
+    /// Directory for the runs, the table and the page.
     pub directory: PathBuf,
-    /// How many runs go side by side.
+    /// Number of concurrent runs.
     pub jobs: usize,
-    /// Whether runs that failed are run again.
+    /// True if failed runs are repeated.
     pub retry_failed: bool,
-    /// This program, which is started for each run.
+    /// Path of this program, which is started for each run.
     pub timeloom: PathBuf,
 }
 
-/// What became of a sweep.
+/// Result of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
     /// A row for each run, in the order of the points.
     pub rows: Vec<Row>,
-    /// How many of them had been run before.
+    /// Number of rows from earlier calls.
     pub kept: usize,
-    /// The table.
+    /// Path of the table.
     pub table: PathBuf,
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
 }
 
-/// Why a sweep could not be made.
+/// Error that prevents a sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// The directory has another sweep in it, or something else.
+    /// The directory contains another sweep, or something else.
     #[error("{directory} has {what} in it; nothing was touched, choose another directory")]
     Taken {
-        /// Where.
+        /// Directory.
         directory: PathBuf,
-        /// What is there.
+        /// Content of the directory.
         what: &'static str,
     },
-    /// A file of the sweep.
+    /// An operation on a file of the sweep failed.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: std::io::Error,
     },
-    /// The directory, or a file in it, failed.
+    /// An operation on the directory, or on a file in it, failed.
     #[error(transparent)]
     Results(#[from] ResultsError),
 }
 
 impl SweepError {
-    /// Whether it is the user's mistake.
+    /// True if the user's request is at fault.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Taken { .. })
     }
 }
 
-/// Runs what is not done yet, then writes table and page. `done` is told each run that has
-/// ended, and how many are done of how many. Stops when `interrupted` is set; the runs
-/// under way are stopped too, and the next call begins them anew.
+/// Runs the points that are not done yet, then writes table and page. `done` is called after each
+/// run, with the number of finished runs and the total. Stops when `interrupted` is set; active
+/// runs are stopped too, and the next call starts them anew.
 ///
 /// # Errors
-/// A directory with something else in it, or files that cannot be written. A run that
-/// fails is a row.
+/// Returns an error if the directory contains something else, or if files cannot be written. A
+/// failed run is a row, not an error.
 pub fn sweep(
     request: &SweepRequest,
     interrupted: &AtomicBool,
@@ -141,7 +141,7 @@ pub fn sweep(
     })
 }
 
-/// Makes the directory this sweep's, or finds that it is.
+/// Claims the directory for this sweep, or checks that it belongs to it.
 fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
     let sha256 = sha256_file(&request.scenario).map_err(file(&request.scenario))?;
     let definition = points::definition(&request.scenario, &sha256, &request.points);
@@ -154,7 +154,7 @@ fn claim(request: &SweepRequest) -> Result<SweepDirectory, SweepError> {
         let found: Option<serde_json::Value> = serde_json::from_str(&text).ok();
         let same =
             |key: &str| found.as_ref().and_then(|found| found.get(key)) == definition.get(key);
-        // The file may be named by another path from another directory.
+        // The file may have another path as seen from another directory.
         if !["schema", "scenario_sha256", "runs"].into_iter().all(same) {
             return Err(taken(
                 "another sweep, or one of a scenario that was changed",
@@ -174,8 +174,8 @@ fn run(
     point: &Point,
     interrupted: &AtomicBool,
 ) -> Result<(), SweepError> {
-    // What was stopped, or is asked for again, is begun anew. A run of a sweep that was
-    // killed may still go on: that one is not touched, and says so.
+    // Interrupted runs, and runs to be repeated, are started anew. A run of a killed sweep may
+    // still be active: it is left alone, and the run reports that.
     if directory.run(&point.name).is_ok() {
         directory.remove_run(&point.name)?;
     }

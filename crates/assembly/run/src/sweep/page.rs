@@ -1,4 +1,4 @@
-//! The report about a sweep: a table, and each signal as a band over the seeds.
+//! Report of a sweep: a table, and each signal as a band over the seeds.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use timeloom_time::Instant;
 use super::table::{Ended, Group, Row, groups, names, quantile};
 use crate::compare::short;
 
-/// The columns of the table by combination, and its rows: how many runs passed, then the
-/// median of each check with the least and the greatest.
+/// Returns the columns and rows of the table by combination: number of passed runs, then the median
+/// of each check with the least and the greatest value.
 pub fn by_values(rows: &[Row]) -> (Vec<String>, Vec<Vec<String>>) {
     let checks = names(rows, |row| row.measured.keys());
-    // Without checks that measure, the means of a few signals say something.
+    // Without checks that measure, the table shows the means of a few signals.
     let signals = match checks.is_empty() {
         true => names(rows, |row| row.signals.keys()),
         false => Vec::new(),
@@ -53,7 +53,7 @@ fn shown(spread: Option<[f64; 3]>, runs: usize) -> String {
     }
 }
 
-/// The runs that did not pass: which, how they ended, and why.
+/// Returns the runs that did not pass: name, kind of end, and reason.
 pub fn not_passed(rows: &[Row]) -> Vec<Vec<String>> {
     let others = rows.iter().filter(|row| row.ended != Ended::Passed);
     let why = |row: &Row| {
@@ -144,7 +144,7 @@ fn not_drawn(rows: &[Row]) -> String {
     of_groups + &of_signals + elsewhere
 }
 
-/// A chart for each signal, a curve with its band for each combination of values.
+/// Returns a chart for each signal, with a curve and its band for each combination of values.
 fn charts(directory: &SweepDirectory, rows: &[Row]) -> Vec<Chart> {
     let shown: Vec<String> = names(rows, |row| row.signals.keys());
     let shown: Vec<String> = shown.into_iter().take(MOST_CHARTS).collect();
@@ -184,7 +184,7 @@ type Points = Vec<(f64, f64)>;
 /// Points of a band: x, low and high.
 type BandPoints = Vec<(f64, f64, f64)>;
 
-/// The median, and from the 5th to the 95th percentile, at instants of the same distance.
+/// Returns the median, and the band from the 5th to the 95th percentile, at equidistant instants.
 fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let ends = series.iter().filter_map(|series| {
         Some((
@@ -195,7 +195,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let Some((from, to)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
         return (Vec::new(), Vec::new());
     };
-    // No finer than it was sampled: between samples there is nothing to see.
+    // The resolution is limited to that of the samples.
     let most = series
         .iter()
         .map(|series| series.samples.len())
@@ -204,7 +204,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
     let steps = most.saturating_sub(1).clamp(1, INSTANTS) as i64;
     let (mut points, mut band) = (Vec::new(), Vec::new());
     for step in 0..=steps {
-        // In 128 bits: a long run times a few hundred.
+        // In 128 bits, because a long run is multiplied by a few hundred.
         let at_ns = from + (i128::from(to - from) * i128::from(step) / i128::from(steps)) as i64;
         let at = Instant::from_ns(at_ns);
         let there = series
@@ -219,7 +219,7 @@ fn over_seeds(series: &[&Series]) -> (Points, BandPoints) {
             band.push((x, low, high));
         }
     }
-    // Of one run there is no band.
+    // A single run has no band.
     if series.len() < 2 {
         band.clear();
     }

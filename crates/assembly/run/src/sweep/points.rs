@@ -1,4 +1,4 @@
-//! Which runs a sweep consists of: every combination of the values, with every seed.
+//! Runs of a sweep: every combination of the values, with every seed.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 /// A key of the scenario and the values that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Dotted, as for `--set`.
+    /// Dotted key, as for `--set`.
     pub key: String,
-    /// At least one, as they stand on the command line.
+    /// Values, at least one, as written on the command line.
     pub values: Vec<String>,
 }
 
-/// A text that says no axis, with how to write one.
+/// A text that defines no axis; the message shows the syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write KEY=VALUE,VALUE…, as in `plant.gain=1,2,3`, not `{0}`")]
 pub struct NoAxis(String);
 
 impl Axis {
-    /// Reads `KEY=VALUE,VALUE…`. A comma within quotes, brackets or braces parts nothing.
+    /// Parses `KEY=VALUE,VALUE…`. Commas within quotes, brackets or braces do not separate.
     ///
     /// # Errors
-    /// When there is no key, or an empty value.
+    /// Returns an error if there is no key, or an empty value.
     pub fn parse(text: &str) -> Result<Self, NoAxis> {
         let usage = || NoAxis(text.to_owned());
         let (key, values) = text.split_once('=').ok_or_else(usage)?;
@@ -60,18 +60,18 @@ fn parted(text: &str) -> Vec<String> {
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Its directory below `runs/`: a number, and what is special about it.
+    /// Its directory below `runs/`: a number and the point's values.
     pub name: String,
-    /// What each key that is varied was set to, in the order of the axes.
+    /// Values of the varied keys, in the order of the axes.
     pub values: Vec<(String, String)>,
-    /// What is set in all runs alike.
+    /// Settings that are the same in all runs.
     pub fixed: Vec<(String, String)>,
-    /// Its seed; `None`: the scenario's.
+    /// Seed; `None` is the scenario's.
     pub seed: Option<u64>,
 }
 
 impl Point {
-    /// What `timeloom run` is given by `--set`.
+    /// Returns the `--set` arguments for `timeloom run`.
     pub fn sets(&self) -> Vec<String> {
         let set = self.fixed.iter().chain(&self.values);
         let set = set.map(|(key, value)| format!("{key}={value}"));
@@ -79,7 +79,7 @@ impl Point {
         set.chain(seed).collect()
     }
 
-    /// The values in one line: `gain=2 area=1`; `all` when nothing is varied.
+    /// Returns the values in one line: `gain=2 area=1`; `all` if nothing is varied.
     pub fn label(&self) -> String {
         let values = self.values.iter().map(|(key, value)| {
             let short = key.rsplit('.').next().unwrap_or(key);
@@ -94,8 +94,8 @@ impl Point {
     }
 }
 
-/// Every combination of values, each with every seed: the last axis goes faster, and the
-/// seed fastest. `seeds` of 0 leaves the scenario's.
+/// Returns every combination of values, each with every seed: the last axis varies fastest after
+/// the seed. If `seeds` is 0, the scenario's seed is used.
 pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
     let (varied, alike): (Vec<&Axis>, Vec<&Axis>) =
         axes.iter().partition(|axis| axis.values.len() > 1);
@@ -136,7 +136,7 @@ pub fn points(axes: &[Axis], seeds: u64) -> Vec<Point> {
     points
 }
 
-/// Of characters that every file system takes.
+/// Uses only characters that every file system accepts.
 fn name(number: usize, point: &Point) -> String {
     let seed = point.seed.map(|seed| format!("seed={seed}"));
     let label = (!point.values.is_empty()).then(|| point.label());
@@ -149,7 +149,8 @@ fn name(number: usize, point: &Point) -> String {
     text.chars().map(plain).take(100).collect()
 }
 
-/// What a sweep directory says it is, so that another sweep does not go on in it.
+/// Returns the identity of a sweep, stored in its directory so that another sweep does not continue
+/// there.
 pub(super) fn definition(scenario: &Path, sha256: &str, points: &[Point]) -> Value {
     let runs = points
         .iter()

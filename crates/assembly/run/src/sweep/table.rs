@@ -1,5 +1,4 @@
-//! What the runs of a sweep came to: a row for each, and a group for each combination of
-//! values.
+//! Results of a sweep: a row for each run, and a group for each combination of values.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +8,21 @@ use timeloom_results::{
 
 use super::points::Point;
 
-/// How a run of a sweep ended.
+/// Kind of end of a run of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As planned, and every check held.
+    /// The run ended as planned, and every check held.
     Passed,
     /// A program, a plant or a check failed.
     Failed,
-    /// It reached its end, but the machine was too slow: nothing in it is to be trusted.
+    /// The run reached its end, but the machine was too slow: its results cannot be trusted.
     Untrusted,
-    /// It was stopped, killed, or never came to have results.
+    /// The run was stopped or killed, or has no results.
     NotDone,
 }
 
 impl Ended {
-    /// As the tables say it.
+    /// Returns the name used in the tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -34,18 +33,18 @@ impl Ended {
     }
 }
 
-/// One run, when it is over.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which it is.
+    /// Point of the run.
     pub point: Point,
-    /// How it ended.
+    /// Kind of end.
     pub ended: Ended,
-    /// Who or what ended it when it was not the plan.
+    /// Culprit, if the run did not end as planned.
     pub culprit: Option<String>,
-    /// Virtual and wall seconds.
+    /// Virtual and wall time in seconds.
     pub lasted_s: Option<[f64; 2]>,
-    /// What was measured by checks that apply, where that is a number.
+    /// Numeric measurements of the checks that apply.
     pub measured: BTreeMap<String, f64>,
     /// Its signals by `source.name`.
     pub signals: BTreeMap<String, Spread>,
@@ -93,7 +92,7 @@ impl Row {
         row
     }
 
-    /// Whether it need not be run again.
+    /// True if the run need not be repeated.
     pub(super) fn is_done(&self) -> bool {
         self.ended != Ended::NotDone
     }
@@ -128,12 +127,12 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// How many of its runs ended so.
+    /// Returns the number of runs with this kind of end.
     pub(super) fn count(&self, ended: Ended) -> usize {
         self.rows.iter().filter(|row| row.ended == ended).count()
     }
 
-    /// The least, the median and the greatest of what its runs have that passed or failed.
+    /// Returns the least, median and greatest value over the runs that passed or failed.
     pub(super) fn spread(&self, value: impl Fn(&Row) -> Option<f64>) -> Option<[f64; 3]> {
         let counts = |row: &&&Row| matches!(row.ended, Ended::Passed | Ended::Failed);
         let done = self.rows.iter().filter(counts);
@@ -144,7 +143,7 @@ impl Group<'_> {
     }
 }
 
-/// Of sorted values: between the two nearest ranks, on their line.
+/// Returns a quantile of sorted values, by linear interpolation between the two nearest ranks.
 pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share * (sorted.len().checked_sub(1)?) as f64;
     let (below, above) = (
@@ -154,7 +153,7 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The groups in the order of the runs.
+/// Returns the groups in the order of the runs.
 pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     let mut found: Vec<Group<'_>> = Vec::new();
     for row in rows {
@@ -173,7 +172,7 @@ pub(super) fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     found
 }
 
-/// The table: a row for each run.
+/// Returns the columns of the table, with a row for each run.
 pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let text = |name: &str, value: &dyn Fn(&Row) -> Option<String>| Column {
         name: name.to_owned(),
@@ -191,7 +190,7 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     for (place, (key, _)) in keys.iter().enumerate() {
         let value = |row: &Row| Some(row.point.values.get(place)?.1.clone());
         let as_number = |row: &Row| value(row)?.parse::<f64>().ok();
-        // A key whose values are all numbers is a number.
+        // A key is numeric if all its values are numbers.
         columns.push(match rows.iter().all(|row| as_number(row).is_some()) {
             true => real(key.clone(), &as_number),
             false => text(key, &value),
@@ -218,7 +217,7 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns
 }
 
-/// All names that any row has, sorted.
+/// Returns all names that occur in any row, sorted.
 pub(super) fn names<'a, N: Iterator<Item = &'a String>>(
     rows: &'a [Row],
     of: impl Fn(&'a Row) -> N,

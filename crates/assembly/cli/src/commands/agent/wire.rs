@@ -9,15 +9,15 @@ use timeloom_time::Duration;
 
 use super::parse_span;
 
-/// How patient an agent is with its wire.
+/// Timeouts of an agent for its wire.
 #[derive(Args)]
 pub(super) struct Patience {
-    /// Edges that follow another within this span are bounce
+    /// Ignore edges that follow another within this span as bounce
     #[arg(long = "gpio-debounce", default_value = "20 us", value_name = "SPAN",
           value_parser = parse_span, requires = "gpio")]
     debounce: Duration,
-    /// For how long the wire may be other than the machines drive it, before it counts as
-    /// stuck: then all stop, or go on by the network alone (--on-silence)
+    /// Time for which the wire may differ from the level that the machines drive, before it counts
+    /// as stuck: then all stop, or continue by the network alone (--on-silence)
     #[arg(long = "gpio-stuck", default_value = "1 s", value_name = "SPAN",
           value_parser = parse_span, requires = "gpio")]
     stuck: Duration,
@@ -35,14 +35,15 @@ impl Patience {
         }
     }
 
-    /// With a network beside it.
+    /// Combines the wire with a network.
     pub(super) fn beside(&self, udp: Udp, pins: GpioPins) -> Result<Arc<dyn MachineWire>, Failure> {
         let warn = Box::new(|text: &str| eprintln!("timeloom: {text}"));
         let wired = Wired::start(udp, Arc::new(pins), self.settings(), warn);
         Ok(Arc::new(wired.map_err(failed)?))
     }
 
-    /// Without one: it is held for so long, that others may come.
+    /// Uses the wire without a network. The wire is held for the given time, so that other machines
+    /// can join.
     pub(super) fn alone(
         &self,
         pins: GpioPins,

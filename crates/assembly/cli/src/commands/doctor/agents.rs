@@ -1,4 +1,4 @@
-//! What the agents of a scenario can do, and how well their clocks are known.
+//! Capabilities of the agents of a scenario, and the errors of their clocks.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -11,7 +11,7 @@ use timeloom_time::{Duration, Instant};
 
 use super::{Finding, Need, State, code, print, verdict};
 
-/// One agent, as it is printed.
+/// Printed report about one agent.
 #[derive(Serialize)]
 struct Report {
     agent: String,
@@ -20,7 +20,7 @@ struct Report {
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     busy: Option<bool>,
-    /// By how much its clock may be wrong.
+    /// Error bound of its clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_error_ns: Option<i64>,
     state: State,
@@ -74,7 +74,7 @@ fn report(agent: Described) -> Report {
         Ok((said, within)) => {
             let mut findings = vec![clock(&said, within)];
             let lines = said.findings.lines();
-            // What it says at the end of the commands is said here anew.
+            // The agent's verdicts about commands are computed anew here.
             findings.extend(lines.filter_map(|line| serde_json::from_str::<Finding>(line).ok()));
             if findings.len() == 1 {
                 let silent = Finding::bad(
@@ -100,7 +100,7 @@ fn report(agent: Described) -> Report {
     }
 }
 
-/// How well the clock is known that it shares with the others.
+/// Returns the finding about the error of the agent's shared clock.
 fn clock(said: &Description, within: [Instant<timeloom_clock::Timeline>; 2]) -> Finding {
     const NAME: &str = "clock shared with the others";
     if said.timeline == WhichTimeline::Machine {
@@ -143,5 +143,5 @@ fn tell(report: &Report) {
     say!();
 }
 
-/// From here on what a machine does not know of its clock is longer than most pauses.
+/// Clock error above which a warning is given: it exceeds the length of most pauses.
 const COARSE: Duration = Duration::from_ms(100);

@@ -1,4 +1,4 @@
-//! What `timeloom exec` needs: a program under a virtual clock.
+//! Needs of `timeloom exec`: a program under a virtual clock.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -36,7 +36,7 @@ fn kernel() -> Finding {
     }
 }
 
-/// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV came with it.
+/// This version introduced SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV.
 const OLDEST: (u32, u32) = (5, 19);
 
 fn seccomp() -> Finding {
@@ -51,7 +51,7 @@ fn seccomp() -> Finding {
     )
 }
 
-/// A program is stopped at each exec to be given its clock.
+/// Needed to stop a program at each exec and provide its clock.
 fn ptrace() -> Finding {
     let name = "ptrace";
     let missing = |detail: String, fix: &str| {
@@ -86,7 +86,7 @@ fn ptrace() -> Finding {
     missing(format!("refused: {error}"), fix)
 }
 
-/// The replacement for the vDSO is executable memory that nobody can change.
+/// Needed for the vDSO replacement, which is immutable executable memory.
 fn memfd() -> Finding {
     match trial::map_sealed_code() {
         Ok(()) => Finding::good(
@@ -107,7 +107,7 @@ fn memfd() -> Finding {
     }
 }
 
-/// Asks what a session asks: does the kernel itself trust the TSC?
+/// Makes the check that a session makes: does the kernel itself trust the TSC?
 fn counter() -> Finding {
     let name = "clock source";
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -128,8 +128,8 @@ fn counter() -> Finding {
     }
 }
 
-/// Everything together: a real program that reads a virtual clock, and one
-/// that is stopped and continued.
+/// Tests everything together: a real program that reads a virtual clock, and one that is stopped
+/// and continued.
 fn session() -> Vec<Finding> {
     let warnings = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&warnings);
@@ -189,10 +189,10 @@ const SKIPPING: &str = "skipping";
 
 const PROGRAM: &str = "program under virtual time";
 
-/// 2001-09-09T01:46:40Z: no clock of today shows it by chance.
+/// 2001-09-09T01:46:40Z: no present-day clock shows this by chance.
 const SHOWN_S: i64 = 1_000_000_000;
 
-/// Long for a loaded machine, short for a person who waits.
+/// Long enough for a loaded machine, short enough for a waiting user.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn no_program(reason: String) -> Finding {

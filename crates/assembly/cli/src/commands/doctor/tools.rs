@@ -1,4 +1,4 @@
-//! What the examples use beside Timeloom itself.
+//! Tools that the examples use besides Timeloom.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ pub(super) fn examine() -> Vec<Finding> {
     ]
 }
 
-/// The Python environment that the Makefile makes at the root of the tree.
+/// Checks the Python environment that the Makefile creates at the root of the tree.
 fn environment() -> Finding {
     let name = "Python environment";
     let missing = |detail: String| {
@@ -51,8 +51,8 @@ fn environment() -> Finding {
     }
 }
 
-/// Looked for from where we are, and from where our program is (target/…)
-/// upwards: the user may stand anywhere.
+/// Searches upwards from the working directory and from the directory of the program (target/…),
+/// since the user may start it from any directory.
 fn find_environment() -> Option<PathBuf> {
     let above = |from: &Path| {
         from.ancestors()

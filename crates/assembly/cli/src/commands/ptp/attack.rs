@@ -1,4 +1,4 @@
-//! `timeloom ptp attack`: a laboratory's wire lies for a while.
+//! `timeloom ptp attack`: manipulates a laboratory's wire for a while.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,10 @@ use timeloom_time::Duration;
 
 use super::lab::LabFiles;
 
-/// Attack a laboratory that runs, on the wire that it has tapped
+/// Attack a running laboratory, on its tapped wire
 ///
-/// Only a laboratory can be attacked (`timeloom ptp lab --tap HOP`), through a
-/// socket in its directory. Prints what its clocks said meanwhile.
+/// Only a laboratory can be attacked (`timeloom ptp lab --tap HOP`), through a socket in its
+/// directory. Prints the evidence of its clocks during the attack.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp lab --hops 4 --auth inline-ed25519 --tap 2 --for '60 s' &\n         timeloom ptp attack correction --for '5 s'"
@@ -22,7 +22,7 @@ pub(crate) struct AttackCommand {
     /// second-master, pdelay, flood, malformed, delay-sync, symmetric-delay
     #[arg(value_parser = Attack::named)]
     attack: Attack,
-    /// How long
+    /// Duration of the attack
     #[arg(long = "for", default_value = "5 s", value_name = "SPAN")]
     duration: Duration,
     #[command(flatten)]

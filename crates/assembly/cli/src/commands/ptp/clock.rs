@@ -1,4 +1,4 @@
-//! `timeloom ptp gm`, `slave`, `tc`, `monitor`: one clock on real interfaces.
+//! `timeloom ptp gm`, `slave`, `tc`, `monitor`: run one clock on real interfaces.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use timeloom_time::Duration;
 
 use super::policy::{AuthName, PolicyArgument};
 
-/// What all clocks share.
+/// Arguments of all clocks.
 #[derive(Args)]
 pub(super) struct Common {
     /// Interface; may be repeated, and must be for `tc`
@@ -25,10 +25,10 @@ pub(super) struct Common {
     /// Profile: default, p2p, 61850-9-3, c37.238-2011, c37.238-2017
     #[arg(long, default_value = "p2p")]
     profile: String,
-    /// How messages travel
+    /// Transport of messages
     #[arg(long, value_enum, default_value = "l2")]
     transport: Carrier,
-    /// Which clock stamps
+    /// Source of time stamps
     #[arg(long, value_enum, default_value = "software")]
     stamps: Stamps,
     /// Delay mechanism [default: the profile's]
@@ -46,19 +46,18 @@ pub(super) struct Common {
     /// log2 of the seconds between delay requests [default: the profile's]
     #[arg(long, value_name = "LOG", allow_negative_numbers = true)]
     delay_interval: Option<i8>,
-    /// Who answers for corrections, and how
+    /// Protection of corrections
     #[arg(long, value_enum, default_value = "off")]
     auth: AuthName,
     /// Key directory: node.key, ring.toml, authority.pub; for --auth group the file
     /// with the group's key
     #[arg(long, value_name = "PATH")]
     keys: Option<PathBuf>,
-    /// What is done about time nobody vouches for: strict, monitor, or
-    /// mixed=SPAN (unsigned clocks may add this much in all; give it to the
-    /// grandmaster, too, which must allow it)
+    /// Reaction to unauthenticated time: strict, monitor, or mixed=SPAN (unsigned clocks may add
+    /// this much in total; give it to the grandmaster, too, which must allow it)
     #[arg(long, default_value = "strict")]
     policy: PolicyArgument,
-    /// A grandmaster has entries of 8 octets written, not 18
+    /// For a grandmaster: request entries of 8 octets instead of 18
     #[arg(long)]
     compact: bool,
     /// Own address on the second network, for --auth secondary
@@ -67,13 +66,13 @@ pub(super) struct Common {
     /// Slaves and monitors on the second network; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     second_to: Vec<SocketAddr>,
-    /// How far delay may jump before that counts as an attack
+    /// Maximum jump of the delay; a larger one counts as an attack
     #[arg(long, default_value = "100 us", value_name = "SPAN")]
     jump_bound: Duration,
     /// End after this time, e.g. `30 s` [default: at SIGINT or SIGTERM]
     #[arg(long = "for", value_name = "SPAN")]
     duration: Option<Duration>,
-    /// Write the evidence log here, one JSON object per line
+    /// Write the evidence log to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Print the evidence as JSON, not as text
@@ -94,9 +93,9 @@ pub(super) enum Carrier {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Stamps {
-    /// The kernel's, by the civil clock
+    /// Time stamps of the kernel, by the civil clock
     Software,
-    /// The card's
+    /// Time stamps of the network card
     Hardware,
 }
 
@@ -124,27 +123,27 @@ impl From<Delay> for DelayMechanism {
     }
 }
 
-/// Tell the time, unless a better clock does
+/// Serve time, unless a better clock does
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp gm -i eth0 --auth inline-ed25519 --keys keys/gm")]
 pub(crate) struct Grandmaster {
     #[command(flatten)]
     common: Common,
-    /// The lower wins
+    /// Priority; the lowest value wins
     #[arg(long, default_value_t = 128)]
     priority1: u8,
-    /// Decides between clocks of equal quality
+    /// Priority among clocks of equal quality
     #[arg(long, default_value_t = 128)]
     priority2: u8,
     /// clockClass: 6 has a primary reference, 248 has none
     #[arg(long, default_value_t = 248)]
     class: u8,
-    /// The stamps are TAI, not UTC; currentUtcOffset is announced as 37 s
+    /// Time stamps are TAI, not UTC; currentUtcOffset is announced as 37 s
     #[arg(long)]
     tai: bool,
 }
 
-/// Follow a master: measure the offset and say who vouches for it
+/// Follow a master: measure the offset and check its authentication
 ///
 /// The machine's clock is not touched, unless --steer is given.
 #[derive(Args)]
@@ -157,16 +156,16 @@ pub(crate) struct Slave {
     /// Only measure; this is also the default
     #[arg(long, conflicts_with = "steer")]
     free_running: bool,
-    /// Discipline the machine's clock, by which all its programs live
+    /// Discipline the machine's clock, which all its programs use
     #[arg(long)]
     steer: bool,
-    /// Tell every Sync to a timeline's source of type `ptp`, at the socket that
-    /// its configuration calls `feed`
+    /// Send every Sync to a timeline's source of type `ptp`, at the socket that its configuration
+    /// calls `feed`
     #[arg(long, value_name = "SOCKET")]
     feed: Option<PathBuf>,
 }
 
-/// Hand Syncs on between interfaces and say what that cost
+/// Forward Syncs between interfaces and add the residence time
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp tc -i eth0 -i eth1 --auth inline-ed25519 --keys keys/tc1"
@@ -176,7 +175,7 @@ pub(crate) struct Transparent {
     common: Common,
 }
 
-/// Follow as a slave does, report every violation, never refuse, never touch a clock
+/// Follow like a slave, report every violation, never refuse, never change a clock
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp monitor -i eth0 --auth inline-ed25519 --keys keys/monitor --json"
@@ -260,7 +259,7 @@ impl Common {
                 return Err(Failure::usage("--auth group needs --keys FILE"));
             }
             (None, None) => None,
-            // Never unprotected by an argument that was forgotten.
+            // A forgotten argument must not disable the protection.
             (None, Some(_)) => {
                 return Err(Failure::usage(
                     "--keys without --auth; say which: inline-ed25519, inline-bls-once, inline-bls, secondary, group",
@@ -331,8 +330,8 @@ impl Common {
     }
 }
 
-/// SIGINT and SIGTERM end the program, SIGHUP has its keys read again. The flag
-/// is set before the loop is woken.
+/// SIGINT and SIGTERM end the program, SIGHUP makes it read its keys again. The flag is set before
+/// the loop is woken.
 pub(super) fn listen_to_signals(wake: &Wake) -> std::io::Result<()> {
     for (signal, is_stop) in [(SIGINT, true), (SIGTERM, true), (SIGHUP, false)] {
         let (stop, reload, nudge) = wake.for_signals()?;

@@ -32,21 +32,21 @@ impl From<SuiteName> for Suite {
     }
 }
 
-/// Make the key of a clock, or an authority
+/// Create the key of a clock, or an authority
 ///
-/// The secret stays in DIR/node.key (mode 600) and never leaves this machine;
-/// DIR/node.pub goes to the authority, who signs the ring of all clocks.
+/// The secret stays in DIR/node.key (mode 600) and never leaves this machine; DIR/node.pub goes to
+/// the authority, which signs the ring of all clocks.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp keygen --authority keys/authority\n         timeloom ptp keygen keys/gm --name gm -i eth0"
 )]
 pub(crate) struct Keygen {
-    /// Where the files go
+    /// Directory for the files
     directory: PathBuf,
-    /// Make an authority: authority.key and authority.pub
+    /// Create an authority: authority.key and authority.pub
     #[arg(long, conflicts_with_all = ["name", "clock", "interface", "suite"])]
     authority: bool,
-    /// Name of the clock, for people
+    /// Name of the clock, for display
     #[arg(long, required_unless_present = "authority")]
     name: Option<String>,
     /// clockIdentity, 16 hexadecimal digits
@@ -58,7 +58,7 @@ pub(crate) struct Keygen {
     /// Kind of key
     #[arg(long, value_enum, default_value = "ed25519")]
     suite: SuiteName,
-    /// bls-once: how many ports have a key; beyond, signing is as slow as with bls
+    /// For bls-once: number of ports with a key; on further ports, signing is as slow as with bls
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=63))]
     ports: u8,
 }
@@ -87,35 +87,34 @@ impl Keygen {
     }
 }
 
-/// Sign the ring: who belongs, who may be grandmaster, which epoch is in force
+/// Sign the ring: its members, possible grandmasters, and the epoch in force
 ///
-/// Takes the given node.pub files into the ring, after checking that their
-/// owners have the secrets, and signs it with the next serial number. Copy
-/// ring.toml and authority.pub into every clock's directory; running clocks
-/// notice within a second.
+/// Adds the given node.pub files to the ring, after checking that their owners have the secrets,
+/// and signs it with the next serial number. Copy ring.toml and authority.pub into every clock's
+/// directory; running clocks notice within a second.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom ptp sign --authority keys/authority/authority.key --ring ring.toml \\\n           --grandmaster gm keys/*/node.pub"
 )]
 pub(crate) struct Sign {
-    /// The authority's secret, authority.key
+    /// Secret of the authority, authority.key
     #[arg(long, value_name = "FILE")]
     authority: PathBuf,
-    /// The ring to write, or to continue
+    /// Ring to create or to continue
     #[arg(long, value_name = "FILE")]
     ring: PathBuf,
     /// Public files of clocks, node.pub
     publics: Vec<PathBuf>,
-    /// May be grandmaster (name or identity); may be repeated
+    /// Clock that may be grandmaster (name or identity); may be repeated
     #[arg(long = "grandmaster", value_name = "CLOCK")]
     grandmasters: Vec<String>,
-    /// From now on clocks sign with this epoch's keys
+    /// Epoch whose keys the clocks use for signing from now on
     #[arg(long, value_name = "EPOCH")]
     use_epoch: Option<u8>,
-    /// Keys of this epoch count no more; may be repeated
+    /// Epoch whose keys are no longer valid; may be repeated
     #[arg(long = "retire", value_name = "EPOCH")]
     retire: Vec<u8>,
-    /// When the epoch in use ends, e.g. 2027-01-01T00:00:00Z
+    /// End of the epoch in use, e.g. 2027-01-01T00:00:00Z
     #[arg(long, value_name = "RFC3339")]
     not_after: Option<jiff::Timestamp>,
 }
@@ -144,14 +143,14 @@ impl Sign {
 
 /// Add a key of the next epoch to a clock's own
 ///
-/// Then have the new node.pub signed (everybody learns the key), and later sign
-/// again with --use-epoch (everybody signs with it), and at last with --retire.
+/// Afterwards have the new node.pub signed (all clocks learn the key), later sign again with
+/// --use-epoch (all clocks sign with it), and finally with --retire.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp rotate keys/gm")]
 pub(crate) struct Rotate {
-    /// The clock's directory
+    /// Directory of the clock
     directory: PathBuf,
-    /// How many epochs' secrets to keep
+    /// Number of epochs whose secrets are kept
     #[arg(long, default_value_t = 2)]
     keep: usize,
 }
@@ -163,10 +162,10 @@ impl Rotate {
     }
 }
 
-/// Check a clock's directory as a program would, and say what is in it
+/// Check a clock's directory as a program would, and show its contents
 #[derive(Args)]
 pub(crate) struct Show {
-    /// The clock's directory
+    /// Directory of the clock
     directory: PathBuf,
     /// Print one JSON object
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `timeloom ptp lab`: a chain of clocks in namespaces.
+//! `timeloom ptp lab`: runs a chain of clocks in namespaces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,21 +13,21 @@ use timeloom_time::Duration;
 use super::clock::{Carrier, Delay, listen_to_signals};
 use super::policy::{AuthName, PolicyArgument};
 
-/// Stand clocks in a chain of network namespaces, and measure
+/// Run clocks in a chain of network namespaces, and measure
 ///
-/// All namespaces share one clock that nobody steers, so the true offset is 0
-/// and all that the slave reports is error. Needs root. Evidence, keys, logs of
-/// ptp4l and a capture of the slave's link are left in the output directory.
+/// All namespaces share one clock that is not steered, so the true offset is 0 and the slave's
+/// reported offset is all error. Needs root. Evidence, keys, logs of ptp4l and a capture of the
+/// slave's link are stored in the output directory.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom ptp lab --hops 4 --attack correction@2")]
 pub(crate) struct Lab {
     /// Transparent clocks between grandmaster and slave, 0 to 16
     #[arg(long, default_value_t = 3)]
     hops: usize,
-    /// These are linuxptp's ptp4l: gm, tc1, tc2, …, slave; may be repeated
+    /// Nodes that are linuxptp's ptp4l: gm, tc1, tc2, …, slave; may be repeated
     #[arg(long = "ptp4l", value_name = "NODE", value_delimiter = ',')]
     ptp4l: Vec<String>,
-    /// How messages travel
+    /// Transport of messages
     #[arg(long, value_enum, default_value = "l2")]
     transport: Carrier,
     /// Delay mechanism
@@ -36,14 +36,13 @@ pub(crate) struct Lab {
     /// domainNumber; ptp4l 3.1.1 takes 0 to 127
     #[arg(long, default_value_t = 0)]
     domain: u8,
-    /// Who answers for corrections, and how [default: inline-ed25519; with --ptp4l,
-    /// which signs nothing, off]
+    /// Protection of corrections [default: inline-ed25519; with --ptp4l, which signs nothing, off]
     #[arg(long, value_enum)]
     auth: Option<AuthName>,
-    /// Entries of 8 octets in place of 18
+    /// Use entries of 8 octets instead of 18
     #[arg(long)]
     compact: bool,
-    /// What the slave does about time nobody vouches for: strict, monitor, mixed=SPAN
+    /// Reaction of the slave to unauthenticated time: strict, monitor, mixed=SPAN
     #[arg(long, default_value = "strict")]
     policy: PolicyArgument,
     /// Attack the wire behind a node, e.g. correction@2 (0 is the grandmaster). Names:
@@ -54,21 +53,21 @@ pub(crate) struct Lab {
     /// Tap the wire behind a node (0 is the grandmaster), for `timeloom ptp attack`
     #[arg(long, value_name = "HOP", conflicts_with = "attack")]
     tap: Option<usize>,
-    /// How long
+    /// Duration of the laboratory
     #[arg(long = "for", default_value = "10 s", value_name = "SPAN")]
     duration: Duration,
-    /// End before, when the slave has measured so many Syncs; with --attack, when it has
-    /// judged so many since the attack began
+    /// End earlier, after the slave has measured this number of Syncs; with --attack, after it has
+    /// judged this number since the attack began
     #[arg(long, value_name = "NUMBER")]
     syncs: Option<usize>,
     #[command(flatten)]
     files: LabFiles,
 }
 
-/// Where a laboratory is, and how what it came to is said.
+/// Directory of a laboratory, and output format of its results.
 #[derive(Args)]
 pub(super) struct LabFiles {
-    /// The laboratory's directory
+    /// Directory of the laboratory
     #[arg(
         short,
         long,

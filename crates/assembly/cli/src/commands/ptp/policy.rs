@@ -7,21 +7,22 @@ use timeloom_exit::Failure;
 use timeloom_ptp_io::{Channel, Policy, Suite, TimeInterval};
 use timeloom_time::{Duration, ParseTimeError};
 
-/// Who answers for corrections, and how.
+/// Protection of corrections.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum AuthName {
-    /// Nobody
+    /// No protection
     Off,
-    /// Every hop, in one aggregate signature on Follow_Up
+    /// Every hop signs, in one aggregate signature on Follow_Up
     InlineBls,
-    /// Every hop, in one aggregate signature, nearly all of it made before the Follow_Up comes
+    /// Every hop signs, in one aggregate signature, nearly all of it computed before the Follow_Up
+    /// arrives
     InlineBlsOnce,
-    /// Every hop, by a chain of signatures on Follow_Up
+    /// Every hop signs, by a chain of signatures on Follow_Up
     InlineEd25519,
-    /// Every hop, by statements on a second network
+    /// Every hop signs, by statements on a second network
     Secondary,
-    /// A group with one key, by the standard's AUTHENTICATION TLV: keeps
-    /// outsiders out, but whoever has the key can forge everything
+    /// A group with one key, by the standard's AUTHENTICATION TLV: keeps outsiders out, but each
+    /// member can forge everything
     Group,
 }
 
@@ -36,7 +37,7 @@ impl AuthName {
         }
     }
 
-    /// Keys that a laboratory makes for it.
+    /// Returns the kind of keys that a laboratory creates for it.
     pub(super) const fn suite(self) -> Option<Suite> {
         match self {
             Self::Off | Self::Group => None,
@@ -51,7 +52,7 @@ impl AuthName {
     }
 }
 
-/// `strict`, `monitor`, `mixed=100 us`.
+/// Parses `strict`, `monitor`, `mixed=100 us`.
 #[derive(Clone, Copy)]
 pub(super) struct PolicyArgument(pub(super) Policy);
 

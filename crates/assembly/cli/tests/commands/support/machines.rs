@@ -1,4 +1,4 @@
-//! Machines for tests: network namespaces that reach each other, on one kernel.
+//! Machines for tests: connected network namespaces on one kernel.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,16 +7,16 @@ use timeloom_testing::{need, need_root};
 
 use super::Scratch;
 
-/// Machines that can reach each other, until this is dropped. They are namespaces, each
-/// held by a process, and so is the switch between them.
+/// Machines that can reach each other, until this is dropped. They are namespaces, each held by a
+/// process, as is the switch between them.
 pub(crate) struct Machines {
-    /// The first one holds the switch.
+    /// The first process holds the switch.
     pub(crate) holders: Vec<Child>,
     pub(crate) scratch: Scratch,
     pub(crate) tag: String,
 }
 
-/// An agent, killed with this.
+/// An agent, killed on drop.
 pub(crate) struct Agent(pub(crate) Child);
 
 impl Drop for Agent {
@@ -98,17 +98,17 @@ impl Machines {
 
     pub(crate) fn query(&self, index: usize) -> serde_json::Value {
         let asked = timeloom(&["query", "--json", "--name", &self.session(index)]);
-        // Not there yet: no answer.
+        // No answer yet.
         serde_json::from_slice(&asked.stdout).unwrap_or_default()
     }
 
-    /// Holds the line on one machine until the input of what is returned ends; with the
+    /// Holds the line on one machine until the input of the returned process ends; also returns the
     /// virtual instant.
     pub(crate) fn hold(&self, index: usize) -> (Child, i64) {
         Self::hold_session(&self.session(index))
     }
 
-    /// Of any session.
+    /// Holds any session.
     pub(crate) fn hold_session(name: &str) -> (Child, i64) {
         let mut hold = Command::new(env!("CARGO_BIN_EXE_timeloom"))
             .args(["hold", "--json", "--name", name])

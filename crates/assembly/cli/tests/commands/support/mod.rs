@@ -1,4 +1,4 @@
-//! Runs the real binary and looks at what it says.
+//! Runs the real binary and checks its output.
 
 pub(crate) mod machines;
 
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-/// How the program ended.
+/// Exit code and output of the program.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -14,7 +14,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What it printed, one JSON object per line.
+    /// Returns the output, one JSON object per line.
     pub(crate) fn objects(&self) -> Vec<serde_json::Value> {
         let lines = self.out.lines();
         lines
@@ -37,8 +37,9 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Ended {
     }
 }
 
-/// Whether a run reached its end and all its checks hold. A machine that is too busy for
-/// a simulated network says so by an exit code of its own, and no test rests on speed.
+/// True if a run reached its end and all its checks hold. A machine that is too busy for a
+/// simulated network has an exit code of its own, which also passes, since no test depends on
+/// speed.
 pub(crate) fn passed(status: ExitStatus) -> bool {
     matches!(status.code(), Some(0 | 4))
 }
@@ -48,7 +49,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A directory of this test's own, removed at its end.
+/// A directory of one test, removed at its end.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -62,7 +63,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file that only its owner may read: others are refused.
+    /// Writes a file that only its owner may read: others are refused.
     pub(crate) fn write_key(&self, name: &str, text: &str) {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a key file");
@@ -70,7 +71,7 @@ impl Scratch {
         std::fs::set_permissions(&path, own).expect("it is ours");
     }
 
-    /// The path of `name` as an argument.
+    /// Returns the path of `name` as an argument.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }

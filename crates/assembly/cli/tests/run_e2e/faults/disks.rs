@@ -1,4 +1,4 @@
-//! A disk that is full while a run goes on.
+//! The disk becomes full during a run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use timeloom_results::{EventRow, Outcome};
 
 use crate::support::{Finished, Lab, Scenario, timeloom};
 
-/// A disk of so many bytes where the run directory will be.
+/// A disk of the given size, mounted at the place of the run directory.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -45,7 +45,7 @@ fn mount(how: &[&str], path: &Path) {
     assert!(done.expect("there is mount").success());
 }
 
-/// Something prints until the disk is full, after it has told what it saw.
+/// Runs a program that prints until the disk is full, after it has printed its observations.
 fn fill(lab: &Lab) -> Finished {
     let run = lab.run(&[]);
     assert_eq!(run.code, 1, "{}", run.output());
@@ -62,11 +62,10 @@ fn fill(lab: &Lab) -> Finished {
     run
 }
 
-/// The plant's samples until then, the events and what was printed are there once there
-/// is room.
+/// The plant's samples until then, the events and the output are available once there is room.
 #[test]
 fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
-    // More than the room that is put aside, and less than is printed.
+    // More than the reserved room, and less than is printed.
     let flood =
         "import time, sys\nwhile True:\n sys.stdout.write('x' * 99 + '\\n'); sys.stdout.flush()";
     let scenario = Scenario::lasting("600 s")
@@ -89,7 +88,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_recorded() {
     assert!(directory.is_finished());
     let manifest = run.manifest();
     assert_eq!(manifest.outcome, Outcome::Failed, "it still says so");
-    // The first sample to the last before the end, and none missing between.
+    // From the first sample to the last before the end, none is missing.
     let series = directory.series(&["world.t_ns"]).expect("the signals");
     let times: Vec<i64> = series[0].samples.iter().map(|(t, _)| t.as_ns()).collect();
     let expected: Vec<i64> = (0..times.len() as i64)

@@ -1,4 +1,4 @@
-//! What prints or records without end.
+//! Programs that print or record without end.
 
 use timeloom_results::{EventRow, SignalRow};
 
@@ -6,10 +6,10 @@ use crate::support::{Lab, POLL, Scenario};
 
 const FLOOD: &str = "import os, time\nfor n in range(2000): os.write(1, b'%05d ' % n + b'y' * 93 + b'\\n')\ntime.sleep(1000)";
 
-/// The limits are of each program and plant, and readiness still sees what is not kept.
+/// The limits apply to each program and plant, and readiness checks still see the omitted output.
 #[test]
 fn a_log_ends_at_its_limit_with_a_line_and_a_count() {
-    // Time skips, but over nobody who computes: both have as long as they need to start.
+    // Time skips, but not over computing programs: both have as long as they need to start.
     let scenario = Scenario::lasting("200 s")
         .program(
             'a',
@@ -79,7 +79,7 @@ fn a_record_at_its_limit_ends_the_run_with_all_rows_until_then() {
     assert_eq!(times, expected);
 }
 
-/// One that records without end does not end the run of the others, which is not trusted.
+/// A source that records without end does not end the run of the others, which is not trusted.
 #[test]
 fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     let scenario = Scenario::lasting("4 s")
@@ -114,7 +114,7 @@ fn what_one_source_records_beyond_its_share_is_counted_and_left_out() {
     assert!(events.iter().any(ended), "{events:#?}");
 }
 
-/// As `timeloom check` counts it, before anything is started.
+/// `timeloom check` makes the same count, before anything is started.
 #[test]
 fn a_machine_without_enough_descriptors_is_told_before_anything_starts() {
     let lab = Lab::new(&Scenario::lasting("1 s"));

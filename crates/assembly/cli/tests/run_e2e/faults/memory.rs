@@ -10,10 +10,10 @@ use crate::support::{Finished, Lab, Running, Scenario, patiently};
 
 const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
-/// Enough for what they are before they eat.
+/// Enough for the processes before they allocate more.
 const ENOUGH: u64 = 96 << 20;
 
-/// The one process of the run whose command has this word.
+/// Returns the only process of the run whose command has this word.
 fn process_of(lab: &Lab, word: &str) -> u32 {
     let has = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -29,7 +29,7 @@ fn process_of(lab: &Lab, word: &str) -> u32 {
     found[0] as u32
 }
 
-/// Lets the process take what memory there is.
+/// Lets the process allocate all available memory.
 fn starve(lab: &Lab, run: Running<'_>, word: &str) -> Finished {
     let limit = MemoryLimit::of(process_of(lab, word));
     limit.set(ENOUGH);
@@ -69,7 +69,7 @@ fn a_plant_that_is_out_of_memory_is_named_with_the_signal() {
     lab.assert_nothing_left();
 }
 
-/// Its keeper is another process, and removes all.
+/// Its reaper is another process, and removes everything.
 #[test]
 fn what_a_supervisor_that_is_out_of_memory_recorded_is_there() {
     let lab = long();
@@ -77,7 +77,7 @@ fn what_a_supervisor_that_is_out_of_memory_recorded_is_there() {
     wait_for_signals(&lab);
     let limit = MemoryLimit::of(run.pid() as u32);
     limit.set(0);
-    // Each request takes a little.
+    // Each request takes a little memory.
     let dead = patiently(Duration::from_secs(120), || run.control("query").is_err());
     assert!(dead, "it lives by no memory");
     let run = run.wait();

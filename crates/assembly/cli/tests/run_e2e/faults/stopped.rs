@@ -1,4 +1,4 @@
-//! Somebody stops a plant, or takes a host's interface away.
+//! A plant is stopped, or a host's interface is removed.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_plant_that_somebody_stops_is_named_with_the_time_it_had() {
     lab.assert_nothing_left();
 }
 
-/// Programs are root in their own network; the run is not theirs to end by that.
+/// Programs are root in their own network; removing an interface must not end the run.
 #[test]
 fn a_host_that_takes_its_interface_away_harms_itself_alone() {
     let take = "ip link del eth0 && echo taken && sleep 1000";

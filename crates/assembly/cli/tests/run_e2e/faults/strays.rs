@@ -1,4 +1,4 @@
-//! What gets away from its parent does not get away from the run.
+//! Processes that escape from their parent do not escape from the run.
 
 use crate::support::{Lab, POLL, Scenario, patiently};
 
@@ -12,7 +12,7 @@ fn sleepers(lab: &Lab) -> usize {
     lab.processes().iter().filter(|pid| is_one(pid)).count()
 }
 
-/// It left the plant's process group; only the cgroup knows it.
+/// The process left the plant's process group; only the cgroup contains it.
 #[test]
 fn what_a_plant_starts_in_a_session_of_its_own_ends_with_the_run() {
     let scenario = Scenario::lasting("1 s")

@@ -1,7 +1,7 @@
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 
-/** Looks names up by Java. */
+/** Resolves names with the resolver of Java. */
 class Resolve {
     public static void main(String[] names) throws Exception {
         System.out.println("hostname " + InetAddress.getLocalHost().getHostName());

@@ -9,7 +9,7 @@ import time
 
 time.sleep(float(sys.argv[1]))
 status = int(sys.argv[2])
-# Without a newline: nothing but its end ends the line.
+# Without a newline: only the program's end ends the line.
 os.write(1, b"said %d" % time.time_ns())
 if status < 0:
     os.kill(os.getpid(), -status)

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
             printf(" %s", text);
         }
         printf("%s\n", error ? " unknown" : "");
-        // A resolver that waits does so for at least one second.
+        // A resolver with a timeout waits for at least one second.
         if (took >= 1)
             printf("%s took %.3f s\n", argv[i], took);
     }

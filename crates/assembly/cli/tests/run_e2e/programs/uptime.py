@@ -20,7 +20,7 @@ for _ in range(200):
     after = time.clock_gettime(time.CLOCK_BOOTTIME)
     if not before - 0.011 <= up <= after:
         wrong.append(f"uptime {up} not in {before} {after}")
-    # Cut to a second; and the clock goes on between its two reads.
+    # Truncated to a second; and the clock advances between the two reads.
     least = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 1
     boot = boot_time()
     earlier = time.clock_gettime(time.CLOCK_BOOTTIME)

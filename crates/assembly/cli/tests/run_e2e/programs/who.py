@@ -28,7 +28,7 @@ try:
 except PermissionError:
     print("root no more")
 
-# Its own second is the session's, whatever the machine's is.
+# The program's time is the session's, independently of the machine's.
 print("year", time.gmtime().tm_year)
 before = time.monotonic_ns()
 time.sleep(0.05)

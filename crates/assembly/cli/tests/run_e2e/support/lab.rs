@@ -1,4 +1,4 @@
-//! Starting `timeloom run`, acting on it, and waiting for its end.
+//! Start of `timeloom run`, actions on it, and the wait for its end.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -15,21 +15,21 @@ use timeloom_traces::Traces;
 
 use super::Scenario;
 
-/// One test's own directory, session name and mark.
+/// Directory, session name and mark of one test.
 pub(crate) struct Lab {
     directory: tempfile::TempDir,
     name: String,
     traces: Mutex<Traces>,
 }
 
-/// A `timeloom run` under way. Dropping it ends it.
+/// A `timeloom run` in progress; ended on drop.
 pub(crate) struct Running<'a> {
     lab: &'a Lab,
     child: Child,
     began: Instant,
 }
 
-/// How a `timeloom run` ended.
+/// Result of a `timeloom run`.
 pub(crate) struct Finished {
     /// Exit code, or 128 + the signal.
     pub(crate) code: i32,
@@ -39,12 +39,12 @@ pub(crate) struct Finished {
 }
 
 impl Lab {
-    /// A laboratory with the programs of the tests and a scenario in it.
+    /// Creates a laboratory with the programs of the tests and a scenario.
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self::with_text(&scenario.to_toml())
     }
 
-    /// A laboratory with the programs of the tests and a scenario as text.
+    /// Creates a laboratory with the programs of the tests and a scenario as text.
     pub(crate) fn with_text(scenario: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -74,12 +74,12 @@ impl Lab {
         self.directory.path()
     }
 
-    /// The session's name, which is also the mark.
+    /// Returns the session's name, which is also the mark.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where the run directory is, once there is one.
+    /// Returns the path of the run directory, which may not exist yet.
     pub(crate) fn run_path(&self) -> PathBuf {
         self.path().join("run")
     }
@@ -89,7 +89,7 @@ impl Lab {
         self.start_file(&self.path().join("scenario.toml"), sets)
     }
 
-    /// Starts the scenario where `file` is in the place of the machine's file `place`.
+    /// Starts the scenario with `file` in the place of the machine's file `place`.
     pub(crate) fn start_seeing(&self, file: &Path, place: &Path) -> Running<'_> {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -107,7 +107,7 @@ impl Lab {
         started.wait()
     }
 
-    /// Starts a scenario from elsewhere.
+    /// Starts a scenario at another path.
     pub(crate) fn start_file(&self, scenario: &Path, sets: &[&str]) -> Running<'_> {
         self.start_as(scenario, &[], sets)
     }
@@ -153,12 +153,12 @@ impl Lab {
         }
     }
 
-    /// Runs the scenario to its end.
+    /// Runs the scenario until it ends.
     pub(crate) fn run(&self, sets: &[&str]) -> Finished {
         self.start(sets).wait()
     }
 
-    /// What is mounted now is not the run's.
+    /// Declares that the present mounts do not belong to the run.
     pub(crate) fn expect_mounts(&self) {
         self.traces().expect_mounts();
     }
@@ -168,17 +168,17 @@ impl Lab {
         self.traces().assert_nothing_left();
     }
 
-    /// What is left of the run at this moment, in words.
+    /// Describes the remains of the run at this moment.
     pub(crate) fn left(&self) -> Vec<String> {
         self.traces().left()
     }
 
-    /// Its processes that live.
+    /// Returns its live processes.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.traces().processes()
     }
 
-    /// How many network namespaces the run was seen to use.
+    /// Returns the number of network namespaces that the run was seen to use.
     pub(crate) fn networks(&self) -> usize {
         self.traces().networks()
     }
@@ -197,7 +197,7 @@ impl Running<'_> {
         self.child.id() as i32
     }
 
-    /// Asks the session: `query`, `pause`, `resume`.
+    /// Sends a request to the session: `query`, `pause`, `resume`.
     pub(crate) fn control(&self, request: &str) -> Result<Value, String> {
         let words: Vec<&str> = request.split(' ').collect();
         let output = timeloom(&[&words[..], &["--name", &self.lab.name, "--json"]].concat());
@@ -207,20 +207,20 @@ impl Running<'_> {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
-    /// What the virtual clock shows, in seconds.
+    /// Returns the time of the virtual clock, in seconds.
     pub(crate) fn virtual_s(&self) -> Option<f64> {
         let status = self.control("query").ok()?;
         Some(status["virtual_ns"].as_f64()? * 1e-9)
     }
 
-    /// Waits until the virtual clock has passed so many seconds.
+    /// Waits until the virtual clock has passed this number of seconds.
     pub(crate) fn wait_until(&mut self, virtual_s: f64) {
         self.wait_for(&format!("the run does not get to {virtual_s} s"), |run| {
             run.virtual_s() > Some(virtual_s)
         });
     }
 
-    /// Waits until a program has printed a line with `text` in it.
+    /// Waits until a program has printed a line that contains `text`.
     pub(crate) fn wait_for_line(&mut self, program: &str, text: &str) {
         let log = self.lab.run_path().join(format!("logs/{program}.log"));
         self.wait_for(&format!("{program} does not say {text:?}"), |_| {
@@ -228,7 +228,7 @@ impl Running<'_> {
         });
     }
 
-    /// Waits until it has warned of something with `text` in it.
+    /// Waits until the run has printed a warning that contains `text`.
     pub(crate) fn wait_for_warning(&mut self, text: &str) {
         let said = self.lab.path().join("stderr");
         self.wait_for(&format!("it does not warn of {text:?}"), |_| {
@@ -236,7 +236,7 @@ impl Running<'_> {
         });
     }
 
-    /// Waits until the run has got somewhere.
+    /// Waits until the run meets a condition.
     pub(crate) fn wait_for(&mut self, failure: &str, mut met: impl FnMut(&Self) -> bool) {
         let in_time = patiently(PATIENCE, || {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -249,8 +249,8 @@ impl Running<'_> {
         self.lab.look();
     }
 
-    /// Ends the run from outside, when it has got where its test wanted it: how long that
-    /// takes is the machine's affair, and how long the run was to last is not.
+    /// Ends the run when the test has reached its aim: that takes a time that depends on the
+    /// machine, while the planned duration does not.
     pub(crate) fn stop(self) -> Finished {
         self.signal(libc::SIGTERM);
         let run = self.wait();
@@ -260,13 +260,13 @@ impl Running<'_> {
         run
     }
 
-    /// Sends a signal to the supervisor, and to nobody else.
+    /// Sends a signal to the supervisor only.
     pub(crate) fn signal(&self, number: i32) {
         // SAFETY: our own child, which has not been waited for.
         unsafe { libc::kill(self.pid(), number) };
     }
 
-    /// Waits for the end, watching what the run is made of.
+    /// Waits for the end, and observes the processes of the run.
     pub(crate) fn wait(mut self) -> Finished {
         let status = loop {
             self.lab.look();
@@ -299,7 +299,7 @@ impl Drop for Running<'_> {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // A test has failed: an orderly end, or else the keeper does it.
+        // A test has failed: an orderly end, or else the reaper cleans up.
         self.signal(libc::SIGTERM);
         if !patiently(Duration::from_secs(5), || {
             !matches!(self.child.try_wait(), Ok(None))
@@ -311,15 +311,14 @@ impl Drop for Running<'_> {
 }
 
 impl Finished {
-    /// Fails with all output unless the run reached its end and its checks hold. That a
-    /// machine is too busy for a simulated network is told by an exit code of its own.
+    /// Fails with all output unless the run reached its end and its checks hold. A machine that is
+    /// too busy for a simulated network has an exit code of its own.
     pub(crate) fn succeeded(self) -> Self {
         assert!(matches!(self.code, 0 | 4), "{}", self.output());
         self
     }
 
-    /// Fails unless the run failed, names the culprit wherever it should, and
-    /// kept its results.
+    /// Fails unless the run failed, names the culprit in all places, and kept its results.
     pub(crate) fn blames(self, words: &[&str]) -> Self {
         assert_eq!(self.code, 1, "{}", self.output());
         let manifest = self.manifest();
@@ -359,7 +358,7 @@ impl Finished {
     }
 }
 
-/// Any other command of `timeloom`.
+/// Runs any other command of `timeloom`.
 pub(crate) fn timeloom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeloom"))
         .args(arguments)
@@ -368,7 +367,7 @@ pub(crate) fn timeloom(arguments: &[&str]) -> Output {
         .expect("timeloom can be started")
 }
 
-/// Asks until the answer is yes, for at most `patience`.
+/// Polls until the answer is true, for at most `patience`.
 pub(crate) fn patiently(patience: Duration, mut ask: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     loop {
@@ -382,5 +381,5 @@ pub(crate) fn patiently(patience: Duration, mut ask: impl FnMut() -> bool) -> bo
     }
 }
 
-/// Within this every run of these tests must end, on however busy a machine.
+/// Time limit for every run of these tests, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);

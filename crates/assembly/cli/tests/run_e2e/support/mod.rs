@@ -1,5 +1,5 @@
-//! A laboratory for one test: a directory with a scenario, a run of it under a
-//! mark by which everything that belongs to it can be found again.
+//! A laboratory for one test: a directory with a scenario, and a run of it with a mark by which all
+//! its parts can be found.
 
 mod lab;
 mod results;
@@ -11,14 +11,14 @@ pub(crate) use scenario::{POLL, Scenario};
 
 use std::path::PathBuf;
 
-/// The root of the source tree.
+/// Returns the root of the source tree.
 pub(crate) fn repository() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
         .canonicalize()
         .expect("the source tree is there")
 }
 
-/// The Python with pymodbus and OpenDSS, which the Makefile prepares.
+/// Returns the Python with pymodbus and OpenDSS, which the Makefile prepares.
 pub(crate) fn prepared_python() -> String {
     let python = repository().join(".venv/bin/python");
     assert!(

@@ -1,12 +1,11 @@
-//! What the tests read from a run directory.
+//! Data that the tests read from a run directory.
 
 use std::fs;
 use std::path::Path;
 
 use timeloom_results::{ClockAction, ClockRow};
 
-/// A line that a program printed, with the virtual time of its stamp in
-/// microseconds.
+/// Returns the lines that a program printed, with the virtual time of their stamps in microseconds.
 pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
     let path = run.join("logs").join(format!("{program}.log"));
     let text =
@@ -31,11 +30,11 @@ pub(crate) struct Sample {
     pub(crate) after: i64,
     /// The plant's own time.
     pub(crate) plant: i64,
-    /// How long it took by the client's monotonic clock.
+    /// Duration by the client's monotonic clock.
     pub(crate) lasted: i64,
 }
 
-/// What `poll.py` saw.
+/// Returns the samples of `poll.py`.
 pub(crate) fn samples(run: &Path, program: &str) -> Vec<Sample> {
     let number = |words: &[&str], at: usize| words[at].parse().expect("a number");
     log_lines(run, program)
@@ -52,23 +51,23 @@ pub(crate) fn samples(run: &Path, program: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// One stand of the testbed, from the rows of `clock.parquet`.
+/// One pause of the testbed, from the rows of `clock.parquet`.
 #[derive(Clone, Debug)]
 pub(crate) struct Stand {
-    /// The rows of the edge that stopped it, of the holds and releases, and of
-    /// the edge that let it go, in the order of recording.
+    /// Rows of the edge that stopped it, of the holds and releases, and of the edge that resumed
+    /// it, in the order of recording.
     pub(crate) rows: Vec<ClockRow>,
-    /// The most holds at once.
+    /// Maximum number of simultaneous holds.
     pub(crate) most_holds: usize,
-    /// The holds open when it was let go, which must be none.
+    /// Number of holds at the resumption, which must be 0.
     pub(crate) holds_at_end: usize,
-    /// Whether it was let go at all; at the end of a run it is not.
+    /// True if it was resumed; at the end of a run it is not.
     pub(crate) ended: bool,
 }
 
 impl Stand {
-    /// Bounds of the wall time for which the clock stood, in ns: it stopped and
-    /// went on somewhere within the edges.
+    /// Returns bounds of the wall time of the pause, in ns: the clock stopped and resumed somewhere
+    /// within the edges.
     pub(crate) fn lasted(&self) -> (i64, i64) {
         let (first, last) = (&self.rows[0], &self.rows[self.rows.len() - 1]);
         let inner = (last.t_wall - last.duration) - first.t_wall;
@@ -76,7 +75,7 @@ impl Stand {
         (inner.as_ns(), outer.as_ns())
     }
 
-    /// Who held it.
+    /// Returns the holders of the pause.
     pub(crate) fn requesters(&self) -> std::collections::BTreeSet<String> {
         let holds = self
             .rows
@@ -86,7 +85,7 @@ impl Stand {
     }
 }
 
-/// The stands of a run, in order. Fails on rows that make no sense.
+/// Returns the pauses of a run, in order. Fails on inconsistent rows.
 pub(crate) fn stands(rows: &[ClockRow]) -> Vec<Stand> {
     let mut stands: Vec<Stand> = Vec::new();
     for row in rows {

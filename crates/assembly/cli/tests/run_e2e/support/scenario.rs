@@ -1,14 +1,13 @@
-//! The scenarios of the tests: two hosts and a meter at one switch, the meter
-//! in front of `plant.py`.
+//! Scenarios of the tests: two hosts and a meter at one switch, the meter in front of `plant.py`.
 
 use std::fmt::Write;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Asks the meter for its walk, fifty times a second.
+/// Polls the meter for its walk, fifty times a second.
 pub(crate) const POLL: &[&str] = &["python3", "poll.py", "10.0.0.10", "0.02"];
 
-/// A scenario in the making. The two hosts are `a` and `b`.
+/// Builder of a scenario. The two hosts are `a` and `b`.
 pub(crate) struct Scenario {
     duration: String,
     hosts: [String; 2],
@@ -17,7 +16,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Nothing but the network, for so long in virtual time: `"1 s"`.
+    /// Creates a scenario with the network only, for this virtual time: `"1 s"`.
     pub(crate) fn lasting(duration: &str) -> Self {
         Self {
             duration: duration.to_owned(),
@@ -27,7 +26,7 @@ impl Scenario {
         }
     }
 
-    /// Host `a` or `b` runs `run`; `more` are further lines of TOML.
+    /// Adds a program to host `a` or `b`; `more` are further lines of TOML.
     pub(crate) fn program(mut self, host: char, name: &str, run: &[&str], more: &str) -> Self {
         let index = ['a', 'b'].iter().position(|other| *other == host);
         let programs = &mut self.hosts[index.expect("the hosts are a and b")];
@@ -44,13 +43,13 @@ impl Scenario {
         self
     }
 
-    /// `plant.py` as plant `world`, with this inline table as its `config`,
-    /// behind the meter; its walk, level and time are recorded every 50 ms.
+    /// Adds `plant.py` as plant `world` behind the meter, with this inline table as its `config`;
+    /// its walk, level and time are recorded every 50 ms.
     pub(crate) fn plant(self, config: &str) -> Self {
         self.plant_with(config, "")
     }
 
-    /// [`plant`](Self::plant), with further lines for the plant's table.
+    /// Variant of [`plant`](Self::plant) with further lines for the plant's table.
     pub(crate) fn plant_with(mut self, config: &str, more: &str) -> Self {
         self.plant = Some(format!(
             r#"
@@ -73,7 +72,7 @@ record = {{ signals = ["t_ns", "walk", "level", "set"], every = "50 ms" }}
         self
     }
 
-    /// Anything that comes after, in TOML.
+    /// Appends TOML text.
     pub(crate) fn and(mut self, tail: &str) -> Self {
         self.tail.push_str(tail);
         self
@@ -110,8 +109,8 @@ address = "10.0.0.2/24"
     }
 }
 
-/// The interpreter itself: some machines have a script in its place that takes
-/// its time to find it.
+/// Returns the interpreter itself: on some machines the command is a script that takes time to find
+/// it.
 fn python() -> &'static str {
     static PYTHON: OnceLock<String> = OnceLock::new();
     PYTHON.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! What leads to the process of an engine: to one as long as it lives, then to the next.
+//! Connection to the process of an engine: to one process as long as it lives, then to its
+//! successor.
 
 use std::fmt::Display;
 use std::io;
@@ -28,43 +29,43 @@ use crate::error::RunError;
 use crate::experiment::civil_now;
 use crate::network_signals::NetworkObservation;
 
-/// What leads to the process.
+/// Connection to the process.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) here: Owner,
     life: Mutex<Life>,
-    /// Where it stands with the other engines.
+    /// Membership of the engine in the group of engines.
     pub(super) membership: Membership,
-    /// Its end is no failure any more.
+    /// True if the end of the process is not a failure any more.
     is_over: AtomicBool,
     pub(super) past: Mutex<Past>,
-    /// Interfaces stay while the run lasts, whatever becomes of the process.
+    /// Interfaces remain for the whole run, independently of the process.
     pub(super) ports: Mutex<Vec<Box<dyn Port>>>,
 }
 
-/// A process as long as it lives.
+/// Connection to one process, as long as it lives.
 pub(super) struct Life {
     say: Sender<UnixStream>,
     stream: UnixStream,
     epoch: u64,
 }
 
-/// What is known of lives that are over.
+/// Information about earlier processes.
 #[derive(Default)]
 pub(super) struct Past {
     pub(super) absences: Vec<Absence>,
-    /// What they had counted: when they left, or by their last samples.
+    /// Their counters: when they left, or in their last samples.
     pub(super) counted: NetworkObservation,
-    /// What makes the results doubtful of those that have left.
+    /// Reasons for doubt about the results of those that have left.
     pub(super) doubts: Vec<Caveat>,
-    /// Frames that the kernel dropped while nobody was to take them.
+    /// Frames that the kernel dropped during absences on request.
     dropped_away: u64,
-    /// Those that it had dropped when the last one left, who has not come back.
+    /// Frames dropped when the engine last left, if it has not come back.
     left_with: Option<u64>,
 }
 
 impl Past {
-    /// One has left at `from`, while the kernel had dropped so many frames.
+    /// Records that the engine left at `from`, when the kernel had dropped `dropped` frames.
     pub(super) fn left(&mut self, from: Instant<Virtual>, dropped: u64) {
         let absence = Absence {
             from,
@@ -75,38 +76,39 @@ impl Past {
         self.left_with = Some(dropped);
     }
 
-    /// Nobody is away any more, or never mind who is. Gives back the frames that the kernel,
-    /// which has dropped so many by now, dropped while the last one was away in order.
+    /// Ends an absence on request, or the whole record. `dropped` is the number of frames that the
+    /// kernel has dropped until now; returns the number dropped during the last absence on request.
     pub(super) fn returned(&mut self, dropped: u64) -> u64 {
         let meanwhile = self.left_with.take().map_or(0, |before| dropped - before);
         self.dropped_away += meanwhile;
         meanwhile
     }
 
-    /// Whether one has left that is not back.
+    /// True if the engine has left and not come back.
     pub(super) fn is_away(&self) -> bool {
         self.left_with.is_some()
     }
 
-    /// Frames, of so many that the kernel dropped, that somebody was to take.
+    /// Returns the number of frames, of `dropped` frames dropped by the kernel, that the engine
+    /// should have received.
     pub(super) fn lost_of(&self, dropped: u64) -> u64 {
         dropped - self.dropped_away
     }
 }
 
-/// A time in which an engine was away, and for how long if that is over.
+/// Absence of an engine, with its end if it is over.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Absence {
     pub(super) from: Instant<Virtual>,
     pub(super) to: Option<Instant<Virtual>>,
-    /// Whether it had been told to leave.
+    /// True if the engine had been asked to leave.
     pub(in super::super) in_order: bool,
 }
 
 impl Absence {
-    /// In words.
+    /// Describes the absence.
     pub(in super::super) fn tell(&self) -> String {
-        // To know it to the nanosecond says nothing.
+        // Nanoseconds would not be meaningful here.
         let since_zero = |at: Instant<Virtual>| Duration::from_ms(at.as_ns() / 1_000_000);
         let from = since_zero(self.from);
         match self.to {
@@ -129,8 +131,8 @@ impl Line {
         }
     }
 
-    /// One that takes nothing for long is as good as dead, and what it has of a message is of no
-    /// use.
+    /// Sends a message. A process that accepts no data for a long time counts as dead, and a
+    /// partial message is useless, so an error closes the connection.
     pub(super) fn say(&self, message: &ToEngine) -> io::Result<()> {
         let mut life = lock(&self.life);
         let said = life.say.say(message);
@@ -144,7 +146,7 @@ impl Line {
         let _ = lock(&self.life).stream.shutdown(Shutdown::Both);
     }
 
-    /// The run is over.
+    /// Records that the run is over.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.membership.stir();
@@ -154,17 +156,17 @@ impl Line {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whether this life is joined to all other engines.
+    /// True if this process is joined to all other engines.
     pub(super) fn has_joined(&self) -> bool {
         matches!(self.membership.is(), Standing::Here | Standing::Leaving)
     }
 
-    /// That this life is over: who of the others hears of it has it for gone.
+    /// Returns the message that this process is over; other engines then consider it gone.
     pub(super) fn lost(&self) -> ToEngine {
         ToEngine::Lost(self.here, lock(&self.life).epoch)
     }
 
-    /// Frames that the kernel dropped before its interfaces took them.
+    /// Returns the number of frames that the kernel dropped before its interfaces received them.
     pub(super) fn dropped(&self) -> u64 {
         let ports = lock(&self.ports);
         ports.iter().map(|port| port.dropped_before()).sum()
@@ -175,7 +177,7 @@ impl Line {
     }
 }
 
-/// All of which a process is made, and another when it has died.
+/// Data from which a process is started, and its successor after a death.
 pub(super) struct Seed {
     pub(super) program: PathBuf,
     pub(super) start: Start,
@@ -184,18 +186,18 @@ pub(super) struct Seed {
     pub(super) company: Arc<Company>,
 }
 
-/// A process, what it says, and the means to say something to it.
+/// A new process: the connection to it, its output, and its handle.
 pub(super) type Born = (Life, Receiver<UnixStream>, Child);
 
 impl Seed {
-    /// A process that knows nothing yet.
+    /// Starts a process without a definition.
     pub(super) fn born(&self) -> io::Result<Born> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_write_timeout(Some(TO_LISTEN))?;
         let mut command = Command::new(&self.program);
         command.args(["engine", &self.start.name]);
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
-        // A Ctrl-C is for the run, which then tells its engines.
+        // Ctrl-C is for the run, which then notifies its engines.
         command.process_group(0);
         let child = command.spawn()?;
         let life = Life {
@@ -206,20 +208,20 @@ impl Seed {
         Ok((life, Receiver::with_key(stream, UNKEYED), child))
     }
 
-    /// Tells the first process what it is.
+    /// Sends the definition to the first process.
     pub(super) fn introduce(&self, line: &Line) -> io::Result<()> {
         let mut life = lock(&line.life);
         self.tell(&mut life, line, false)
     }
 
-    /// Lets another process be at the end of the line, in the place of one that is gone.
+    /// Connects the line to another process, which replaces one that is gone.
     pub(super) fn replace(&self, line: &Line, mut life: Life) {
         // Civil time may have been set back.
         life.epoch = life.epoch.max(lock(&line.life).epoch + 2);
-        // One that cannot be told is found dead by whoever hears it.
+        // If sending fails, the listener finds the process dead.
         let _ = self.tell(&mut life, line, true);
         *lock(&line.life) = life;
-        // What was changed since it was told went to the one before.
+        // Changes since the start message went to the previous process.
         if let Some(clock) = self.clock.upgrade() {
             let _ = line.say(&ToEngine::Clock(ClockNow::of(clock.map_and_stop())));
         }
@@ -228,7 +230,7 @@ impl Seed {
         }
     }
 
-    /// Tells what it is, and hands over the descriptors.
+    /// Sends the definition, and passes the descriptors.
     fn tell(&self, life: &mut Life, line: &Line, late: bool) -> io::Result<()> {
         let clock = self.clock.upgrade();
         let clock = clock.ok_or_else(|| io::Error::other("the session is over"))?;
@@ -252,7 +254,7 @@ impl Seed {
         Ok(())
     }
 
-    /// What the run's clock shows.
+    /// Returns the current time of the run's clock.
     pub(super) fn now(&self) -> Option<Instant<Virtual>> {
         let (map, stop) = self.clock.upgrade()?.map_and_stop();
         Some(map.at(wall_now()).min(stop))
@@ -263,5 +265,5 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// To take what it is told, of which there is little.
+/// Timeout for the process to accept a message; messages are short and rare.
 const TO_LISTEN: StdDuration = StdDuration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The thread that hears the process of an engine, and lets another take its place.
+//! The thread that receives from the process of an engine, and starts its successor.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -16,27 +16,27 @@ use super::standing::Standing;
 use crate::channel::{Content, Receiver};
 use crate::network_signals::NetworkObservation;
 
-/// Why the process of an engine is of no more use.
+/// Reason why the process of an engine is useless.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("it speaks nonsense")]
     Nonsense,
-    /// In its own words.
+    /// Reason given by the process.
     #[error("{0}")]
     Said(String),
-    /// It said nothing; how its process ended.
+    /// Without a message; describes the exit of the process.
     #[error("{0}")]
     Ended(String),
 }
 
-/// The thread that hears it.
+/// The receiving thread.
 pub(super) struct Listener {
     pub(super) line: Arc<Line>,
     pub(super) seed: Arc<Seed>,
     pub(super) sinks: Sinks,
     pub(super) ready: mpsc::Sender<Result<(), Broken>>,
     pub(super) ended: mpsc::Sender<Ended>,
-    /// The last sample, with what earlier lives had counted.
+    /// The last sample, including the counters of earlier processes.
     pub(super) seen: NetworkObservation,
 }
 
@@ -48,7 +48,7 @@ impl Listener {
                     self.line.hang_up();
                     reap(&mut child, false);
                     let Some((at, counted)) = ended.left() else {
-                        // Whoever waits for it, waits for as long as it takes.
+                        // The receiver waits for this report with its own timeout.
                         let _ = self.ended.send(ended);
                         return;
                     };
@@ -60,11 +60,11 @@ impl Listener {
                     }
                 }
                 Err(why) => {
-                    // A conversation that has broken off has no other end.
+                    // A broken conversation has no regular end.
                     self.line.hang_up();
                     let how = reap(&mut child, self.line.is_over() && !self.line.has_joined());
                     let what = why.unwrap_or(Broken::Ended(how));
-                    // Whoever waits for it hears it first.
+                    // A waiting caller gets the error first.
                     let _ = self.ready.send(Err(what.clone()));
                     if self.line.is_over() {
                         return;
@@ -82,7 +82,8 @@ impl Listener {
         }
     }
 
-    /// Hears one life to its end. An error says why it was no good one, if that is known.
+    /// Receives from one process until its end. An error contains the reason for an irregular end,
+    /// if it is known.
     fn hear_out(&mut self, hear: &mut Receiver<UnixStream>) -> Result<Ended, Option<Broken>> {
         let mut sample = Vec::new();
         loop {
@@ -92,9 +93,9 @@ impl Listener {
         }
     }
 
-    /// It has left, as it was told to, at `at`, and had `counted` this.
+    /// Records that the engine left on request at `at`, with the counters `counted`.
     fn left(&mut self, ended: Ended, at: Instant<Virtual>, mut counted: NetworkObservation) {
-        // They heard it say farewell, unless that was lost.
+        // The others received its farewell, unless that was lost.
         self.sinks.company.lost(&self.line);
         for (kind, text) in &ended.told {
             self.sinks.scribe.event("local", "network", kind, text);
@@ -118,7 +119,7 @@ impl Listener {
         self.line.membership.set(Standing::Away);
     }
 
-    /// Another process in the place of one that has left, once there is to be one; none when the
+    /// Starts a successor of an engine that has left, when it is to join again; returns none if the
     /// run ends before that.
     fn await_return(&self) -> io::Result<Option<(Receiver<UnixStream>, Child)>> {
         let goes_on = || !self.line.is_over();
@@ -134,11 +135,11 @@ impl Listener {
         Ok(Some((hear, child)))
     }
 
-    /// Another process in the place of one that has died, where there is to be one.
+    /// Starts a successor of a process that has died, if there is to be one.
     fn another(&mut self, what: &Broken) -> Option<(Receiver<UnixStream>, Child)> {
         let had_joined = self.line.has_joined();
         self.sinks.company.lost(&self.line);
-        // What dies before it is joined, or again and again, dies of something that will not pass.
+        // A process that dies before it has joined, or repeatedly, dies of a permanent fault.
         let past = lock(&self.line.past);
         let deaths = past.absences.iter().filter(|absence| !absence.in_order);
         let lives = deaths.count() + 1;
@@ -165,7 +166,7 @@ impl Listener {
         Some((hear, child))
     }
 
-    /// It is joined to all others.
+    /// Records that the engine is joined to all others.
     fn joined(&self) {
         let dropped = self.line.dropped();
         let mut past = lock(&self.line.past);
@@ -181,7 +182,7 @@ impl Listener {
             drop(past);
             self.tell("joined", &text);
         }
-        // Who has waited for it finds the above said.
+        // Set last: a waiting thread then finds the above records.
         self.line.membership.set(Standing::Here);
         let _ = self.ready.send(Ok(()));
     }
@@ -199,8 +200,8 @@ impl Listener {
         self.sinks.speaker.saw(at, seen);
     }
 
-    /// Takes what was heard; gives back what was the last. An error says why there is nothing
-    /// more, if that is known.
+    /// Handles received data; returns the final report if it was the last. An error contains the
+    /// reason for the end, if it is known.
     fn take(
         &mut self,
         heard: io::Result<Content>,
@@ -208,7 +209,7 @@ impl Listener {
     ) -> Result<Option<Ended>, Option<Broken>> {
         let nonsense = || Some(Broken::Nonsense);
         match heard {
-            // It is gone.
+            // The process is gone.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(None),
             Err(_) => return Err(nonsense()),
             Ok(Content::Bytes(bytes)) => match Piece::of_bytes(&bytes).ok_or_else(nonsense)? {
@@ -241,8 +242,8 @@ impl Listener {
     }
 }
 
-/// Waits for the end of a process to which nobody speaks any more, unless nobody needs what it
-/// does; says how it ended.
+/// Waits for the end of a process without a peer, or kills it at once if `at_once`; describes how
+/// it ended.
 fn reap(child: &mut Child, at_once: bool) -> String {
     let until = StdInstant::now() + if at_once { StdDuration::ZERO } else { TO_DIE };
     loop {
@@ -251,7 +252,7 @@ fn reap(child: &mut Child, at_once: bool) -> String {
             Ok(None) if StdInstant::now() < until => {
                 std::thread::sleep(StdDuration::from_millis(5));
             }
-            // It may stand, or be none of ours.
+            // The process may be stopped, or not a child of ours.
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -261,7 +262,7 @@ fn reap(child: &mut Child, at_once: bool) -> String {
     }
 }
 
-/// To end when nobody speaks to it any more.
+/// Timeout for a process to end after its peer is gone.
 const TO_DIE: StdDuration = StdDuration::from_secs(10);
-/// Processes that one engine may have in a run.
+/// Maximum number of processes of one engine in a run.
 const MOST_LIVES: usize = 5;

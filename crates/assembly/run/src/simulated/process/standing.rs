@@ -1,6 +1,7 @@
-//! Where an engine stands with the others of its run, and how it is asked to leave and to join.
+//! Membership of an engine in the group of a run's engines, with requests to leave and to join.
 //!
-//! Whoever asks waits here for what the thread that hears the engine ([`super::listener`]) finds.
+//! The requesting thread waits here for the result of the thread that receives from the engine
+//! ([`super::listener`]).
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration as StdDuration;
@@ -10,34 +11,34 @@ use timeloom_net::Owner;
 use super::super::message::ToEngine;
 use super::line::{Line, lock};
 
-/// Where an engine stands.
+/// Membership state of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// There is a process, or is to be one, that has not joined all others yet.
+    /// There is a process, or will be one, that has not joined all others yet.
     #[default]
     Coming,
     Here,
-    /// It has been asked to leave.
+    /// The engine has been asked to leave.
     Leaving,
-    /// It has left, and may join again.
+    /// The engine has left, and may join again.
     Away,
-    /// It has died, and does not come back.
+    /// The engine has died, and will not come back.
     Gone,
 }
 
-/// Why an engine does not leave or join.
+/// Error that prevents an engine from leaving or joining.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MembershipError {
     #[error("there is no engine {name}; there are {}", .names.join(", "))]
     Unknown { name: String, names: Vec<String> },
-    /// Who joins waits for those that are here.
+    /// A joining engine waits for those that are here.
     #[error("engine {name} cannot leave yet: engine {other} is on its way in and waits for it")]
     IsAwaited { name: String, other: String },
     #[error("engine {name} cannot {change}: {}", hindrance(*.standing))]
     Standing {
         name: String,
         change: &'static str,
-        /// Where it stands; none when the run is over.
+        /// Current state; none if the run is over.
         standing: Option<Standing>,
     },
 }
@@ -53,7 +54,7 @@ fn hindrance(standing: Option<Standing>) -> &'static str {
     }
 }
 
-/// Whether one takes part, for those who wait for a change of it.
+/// State of an engine, with notification of waiting threads.
 #[derive(Default)]
 pub(super) struct Membership {
     standing: Mutex<Standing>,
@@ -70,14 +71,14 @@ impl Membership {
         self.changed.notify_all();
     }
 
-    /// Something else has changed that those who wait look at.
+    /// Wakes waiting threads after another change in their conditions.
     pub(super) fn stir(&self) {
-        // Who is about to wait has not looked yet, or waits.
+        // A thread about to wait has not checked its condition yet, or already waits.
         drop(lock(&self.standing));
         self.changed.notify_all();
     }
 
-    /// Changes it where it is `from`; else says what it is.
+    /// Changes the state if it is `from`; otherwise returns the current state.
     fn exchange(&self, from: Standing, to: Standing) -> Result<(), Standing> {
         let mut standing = lock(&self.standing);
         if *standing != from {
@@ -88,8 +89,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Waits while it is `this` and `waits` is true; says what it is then. For ever, where no
-    /// `patience` is said.
+    /// Waits while the state is `this` and `waits` is true; returns the state after that. Without
+    /// `patience`, waits for ever.
     pub(super) fn await_change(
         &self,
         this: Standing,
@@ -112,11 +113,11 @@ impl Membership {
 }
 
 impl Line {
-    /// Lets it leave the others, and waits until it has.
+    /// Asks the engine to leave the others, and waits until it has.
     fn leave(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Here, Standing::Leaving);
         asked.map_err(|is| self.cannot("leave", is))?;
-        // Of one that cannot be told, whoever hears it finds that it has died.
+        // If sending fails, the listener finds that the process has died.
         let _ = self.say(&ToEngine::Leave);
         match self.await_change(Standing::Leaving) {
             Standing::Away => Ok(()),
@@ -124,7 +125,7 @@ impl Line {
         }
     }
 
-    /// Lets it join the others again, and waits until it has.
+    /// Asks the engine to join the others again, and waits until it has.
     fn join(&self) -> Result<(), MembershipError> {
         let asked = self.membership.exchange(Standing::Away, Standing::Coming);
         asked.map_err(|is| self.cannot("join", is))?;
@@ -149,19 +150,19 @@ impl Line {
     }
 }
 
-/// The lines to all engines of a run.
+/// Connections to all engines of a run.
 #[derive(Default)]
 pub(crate) struct Company {
     lines: Mutex<Vec<Weak<Line>>>,
-    /// They leave and join one after the other: who joins waits for those that are here.
+    /// Engines leave and join one after the other: a joining engine waits for those that are here.
     turn: Mutex<()>,
 }
 
 impl Company {
-    /// Lets an engine leave the others, and waits until it has.
+    /// Asks an engine to leave the others, and waits until it has.
     ///
     /// # Errors
-    /// When there is none of this name, or it is not here.
+    /// Returns an error if there is no engine of this name, or if it is not here.
     pub(crate) fn leave(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         let line = self.named(engine)?;
@@ -178,10 +179,11 @@ impl Company {
         line.leave()
     }
 
-    /// Lets an engine that has left join the others again, and waits until it has.
+    /// Asks an engine that has left to join the others again, and waits until it has.
     ///
     /// # Errors
-    /// When there is none of this name, it has not left, or it died on its way in.
+    /// Returns an error if there is no engine of this name, if it has not left, or if it died while
+    /// joining.
     pub(crate) fn join(&self, engine: &str) -> Result<(), MembershipError> {
         let _turn = lock(&self.turn);
         self.named(engine)?.join()
@@ -191,17 +193,17 @@ impl Company {
         lock(&self.lines).push(Arc::downgrade(line));
     }
 
-    /// Tells the others that a life of `who` is over.
+    /// Tells the other engines that a process of `who` has ended.
     pub(super) fn lost(&self, who: &Arc<Line>) {
         let lost = who.lost();
         let lines = self.lines();
         for line in lines.iter().filter(|line| !Arc::ptr_eq(line, who)) {
-            // One that is gone as well is told nothing.
+            // Engines that are gone as well receive nothing.
             let _ = line.say(&lost);
         }
     }
 
-    /// Who is not waited for by one that joins.
+    /// Returns the engines for which a joining engine does not wait.
     pub(super) fn absent(&self) -> Vec<Owner> {
         let is_absent =
             |line: &&Arc<Line>| !matches!(line.membership.is(), Standing::Here | Standing::Coming);
