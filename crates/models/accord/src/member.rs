@@ -50,8 +50,8 @@ impl Default for Settings {
 /// Lead of a pause over its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As short as the messages allow: computed from recent message delays and the uncertainty of
-    /// the timelines.
+    /// Shortest lead that the messages allow: computed from recent message delays and the
+    /// uncertainty of the timelines.
     Immediate,
     /// This much virtual time, so that the instant of a pause does not depend on message delays,
     /// unless these are longer.

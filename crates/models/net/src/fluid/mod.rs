@@ -46,8 +46,7 @@ pub enum FluidPattern {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// As [`FluidPattern::Constant`] for a while, then silent for a while; both lengths are
-    /// exponential.
+    /// Alternately [`FluidPattern::Constant`] and silent, each for an exponential time.
     OnOff {
         /// Bits per second while on.
         rate_bps: u64,

@@ -19,7 +19,7 @@ pub enum Pattern {
         /// Mean distance.
         mean: Duration,
     },
-    /// As [`Pattern::Constant`] for a while, then silent for a while; both lengths are exponential.
+    /// Alternately [`Pattern::Constant`] and silent, each for an exponential time.
     OnOff {
         /// Bits per second while on.
         rate_bps: u64,

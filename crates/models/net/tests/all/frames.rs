@@ -202,8 +202,8 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
 
 #[test]
 fn a_queue_takes_the_part_that_it_has_room_for() {
-    // One in transmission and eight waiting; cut into single packets, and into parts of five of
-    // which the second does not fit.
+    // A queue of one packet in transmission and eight waiting; the train is cut into single
+    // packets, and into parts of five of which the second does not fit.
     for rate in [10 * MBIT, GBIT] {
         let (mut engine, ends) = routed(bare(rate, Duration::ZERO, 8));
         let payload = random_bytes(25 * MSS, 3);
