@@ -52,6 +52,7 @@ pub struct Datagram {
 /// Stamp sent back, to measure the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
+    /// Stamp that is sent back.
     pub stamp: Instant<Timeline>,
     /// Time since the stamp arrived.
     pub kept: Duration,

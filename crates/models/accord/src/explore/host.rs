@@ -144,7 +144,7 @@ impl Host {
         }
     }
 
-    /// Returns true if the host has joined and does not take part yet.
+    /// Returns true if the host asks to join and does not take part yet.
     fn waits(&self) -> bool {
         matches!(self.agreement.record().stage, Stage::Joining)
     }

@@ -175,8 +175,8 @@ impl World {
         self.emit(hop.port, hop.via, id, agenda);
     }
 
-    /// Refuses a datagram for a simulated host or a router, which have no sockets. Returns false if
-    /// it is no datagram, or if its sender cannot be informed; the packet is then kept.
+    /// Refuses a datagram for a simulated host or a router, which have no sockets. Returns false,
+    /// with the packet kept, if it is no datagram for this interface.
     pub(crate) fn refuse_datagram<Q: EventQueue>(
         &mut self,
         port: PortId,

@@ -90,8 +90,8 @@ pub struct Server {
     wake: Option<Instant<Virtual>>,
 }
 
-/// Idle time after which a peer is probed; the connection is dropped after a second one (RFC 9293,
-/// section 3.8.4, assumes hours; an experiment lasts minutes).
+/// Idle time after which a peer is probed; after [`GIVEN_UP_AFTER`] the connection is dropped
+/// (RFC 9293, section 3.8.4, assumes hours; an experiment lasts minutes).
 const ASKED_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
 

@@ -30,6 +30,8 @@ impl Slab {
         }
     }
 
+    /// Stores a packet.
+    ///
     /// Inlined, so that the code that makes a packet writes its fields to its place. A copy in wide
     /// pieces of fields just written waits until all earlier stores are done: a long time, if those
     /// are to memory that another core has.
