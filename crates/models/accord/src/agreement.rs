@@ -65,7 +65,7 @@ pub enum Order {
     Halt(Halt),
 }
 
-/// One host's part in the agreement.
+/// A host's part in the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agreement {
     me: HostId,

@@ -1,4 +1,4 @@
-//! One host on the bus: its [`Agreement`], and the links that carry it.
+//! A host on the bus: its [`Agreement`], and the links that carry it.
 //!
 //! A datagram is the whole record, so the next datagram replaces a lost one: the record is sent
 //! again until it is acknowledged, and at every beat. A newer record makes older ones worthless, so
@@ -77,7 +77,7 @@ pub enum Action {
     Order(Order),
 }
 
-/// One host on the bus.
+/// A host on the bus.
 #[derive(Debug)]
 pub struct Member {
     me: HostId,

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::packet::PortId;
 
-/// One hop: out of `port`, to the interface `via` of the next router.
+/// A hop: out of `port`, to the interface `via` of the next router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) port: PortId,

@@ -1,4 +1,4 @@
-//! One host: its agreement, its clock, and a program that holds the line.
+//! Host of a world: its agreement, its clock, and a program that holds the line.
 
 use std::collections::VecDeque;
 

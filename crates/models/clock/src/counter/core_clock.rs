@@ -4,7 +4,7 @@ use timeloom_time::{Duration, Rate};
 
 use super::{Age, CycleCounter, Frequency, Rvec, Widener};
 
-/// One core's RVEC with the state that it depends on: the extension of the counter, the frequency
+/// A core's RVEC with the state that it depends on: the extension of the counter, the frequency
 /// in force, and the two moments of a frequency change (`rvec_cpu_freq_change_pre` and `_pos` in
 /// the paper's Figure 7).
 #[derive(Clone, Debug)]

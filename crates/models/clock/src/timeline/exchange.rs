@@ -1,4 +1,4 @@
-//! One question to a source and its answer.
+//! A question to a source and its answer.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! One direction of a cable: rate, delay, queue and impairments.
+//! A direction of a cable: rate, delay, queue and impairments.
 //!
 //! This file has the path of most packets, on links with a drop-tail queue and nothing else;
 //! special features of links are in separate files.
@@ -23,7 +23,7 @@ use crate::tables::stats::LinkStats;
 
 use scheduled::Scheduled;
 
-/// One direction of a cable.
+/// A direction of a cable.
 ///
 /// Packets on it, waiting or in flight, are in one list in the order of their arrival, and only the
 /// first is in the event queue. When a packet is offered, the end of its transmission is computed

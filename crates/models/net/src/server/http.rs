@@ -5,7 +5,7 @@ use smoltcp::socket::tcp::Socket;
 use super::ServiceStats;
 use super::pump::{drop_all, fill};
 
-/// One HTTP connection.
+/// HTTP connection.
 #[derive(Debug)]
 pub(super) struct Http {
     /// Size of a page whose path contains no number, in bytes.

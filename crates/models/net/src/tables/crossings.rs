@@ -106,7 +106,7 @@ impl Crossings {
     }
 }
 
-/// One direction of a cable.
+/// A direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     /// Port at its beginning.
