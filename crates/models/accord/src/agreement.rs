@@ -1,20 +1,20 @@
-//! The agreement itself: records of others in, orders for this host's clock and
-//! processes out. It knows no time and no network; [`crate::Member`] adds them.
+//! The agreement itself: its inputs are records of other hosts, its outputs are orders for this
+//! host's clock and processes. It has no time and no network; [`crate::Member`] adds them.
 //!
-//! Every pause passes through five stages. Each is a barrier: nobody leaves it
-//! before everybody is known to be there.
+//! Every pause passes through five stages. Each is a barrier: no host leaves it before all hosts
+//! are known to have reached it.
 //!
 //! 1. *Closing*: each host's clock is given a ceiling, at or after what it shows.
-//! 2. *Bound*: T is the latest of the ceilings. No clock has passed it, none will.
-//! 3. *Standing*: the clock shows T and the processes stand. Holds are granted.
-//! 4. *Ready*: nobody holds; each names an instant R from which it can go on.
-//! 5. *Running*: all go on at the latest of these instants, from T.
+//! 2. *Bound*: T is the latest of the ceilings. No clock has passed it, and none will.
+//! 3. *Standing*: the clock shows T and the processes are stopped. Holds are granted.
+//! 4. *Ready*: no host holds the line; each names an instant R at which it can resume.
+//! 5. *Running*: all resume from T, at the latest of these instants.
 //!
-//! What is computed from all records is the same for all who compute it, so there
-//! is no master; who knows the outcome says it in its record, and others take it
-//! from there. A host that has gone silent is left out once all others agree who
-//! it is; from the moment a host counts another as silent it is deaf to it, so a
-//! record of a silent host counts for all or for none.
+//! A result computed from all records is the same on every host that computes it, so there is no
+//! master; a host that knows the outcome puts it in its record, and others take it from there. A
+//! silent host is excluded once all remaining hosts agree on the set of silent hosts. From the
+//! moment a host counts another as silent, it ignores that host's records, so a record of a silent
+//! host counts for all hosts or for none.
 
 #[cfg(test)]
 mod canonical;
@@ -28,45 +28,44 @@ use timeloom_time::{Instant, Virtual};
 use crate::hosts::{HostId, Hosts};
 use crate::record::{Halt, Record, Resumed, Stage, Why};
 
-/// What a host that falls silent means for the others.
+/// Reaction of the other hosts to a host that falls silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnSilence {
     /// All stop for good.
     Stop,
-    /// They go on without it, and what it held is released, if they are more than
-    /// half of all.
+    /// The others go on without it and release its hold, if they are more than half of all hosts.
     Release,
 }
 
-/// What the clock and the processes of this host are to do.
+/// Order for this host's clock and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Stop the processes now; the clock goes on.
     HoldAlone,
-    /// Give the clock a ceiling at what it shows or later, and at `at_least` or
-    /// later; then say which by [`Agreement::closed`].
+    /// Give the clock a ceiling, no earlier than the clock's reading and than `at_least`; then
+    /// report it with [`Agreement::closed`].
     Close {
-        /// Another host's ceiling; none when this host is the first.
+        /// Another host's ceiling; `None` if this host is the first.
         at_least: Option<Instant<Virtual>>,
     },
-    /// Raise the ceiling to `at`; when the clock is there and the processes stand,
-    /// call [`Agreement::stood`].
+    /// Raise the ceiling to `at`; when the clock has reached it and the processes are stopped, call
+    /// [`Agreement::stood`].
     Stand {
-        /// Where all stand.
+        /// Virtual instant at which all hosts stop.
         at: Instant<Virtual>,
     },
-    /// All hosts stand there, and do while this host holds the line.
+    /// All hosts are stopped there, and stay so while this host holds the line.
     Grant {
         /// The virtual instant.
         at: Instant<Virtual>,
     },
-    /// Go on; later than agreed means: as if it had been then.
+    /// Resume. If this comes later than agreed, time counts from the agreed instant.
     Resume(Resumed),
     /// Stop clock and processes for good.
     Halt(Halt),
 }
 
-/// One host's part in the agreement.
+/// A host's part in the agreement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agreement {
     me: HostId,
@@ -75,12 +74,12 @@ pub struct Agreement {
     members: Hosts,
     silent: Hosts,
     joiners: Hosts,
-    /// Members that were heard to take part: one that wants to join has begun anew.
+    /// Members that were heard to take part: a member that asks to join after that has restarted.
     present: Hosts,
     ballot: u32,
     stage: Own,
     claim: Claim,
-    /// How the last pause ended.
+    /// End of the last pause.
     resumed: Resumed,
     peers: BTreeMap<HostId, Record>,
     orders: VecDeque<Order>,
@@ -88,7 +87,7 @@ pub struct Agreement {
     pub(crate) flaw: Option<crate::explore::Flaw>,
 }
 
-/// Where this host is: what its record says, and what it has been ordered.
+/// Stage of this host: the stage in its record, and the orders given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Own {
     Joining,
@@ -110,7 +109,7 @@ enum Claim {
 }
 
 impl Agreement {
-    /// A host of a run that has not begun. All `members` stand at virtual time zero;
+    /// Returns a host of a run that has not begun. All `members` are stopped at virtual time zero;
     /// time begins when all have [`stood`](Self::stood).
     pub fn new(me: HostId, members: Hosts, on_silence: OnSilence) -> Self {
         let mut agreement = Self::joining(me, on_silence);
@@ -122,7 +121,7 @@ impl Agreement {
         agreement
     }
 
-    /// A host that comes to a run under way, and takes part from its next resume on.
+    /// Returns a host that joins a run under way, and takes part from its next resume on.
     pub fn joining(me: HostId, on_silence: OnSilence) -> Self {
         Self {
             me,
@@ -146,12 +145,12 @@ impl Agreement {
         }
     }
 
-    /// What is to be done next; `None` when nothing is.
+    /// Returns the next order; `None` if there is none.
     pub fn next_order(&mut self) -> Option<Order> {
         self.orders.pop_front()
     }
 
-    /// What this host says of itself now.
+    /// Returns this host's current record.
     pub fn record(&self) -> Record {
         let before = self.resumed;
         let stage = match self.stage {
@@ -173,36 +172,36 @@ impl Agreement {
         }
     }
 
-    /// Who takes part, silent ones included.
+    /// Returns the members, silent ones included.
     pub fn members(&self) -> Hosts {
         self.members
     }
 
-    /// Members that are listened to no more.
+    /// Returns the members whose records are ignored.
     pub fn silent(&self) -> Hosts {
         self.silent
     }
 
-    /// Somebody here wants all hosts to stand, until [`Self::release`]. To be
-    /// called by one at a time. `soonest` as in [`Self::heard`].
+    /// A local program requests the line: all hosts pause, until [`Self::release`]. At most one
+    /// claim at a time. `soonest` as in [`Self::heard`].
     pub fn claim(&mut self, soonest: Instant<Timeline>) {
         if self.claim != Claim::None {
             return;
         }
         self.claim = Claim::Wanted;
         match self.stage {
-            // On the way to a pause that another asked for: this host pays too.
+            // A pause that another host requested is under way: it delays this host's claim too.
             Own::Proposing | Own::Closing(_) | Own::Bound(_) => {
                 self.orders.push_back(Order::HoldAlone);
             }
-            // What others voted while nobody held the line counts no more.
+            // Votes cast before this claim no longer count.
             Own::Standing(_) => self.ballot = self.ballot.saturating_add(1),
             _ => {}
         }
         self.advance(soonest);
     }
 
-    /// Nobody here holds the line any more. `soonest` as in [`Self::heard`].
+    /// No local program holds the line any more. `soonest` as in [`Self::heard`].
     pub fn release(&mut self, soonest: Instant<Timeline>) {
         self.claim = Claim::None;
         self.advance(soonest);
@@ -218,7 +217,7 @@ impl Agreement {
         }
     }
 
-    /// Clock and processes [stand](Order::Stand).
+    /// Clock and processes are [stopped](Order::Stand).
     pub fn stood(&mut self, soonest: Instant<Timeline>) {
         if let Own::Bound(at) = self.stage {
             self.stage = Own::Standing(at);
@@ -226,7 +225,7 @@ impl Agreement {
         }
     }
 
-    /// Clock or processes do not obey.
+    /// Clock or processes did not obey an order.
     pub fn failed(&mut self) {
         self.halt(Why::Failed);
     }
@@ -238,8 +237,8 @@ impl Agreement {
         }
     }
 
-    /// Another host's record, newer than all heard of it before. `soonest` is the
-    /// earliest instant at which this host could go on, should it vote for that now.
+    /// Processes another host's record, newer than all before. `soonest` is the earliest instant at
+    /// which this host could resume, if it votes for that now.
     pub fn heard(&mut self, from: HostId, record: Record, soonest: Instant<Timeline>) {
         if from == self.me || self.silent.contains(from) || self.is_stopped() {
             return;
@@ -288,22 +287,22 @@ impl Agreement {
         }
     }
 
-    /// Some members hear this one, which this host does not.
+    /// Other members hear this host, and the local host does not.
     pub fn cut_off_from(&mut self, host: HostId) {
         self.halt(Why::Link(host));
     }
 
-    /// Whether it has stopped for good.
+    /// Returns true if this host has stopped for good.
     pub fn is_stopped(&self) -> bool {
         matches!(self.stage, Own::Stopped(_))
     }
 
-    /// Members whose records count.
+    /// Returns the members whose records count.
     pub fn alive(&self) -> Hosts {
         self.members.without(self.silent)
     }
 
-    /// Whether all whose records count agree on who is silent.
+    /// Returns true if all members whose records count agree on the silent hosts.
     pub fn view_is_agreed(&self) -> bool {
         #[cfg(test)]
         if self.is_flawed(crate::explore::Flaw::ViewNotAgreed) {
@@ -321,13 +320,13 @@ impl Agreement {
         others.map(|host| (host, self.peers.get(&host)))
     }
 
-    /// The outcome of a barrier, from somebody who knows it already.
+    /// Returns the outcome of a barrier from the record of a host that knows it already.
     fn told<T>(&self, outcome: impl Fn(&Record) -> Option<T>) -> Option<T> {
         self.others()
             .find_map(|(_, record)| record.and_then(&outcome))
     }
 
-    /// The records of all others, or `None` if one is not known to be in it.
+    /// Returns the records of all other hosts, or `None` if one is not known to be in this pause.
     fn others_here(&self) -> Option<Vec<&Record>> {
         self.others()
             .map(|(_, record)| record.filter(|record| record.pause == self.pause))
@@ -335,7 +334,7 @@ impl Agreement {
     }
 
     fn is_left_out_by(&self, record: &Record) -> bool {
-        // The others may know of a joiner's start later than the joiner.
+        // The other hosts may learn the joiner's start later than the joiner does.
         let of_later = record.pause > self.pause
             || (record.pause == self.pause && matches!(record.stage, Stage::Running(_)));
         record.silent.contains(self.me)

@@ -1,6 +1,6 @@
-//! What goes from host to host: a record, and what keeps the link.
+//! Format of the messages between hosts: a record, and the fields of the link.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0–3 | `TLPB` |
 //! | 4 | version, 2 |
@@ -9,16 +9,16 @@
 //! | 8–15 | number of the datagram, growing |
 //! | 16–23 | number of the newest datagram that came from the receiver |
 //! | 24–31 | the sender's timeline as it sent |
-//! | 32–39 | how wrong that may be, ns |
-//! | 40–55 | what the receiver's stamp was, and for how long it was kept; −1 for none |
+//! | 32–39 | error bound of that, ns |
+//! | 40–55 | the receiver's last stamp, and the time since its arrival; −1 for none |
 //! | 56–79 | pause; members; silent members |
 //! | 80–83 | ballot |
 //! | 84 | sum of 1: holds; 2: drives the wired line |
-//! | 85–87 | stopped: by whom, why, which host |
+//! | 85–87 | stopped: reporting host, cause, affected host |
 //! | 88–111 | the stage's instants, in the order of [`Stage`] |
 //!
-//! Numbers are little-endian, sets a bit for each host, instants nanoseconds. What
-//! a stage does not use is zero. The seal is added by who sends.
+//! Numbers are little-endian, sets have a bit for each host, instants are in nanoseconds. Fields
+//! that a stage does not use are zero. The sender's transport adds the seal.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
@@ -26,43 +26,43 @@ use timeloom_time::{Duration, Instant};
 use crate::hosts::{HostId, Hosts};
 use crate::record::{Halt, Record, Resumed, Stage, Why};
 
-/// One message to one host, or to all.
+/// Message to one host, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Who sends it.
+    /// Sending host.
     pub from: HostId,
-    /// Who is to get it; `None`: all. Such a one acknowledges nothing and has no echo.
+    /// Receiving host; `None`: all. A datagram to all has no acknowledgement and no echo.
     pub to: Option<HostId>,
-    /// Grows with every datagram of the sender, also over its restarts.
+    /// Number that grows with every datagram of the sender, also over its restarts.
     pub number: u64,
-    /// The number of the newest that the sender got from the receiver; 0 for none.
+    /// Number of the newest datagram that the sender received from the receiver; 0 for none.
     pub acknowledges: u64,
-    /// What the sender's timeline showed.
+    /// The sender's timeline at the time of sending.
     pub stamp: Instant<Timeline>,
-    /// How wrong that may be.
+    /// Error bound of the stamp.
     pub uncertainty: Duration,
-    /// What the receiver's last stamp was.
+    /// The receiver's last stamp.
     pub echo: Option<Echo>,
-    /// What the sender says of itself.
+    /// The sender's record.
     pub record: Record,
-    /// It drives the wired line, if there is one beside the network.
+    /// The sender drives the wired line, if there is one beside the network.
     pub drives: bool,
 }
 
-/// A stamp sent back, to measure the way there and back.
+/// Stamp sent back, to measure the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// The stamp.
+    /// Stamp that is sent back.
     pub stamp: Instant<Timeline>,
-    /// How long ago it came.
+    /// Time since the stamp arrived.
     pub kept: Duration,
 }
 
 impl Datagram {
-    /// How many bytes every datagram has.
+    /// Size of every datagram, in bytes.
     pub const BYTES: usize = 112;
 
-    /// As bytes.
+    /// Encodes the datagram.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         let record = &self.record;
@@ -93,7 +93,7 @@ impl Datagram {
         out
     }
 
-    /// From bytes, which may be anything. `None` when they are no datagram.
+    /// Decodes untrusted bytes. Returns `None` if they are not a datagram.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| {
@@ -147,7 +147,7 @@ impl Datagram {
 
 const MAGIC: &[u8; 4] = b"TLPB";
 const VERSION: u8 = 2;
-/// Stands for all hosts; no host has this number.
+/// Number that stands for all hosts; no host has it.
 const ALL: u8 = u8::MAX;
 
 fn put(out: &mut [u8], words: &[u64]) {
@@ -156,7 +156,7 @@ fn put(out: &mut [u8], words: &[u64]) {
     }
 }
 
-/// A stage as its number, its halt and its instants.
+/// Returns a stage as its number, its halt and its instants.
 fn words(stage: &Stage) -> (u8, [u8; 3], [u64; 3]) {
     let instants = |number, words| (number, [0; 3], words);
     match *stage {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes that are often nearly a datagram.
+    /// Generates bytes that are often nearly a datagram.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let anything = prop::collection::vec(any::<u8>(), 0..200);
         let nearly = (
@@ -273,8 +273,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is read is written the same again, byte by byte: no two forms of one
-        /// message, and no bytes without a meaning.
+        /// Decoding and encoding restore the same bytes: no message has two forms, and no byte is
+        /// without a meaning.
         #[test]
         fn whatever_is_read_is_written_the_same_way(bytes in bytes()) {
             if let Some(datagram) = Datagram::from_bytes(&bytes) {
@@ -282,7 +282,7 @@ mod tests {
             }
         }
 
-        /// Most of the nearly good ones are good: the property above is not empty.
+        /// Most of the nearly valid inputs are valid: the property above is not vacuous.
         #[test]
         fn every_stage_can_be_read(stage in 0u8..7, a in any::<u64>()) {
             let mut bytes = [0; Datagram::BYTES];

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// The number of a host on the bus, below [`Hosts::MOST`].
+/// Number of a host on the bus, below [`Hosts::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u8);
 
 impl HostId {
-    /// The host of this number; `None` from [`Hosts::MOST`] on.
+    /// Returns the host of this number; `None` from [`Hosts::MOST`] on.
     pub const fn new(number: u8) -> Option<Self> {
         match number < Hosts::MOST {
             true => Some(Self(number)),
@@ -15,7 +15,7 @@ impl HostId {
         }
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -27,66 +27,66 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A set of hosts.
+/// Set of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hosts(u64);
 
 impl Hosts {
-    /// How many hosts a bus has at most.
+    /// Maximum number of hosts on a bus.
     pub const MOST: u8 = 64;
-    /// Nobody.
+    /// Empty set.
     pub const NONE: Self = Self(0);
 
-    /// The set whose hosts are the bits of a number.
+    /// Returns the set whose hosts are the bits of a number.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// One bit for each host.
+    /// Returns the set as a number, with one bit for each host.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// How many.
+    /// Returns the number of hosts.
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this host is one of them.
+    /// Returns true if the set contains this host.
     pub const fn contains(self, host: HostId) -> bool {
         self.0 & (1 << host.0) != 0
     }
 
-    /// These and one more.
+    /// Returns the set with one more host.
     #[must_use]
     pub const fn with(self, host: HostId) -> Self {
         Self(self.0 | 1 << host.0)
     }
 
-    /// Those of one set or the other.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both sets.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those of this set that are not of the other.
+    /// Returns the hosts of this set that are not in the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Each of them, by number.
+    /// Iterates over the hosts, by number.
     pub fn iter(self) -> impl Iterator<Item = HostId> {
         (0..Self::MOST)
             .map(HostId)

@@ -1,4 +1,4 @@
-//! What a host knows of its way to one other host.
+//! A host's state of its link to one other host.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
@@ -6,33 +6,33 @@ use timeloom_time::{Duration, Instant};
 use crate::datagram::{Datagram, Echo};
 use crate::record::Record;
 
-/// The way to one other host.
+/// Link to one other host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Link {
-    /// When something came last.
+    /// Time of the last datagram received.
     pub(crate) heard: Option<Instant<Timeline>>,
-    /// When something went last.
+    /// Time of the last datagram sent.
     pub(crate) sent: Option<Instant<Timeline>>,
-    /// The number of the newest datagram that came.
+    /// Number of the newest datagram received.
     pub(crate) newest: u64,
-    /// The number of the newest datagram that is known to have arrived there.
+    /// Number of the newest datagram known to have arrived there.
     pub(crate) acknowledged: u64,
-    /// What it said last.
+    /// Last record received.
     pub(crate) said: Option<Record>,
-    /// It drives the wired line, as it said last.
+    /// The peer drives the wired line, by its last datagram.
     pub(crate) drives: bool,
-    /// Its record was news and has not been acknowledged yet.
+    /// The last record was new and has not been acknowledged yet.
     pub(crate) owes: bool,
-    /// What it said when it sent last, and when that came.
+    /// Stamp of the last datagram, and its time of arrival.
     stamp: Option<(Instant<Timeline>, Instant<Timeline>)>,
-    /// There and back, no less than was needed lately.
+    /// Round-trip time, no less than recently measured.
     round_trip: Option<Duration>,
-    /// How wrong its timeline may be.
+    /// Error bound of the peer's timeline.
     uncertainty: Duration,
 }
 
 impl Link {
-    /// Takes a datagram that came; `false` when a newer one came before.
+    /// Processes a received datagram; returns `false` if a newer one came before.
     pub(crate) fn take(&mut self, datagram: &Datagram, now: Instant<Timeline>) -> bool {
         if datagram.number <= self.newest {
             return false;
@@ -48,7 +48,7 @@ impl Link {
         if let Some(echo) = datagram.echo {
             let took = now - echo.stamp - echo.kept;
             if !took.is_negative() {
-                // Up at once, down slowly.
+                // Rises at once, falls slowly.
                 let slow = self.round_trip.map_or(took, |old| {
                     Duration::from_ns(old.as_ns() / 8 * 7 + took.as_ns() / 8)
                 });
@@ -65,13 +65,13 @@ impl Link {
         })
     }
 
-    /// How long a message may take, and how far its timeline may be off.
+    /// Returns the round-trip time plus the error bound of the peer's timeline.
     pub(crate) fn reach(&self) -> Duration {
         let round_trip = self.round_trip.unwrap_or(Duration::from_ms(1));
         Duration::from_ns(round_trip.as_ns().saturating_add(self.uncertainty.as_ns()))
     }
 
-    /// After how long a record that was not acknowledged is sent again.
+    /// Returns the retransmission timeout of a record that was not acknowledged.
     pub(crate) fn retry(&self, beat: Duration) -> Duration {
         let twice = self.round_trip.unwrap_or(beat).as_ns().saturating_mul(2);
         Duration::from_ns(twice).clamp(Duration::from_ms(1), beat)

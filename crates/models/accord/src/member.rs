@@ -1,9 +1,9 @@
-//! One host on the bus: its [`Agreement`], and the links that carry it.
+//! A host on the bus: its [`Agreement`], and the links that carry it.
 //!
-//! A datagram is the whole record, so a lost one is made good by the next: it is sent
-//! again until it is acknowledged, and at every beat. A newer one makes an older one
-//! worthless, so doubled and late ones are dropped. Who is not heard for longer than
-//! the patience has gone silent.
+//! A datagram is the whole record, so the next datagram replaces a lost one: the record is sent
+//! again until it is acknowledged, and at every beat. A newer record makes older ones worthless, so
+//! duplicated and late datagrams are dropped. A host that is not heard for longer than the patience
+//! counts as silent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,20 +16,21 @@ use crate::hosts::{HostId, Hosts};
 use crate::link::Link;
 use crate::record::{Halt, Record, Stage, Why};
 
-/// What is the same for all hosts of a run.
+/// Settings that are the same for all hosts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How far ahead of a request the pause is.
+    /// Lead of a pause over its request.
     pub mode: Mode,
-    /// What a host that falls silent means.
+    /// Reaction to a host that falls silent.
     pub on_silence: OnSilence,
-    /// For how long a host may say nothing.
+    /// Maximum time between two datagrams of a host, before it counts as silent.
     pub patience: Duration,
-    /// For how long, at the start.
+    /// The same limit during the start of the run.
     pub assembly: Duration,
-    /// How often a host says something at least.
+    /// Maximum interval between two datagrams that a host sends.
     pub beat: Duration,
-    /// What is new is said to all at once; acknowledged, and said again, one by one.
+    /// Sends new records to all hosts at once; acknowledgements and retransmissions go to single
+    /// hosts.
     pub to_all: bool,
 }
 
@@ -46,36 +47,37 @@ impl Default for Settings {
     }
 }
 
-/// How far ahead of a request the pause is.
+/// Lead of a pause over its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As near as the messages allow: by what they took lately, and the uncertainty
-    /// of the timelines.
+    /// Shortest lead that the messages allow: computed from recent message delays and the
+    /// uncertainty of the timelines.
     Immediate,
-    /// By this much virtual time, so that the instant of a pause does not depend on
-    /// what the messages take, unless they take longer.
+    /// This much virtual time, so that the instant of a pause does not depend on message delays,
+    /// unless these are longer.
     Scheduled(Duration),
 }
 
-/// The timeline as a host reads it.
+/// A host's reading of the timeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// What it shows.
+    /// Time shown.
     pub now: Instant<Timeline>,
-    /// By how much that may be wrong, in either direction.
+    /// Error bound, in either direction.
     pub uncertainty: Duration,
 }
 
-/// What is to be done.
+/// Action that the caller must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send this to its receiver.
+    /// Send this datagram to its receiver.
     Send(Datagram),
-    /// Do this to clock and processes. In order, each before the next.
+    /// Apply this order to clock and processes. Orders are applied in sequence, each completed
+    /// before the next.
     Order(Order),
 }
 
-/// One host on the bus.
+/// A host on the bus.
 #[derive(Debug)]
 pub struct Member {
     me: HostId,
@@ -83,21 +85,21 @@ pub struct Member {
     agreement: Agreement,
     links: BTreeMap<HostId, Link>,
     started: Instant<Timeline>,
-    /// What was said last, and the number of the first datagram that said it.
+    /// Last record sent, and the number of the first datagram that carried it.
     said: Record,
     said_first: u64,
     number: u64,
-    /// It drives the wired line beside the network, and has said so or not yet.
+    /// This host drives the wired line beside the network; `said_drives` is the value last sent.
     drives: bool,
     said_drives: bool,
-    /// Since when the others do not agree on who is silent.
+    /// Instant since which the other hosts have disagreed about the silent hosts.
     disagree_since: Option<Instant<Timeline>>,
     orders: VecDeque<Order>,
     outbox: VecDeque<Datagram>,
 }
 
 impl Member {
-    /// A host of a run that begins with `members`. `others` may come later.
+    /// Returns a host of a run that begins with `members`. `others` may join later.
     pub fn new(
         me: HostId,
         members: Hosts,
@@ -109,7 +111,7 @@ impl Member {
         Self::with(agreement, me, members.or(others), settings, moment)
     }
 
-    /// A host that comes to a run of `others` under way.
+    /// Returns a host that joins a run of `others` already under way.
     pub fn joining(me: HostId, others: Hosts, settings: Settings, moment: Moment) -> Self {
         let agreement = Agreement::joining(me, settings.on_silence);
         Self::with(agreement, me, others, settings, moment)
@@ -122,7 +124,7 @@ impl Member {
         settings: Settings,
         moment: Moment,
     ) -> Self {
-        // Numbers go on growing when a host begins anew.
+        // Numbers keep growing when a host restarts.
         let number = moment.now.as_ns().max(0).unsigned_abs();
         let others = all.iter().filter(|host| *host != me);
         let mut member = Self {
@@ -144,14 +146,14 @@ impl Member {
         member
     }
 
-    /// What is to be done next; `None` when nothing is until [`Self::next_wake`].
+    /// Returns the next action; `None` when there is none until [`Self::next_wake`].
     pub fn next_action(&mut self) -> Option<Action> {
         let order = self.orders.pop_front().map(Action::Order);
         order.or_else(|| self.outbox.pop_front().map(Action::Send))
     }
 
-    /// How far ahead of what its clock shows the host's ceiling is to be that
-    /// asks first ([`Order::Close`] without `at_least`).
+    /// Returns the lead of the ceiling over the current clock reading, for the host that asks first
+    /// ([`Order::Close`] without `at_least`).
     pub fn lead(&self, moment: Moment) -> Duration {
         match self.settings.mode {
             Mode::Immediate => self.reach(moment),
@@ -159,57 +161,57 @@ impl Member {
         }
     }
 
-    /// Somebody here wants all hosts to stand, until [`Self::release`].
+    /// A local program requests the line: all hosts pause, until [`Self::release`].
     pub fn claim(&mut self, moment: Moment) {
         self.agreement.claim(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Nobody here holds the line any more.
+    /// No local program holds the line any more.
     pub fn release(&mut self, moment: Moment) {
         self.agreement.release(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// This host drives the wired line beside the network from now on, or no longer. Said
-    /// with what is said next.
+    /// Sets whether this host drives the wired line beside the network. Sent with the next
+    /// datagram.
     pub fn drives(&mut self, drives: bool) {
         self.drives = drives;
     }
 
-    /// Whether any other host says that it drives the wired line.
+    /// Returns true if any other host reports that it drives the wired line.
     pub fn others_drive(&self) -> bool {
         let alive = self.agreement.alive();
         let mut links = self.links.iter();
         links.any(|(host, link)| alive.contains(*host) && link.drives)
     }
 
-    /// The wired line is high, and nobody drives it: all stop, if so configured.
+    /// The wired line is high, and no host drives it: all stop, if so configured.
     pub fn line_is_stuck(&mut self, moment: Moment) {
         self.agreement.line_is_stuck();
         self.settle(moment);
     }
 
-    /// The ceiling that was ordered is in force, here.
+    /// The ordered ceiling is in force on this host.
     pub fn closed(&mut self, ceiling: Instant<Virtual>, moment: Moment) {
         self.agreement.closed(ceiling, self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Clock and processes stand as ordered.
+    /// Clock and processes have stopped as ordered.
     pub fn stood(&mut self, moment: Moment) {
         self.agreement.stood(self.soonest(moment));
         self.settle(moment);
     }
 
-    /// Clock or processes do not obey.
+    /// Clock or processes did not obey an order.
     pub fn failed(&mut self, moment: Moment) {
         self.agreement.failed();
         self.settle(moment);
     }
 
-    /// A datagram that came. Dropped when it is of nobody known, for somebody else,
-    /// or older than one that came before; says whether it was taken.
+    /// Processes a received datagram. Drops it if it is from an unknown host, for another host, or
+    /// older than one received before; returns true if it was accepted.
     pub fn receive(&mut self, datagram: &Datagram, moment: Moment) -> bool {
         let from = datagram.from;
         let deaf = self.agreement.silent().contains(from);
@@ -227,7 +229,7 @@ impl Member {
         true
     }
 
-    /// Time has passed.
+    /// Handles the passage of time.
     pub fn wake(&mut self, moment: Moment) {
         let awaited = self.agreement.members().without(self.agreement.silent());
         for host in awaited.iter().filter(|host| *host != self.me) {
@@ -245,7 +247,7 @@ impl Member {
         }
     }
 
-    /// When [`Self::wake`] has something to do.
+    /// Returns the instant at which [`Self::wake`] must be called.
     pub fn next_wake(&self) -> Instant<Timeline> {
         let awaited = match self.agreement.is_stopped() {
             true => Hosts::NONE,
@@ -261,7 +263,7 @@ impl Member {
         all.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Whether it has stopped for good, and why.
+    /// Returns the cause if the host has stopped for good.
     pub fn halt(&self) -> Option<Halt> {
         match self.said.stage {
             Stage::Stopped(halt) => Some(halt),
@@ -269,23 +271,23 @@ impl Member {
         }
     }
 
-    /// Who takes part now.
+    /// Returns the current members.
     pub fn members(&self) -> Hosts {
         self.agreement.members()
     }
 
-    /// What it says of itself.
+    /// Returns this host's record.
     pub fn record(&self) -> Record {
         self.said
     }
 
-    /// How long the slowest message takes, there and back, and by how much two
-    /// timelines may differ.
+    /// Returns the round-trip time of the slowest message, plus the largest possible difference of
+    /// two timelines.
     fn reach(&self, moment: Moment) -> Duration {
         let members = self.agreement.alive();
         let links = self.links.iter().filter(|it| members.contains(*it.0));
         let reach = links.map(|(_, link)| link.reach()).max();
-        // A figure out of bounds must not keep a testbed from ever pausing.
+        // An excessive estimate must not keep a testbed from ever pausing.
         let reach = reach.unwrap_or(Duration::ZERO).min(self.settings.patience);
         reach + moment.uncertainty
     }
@@ -294,7 +296,7 @@ impl Member {
         moment.now + self.reach(moment)
     }
 
-    /// From when on a host counts as silent, if it says nothing until then.
+    /// Returns the instant from which the host counts as silent, if it sends nothing until then.
     fn silent_from(&self, host: HostId) -> Instant<Timeline> {
         match self.links.get(&host).map(|link| link.heard) {
             Some(Some(heard)) => heard + self.settings.patience,
@@ -310,7 +312,7 @@ impl Member {
         link.sent.map_or(self.started, |sent| sent + wait)
     }
 
-    /// Not to those that may join and have not been heard yet.
+    /// Returns false for hosts that may join and have not been heard yet.
     fn speaks_to(&self, host: HostId) -> bool {
         let heard = self
             .links
@@ -320,7 +322,7 @@ impl Member {
         heard || joins || self.agreement.members().contains(host)
     }
 
-    /// Takes over orders, and says what has to be said.
+    /// Takes over orders, and queues the datagrams to send.
     fn settle(&mut self, moment: Moment) {
         while let Some(order) = self.agreement.next_order() {
             if matches!(order, Order::Halt(_)) {
@@ -387,7 +389,7 @@ impl Member {
         }
     }
 
-    /// Why it has stopped, for a message: see [`Why`].
+    /// Returns the cause of the stop, for a message: see [`Why`].
     pub fn why(&self) -> Option<Why> {
         self.halt().map(|halt| halt.why)
     }

@@ -1,100 +1,100 @@
-//! What a host says of itself: all of it, each time, so that the newest record
-//! makes every older one worthless and a lost one is made good by the next.
+//! Record of a host's state: complete each time, so that the newest record makes every older one
+//! worthless and the next one replaces a lost one.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Instant, Virtual};
 
 use crate::hosts::{HostId, Hosts};
 
-/// What one host says of itself to all others.
+/// State of one host, as sent to all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// The pause that it is in, or that it last came out of. The stand before the
+    /// Number of the pause that the host is in, or that it last came out of. The stop before the
     /// start is number 0.
     pub pause: u64,
-    /// Who takes part in that, as far as it knows.
+    /// Members of that pause, as far as the host knows.
     pub members: Hosts,
-    /// Members that it has not heard for too long. It listens to them no more.
+    /// Members that the host has not heard for too long. It ignores their records.
     pub silent: Hosts,
-    /// Raised by whoever holds the line again while it stands: votes of an older
-    /// ballot count no more.
+    /// Ballot, increased by a host that claims the line again while it is stopped: votes of an
+    /// older ballot no longer count.
     pub ballot: u32,
-    /// Somebody there holds the line, or wants to.
+    /// A program on the host holds the line, or requests it.
     pub holds: bool,
-    /// How far it is.
+    /// Stage within the pause.
     pub stage: Stage,
 }
 
-/// When and from where all went on.
+/// Instants at which all hosts resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resumed {
-    /// The virtual instant at which all stood.
+    /// Virtual instant at which all were stopped.
     pub from: Instant<Virtual>,
-    /// The instant of the common timeline at which all go on.
+    /// Instant of the common timeline at which all resume.
     pub at: Instant<Timeline>,
 }
 
-/// How far a host is in a pause.
+/// Stage of a host within a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It takes part in nothing yet, and wants to.
+    /// The host takes part in nothing yet, and asks to join.
     Joining,
-    /// It runs, since the pause of the record's number ended like this.
+    /// The host runs, since the pause of the record's number ended like this.
     Running(Resumed),
-    /// Its clock goes no further than this.
+    /// The host's clock will not pass the ceiling.
     Closing {
-        /// Where its clock stops by itself.
+        /// Virtual instant at which its clock stops by itself.
         ceiling: Instant<Virtual>,
-        /// How the pause before ended, for those who have not heard of it.
+        /// End of the previous pause, for hosts that have not received it.
         before: Resumed,
     },
-    /// It knows where all come to stand, and is on its way there.
+    /// The host knows the common instant of the stop, and has not reached it yet.
     Bound {
-        /// Where.
+        /// Common instant.
         at: Instant<Virtual>,
     },
-    /// Its clock and its processes stand.
+    /// Clock and processes of the host are stopped.
     Standing {
-        /// Where.
+        /// Common instant.
         at: Instant<Virtual>,
     },
-    /// It would go on: nobody holds the line, as far as it knows.
+    /// The host votes for resuming: no host holds the line, as far as it knows.
     Ready {
-        /// Where it stands.
+        /// Common instant.
         at: Instant<Virtual>,
-        /// It can go on from this instant on.
+        /// Earliest instant at which the host can resume.
         go: Instant<Timeline>,
-        /// Who shall take part from then on.
+        /// Hosts that take part from then on.
         joiners: Hosts,
     },
-    /// It has stopped for good.
+    /// The host has stopped for good.
     Stopped(Halt),
 }
 
-/// Why the hosts stop for good.
+/// Stop of all hosts for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Halt {
-    /// Who found it.
+    /// Host that detected the cause.
     pub by: HostId,
-    /// What.
+    /// Cause.
     pub why: Why,
 }
 
-/// What makes a host stop for good.
+/// Cause of a stop for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// It has not heard this host for too long, and was told to stop then.
+    /// The host has not heard this one for too long, and is configured to stop then.
     Silent(HostId),
-    /// It does not hear this host; others do. The link between the two is broken.
+    /// The host does not hear this one; others do. The link between the two is broken.
     Link(HostId),
-    /// It hears no more than half of the hosts.
+    /// The host hears no more than half of the hosts.
     Minority,
-    /// The others have gone on without it: they did not hear it for too long.
+    /// The others have gone on without this host: they did not hear it for too long.
     Excluded,
-    /// This host began anew in the middle of a run.
+    /// This host restarted in the middle of a run.
     Restarted(HostId),
-    /// Its own clock or processes could not be commanded.
+    /// The host's own clock or processes did not obey.
     Failed,
-    /// The wired line beside the network is high, and nobody says that it drives it.
+    /// The wired line beside the network is high, and no host reports that it drives it.
     Line,
 }

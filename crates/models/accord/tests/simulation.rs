@@ -1,5 +1,5 @@
-//! Many hosts over a bad network, by seeded simulation: every pause is at one instant,
-//! every clock goes on from it alike, and everybody gets the line.
+//! Seeded simulations of many hosts on a lossy network: all hosts pause at one virtual instant, all
+//! clocks resume from one instant, and every host that requests the line gets it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,24 +12,24 @@ use timeloom_clock::Timeline;
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// How bad the network is.
+/// Delays and losses of the simulated network.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     loss: f64,
     duplication: f64,
-    /// The least and the most that a datagram takes, so that they overtake each other.
+    /// Minimum and maximum delay of a datagram; the spread makes datagrams overtake each other.
     delay: (Duration, Duration),
 }
 
-/// How wrong a timeline is at most.
+/// Maximum error of a host's timeline.
 const UNCERTAINTY: Duration = Duration::from_us(20);
 
 struct Host {
     member: Member,
-    /// By how much its timeline is off.
+    /// Error of the host's timeline.
     error: Duration,
     orders: std::collections::VecDeque<Order>,
-    /// Where and when it goes on, while it runs.
+    /// Start of the current run; `None` while the host is paused.
     runs: Option<Resumed>,
     ceiling: Option<Instant<Virtual>>,
     shows: Instant<Virtual>,
@@ -38,9 +38,9 @@ struct Host {
     holds: bool,
     granted: usize,
     crashed: bool,
-    /// A wake-up that is under way already.
+    /// Instant of the scheduled wake-up, if any.
     wakes: Option<Instant<Timeline>>,
-    /// As does an act.
+    /// Instant of the scheduled act, if any.
     acts: Option<Instant<Timeline>>,
 }
 
@@ -48,7 +48,7 @@ struct Host {
 enum Event {
     Arrive(usize, Vec<u8>),
     Wake(usize),
-    /// Its clock has come to its ceiling, or it is time to go on.
+    /// The host's clock has reached its ceiling, or the host is due to resume.
     Act(usize),
     Claim(usize),
     Release(usize),
@@ -124,7 +124,7 @@ impl World {
         world
     }
 
-    /// Every host of these wants the line so many times, at random.
+    /// Schedules `times` requests for the line on each of `hosts` hosts, at random instants.
     fn ask(&mut self, hosts: usize, times: usize, within: Duration) {
         for index in 0..hosts {
             self.hosts[index].requests = times;
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// What the clock of a host shows.
+    /// Returns the virtual time of a host's clock.
     fn clock(&self, index: usize) -> Instant<Virtual> {
         let host = &self.hosts[index];
         let Some(resumed) = host.runs else {
@@ -169,8 +169,8 @@ impl World {
         }
     }
 
-    /// Until nothing but beats goes on, or all have stopped; `false` when that takes
-    /// too long.
+    /// Runs until only periodic datagrams are left or all hosts have stopped; returns `false` if
+    /// that takes longer than `most`.
     fn run(&mut self, most: Duration, over: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + most;
         while !over(self) {
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// Does the first order, or says when it can be done.
+    /// Executes the first order, or schedules the instant at which that is possible.
     fn obey(&mut self, index: usize) {
         let (shows, moment) = (self.clock(index), self.moment(index));
         let host = &mut self.hosts[index];
@@ -334,7 +334,7 @@ impl World {
         let from = datagram.from.number() as usize;
         match datagram.to {
             Some(to) => self.carry(datagram, (from, to.number() as usize)),
-            // Each gets one of its own, or not.
+            // Each host gets its own copy, or loses it.
             None => (0..self.hosts.len())
                 .filter(|to| *to != from)
                 .for_each(|to| self.carry(datagram, (from, to))),
@@ -366,7 +366,7 @@ impl World {
             && alive.clone().all(|host| !host.asks && host.requests == 0)
     }
 
-    /// By how much the clocks of all that run differ now.
+    /// Returns the greatest difference between the clocks of the running hosts.
     fn spread(&self) -> Duration {
         let alive = (0..self.hosts.len()).filter(|index| !self.hosts[*index].crashed);
         let shown: Vec<_> = alive.map(|index| self.clock(index)).collect();
@@ -388,13 +388,13 @@ fn bad(loss: f64) -> Network {
     }
 }
 
-/// Runs until everybody got the line so often; the pauses that there were.
+/// Runs until each host got the line `times` times; returns the number of pauses.
 fn all_get_it(count: usize, times: usize, seed: u64, network: Network, mode: Mode) -> usize {
     let settings = Settings { mode, ..settings() };
     all_get_it_with(count, times, seed, network, settings).0
 }
 
-/// With these settings; also how many datagrams were sent.
+/// Like [`all_get_it`], with these settings; also returns the number of datagrams sent.
 fn all_get_it_with(
     count: usize,
     times: usize,
@@ -411,14 +411,14 @@ fn all_get_it_with(
     );
     let asked = &world.hosts[..askers];
     assert!(asked.iter().all(|host| host.granted == times));
-    // The last resume may lie ahead for some.
+    // For some hosts the last resume may still be in the future.
     world.run(Duration::from_ms(200), |_| false);
     assert!(world.spread() <= UNCERTAINTY + UNCERTAINTY);
     assert!(world.stands.values().all(|hosts| *hosts == count));
     (world.stands.len(), world.sent)
 }
 
-/// What is new goes to all in one datagram, and whoever did not get it is told again.
+/// New records go to all hosts in one datagram; a host that did not get it is sent another.
 #[test]
 fn one_datagram_to_all_does_what_one_to_each_does() {
     let to_all = Settings {
@@ -450,7 +450,7 @@ fn few_hosts_and_many_seeds() {
     }
 }
 
-/// A clock that has had 600 pauses differs from others by no more than one that had few.
+/// The difference between clocks is no larger after 600 pauses than after a few.
 #[test]
 fn pauses_add_nothing_to_the_difference() {
     let mut world = World::new(4, 7, FAIR, settings());
@@ -462,7 +462,8 @@ fn pauses_add_nothing_to_the_difference() {
         spreads.push(world.spread());
     }
     assert!(world.stands.len() > 200, "{}", world.stands.len());
-    // To the nanosecond what the timelines differ by, and no more later than sooner.
+    // The clocks differ by exactly the difference of the timelines, to the nanosecond, and the
+    // difference does not grow.
     let errors = world.hosts.iter().map(|host| host.error);
     let differ = errors.clone().max().expect("hosts") - errors.min().expect("hosts");
     assert!(
@@ -471,7 +472,7 @@ fn pauses_add_nothing_to_the_difference() {
     );
 }
 
-/// Where a pause is does not depend on the network, if that is quick enough.
+/// The instant of a pause does not depend on the network, if the network is fast enough.
 #[test]
 fn a_scheduled_pause_is_where_it_was_asked_for() {
     let look_ahead = Duration::from_ms(20);
@@ -520,7 +521,7 @@ fn what_a_dead_host_held_is_released_within_a_second() {
     assert_eq!(left, [id(0), id(2), id(3)].into_iter().collect());
 }
 
-/// Both ends are alive, as others know.
+/// Both ends of the link are alive, as the other hosts know.
 #[test]
 fn a_broken_link_stops_all_and_is_named() {
     for settings in [settings(), releasing()] {
@@ -545,7 +546,7 @@ fn a_broken_link_stops_all_and_is_named() {
     }
 }
 
-/// Who is cut off with no more than half of the hosts does not go on alone.
+/// A partition with half of the hosts or fewer does not go on alone.
 #[test]
 fn two_of_four_do_not_go_on_alone() {
     let mut world = World::new(4, 17, FAIR, releasing());

@@ -1,30 +1,27 @@
-//! How a host's own time passes against the session's.
+//! Rate of a host's time relative to the session's.
 //!
-//! A machine can be suspended, overloaded or moved elsewhere while the rest of
-//! the world goes on: it then lives through less time than the others. So between
-//! the session's virtual time and a host's clocks ([`crate::host`]) there is one
-//! more map, with a rate and an offset, which an experimenter commands: a host
-//! that is held lives through nothing, a dilated one through more or less. What
-//! it missed it stays behind, and its clocks with it, until somebody sets them.
+//! A machine can be suspended, overloaded or moved elsewhere while the rest of the world goes on:
+//! less time then passes for it than for the others. So between the session's virtual time and a
+//! host's clocks ([`crate::host`]) there is one more map, with a rate and an offset, which an
+//! experimenter commands: no time passes for a held host, more or less time for a dilated one. A
+//! host that missed time stays behind, and its clocks with it, until they are set.
 
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual};
 
 use crate::scale::Lived;
 
-/// A host's own time as a map from the session's. The default is the session's
-/// time itself.
+/// Host time as a map from session time. The default is session time itself.
 ///
-/// Every `now` is the session's, and never goes back. No change makes the host's
-/// time jump.
+/// Every `now` is session time, and never goes back. No change makes the host's time jump.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// In force, apart from the end.
+    /// Map in force, apart from the end.
     map: ClockMap<Virtual, Lived>,
-    /// Its rate while it is not held.
+    /// Rate while the host is not held.
     running: Rate,
     factor: f64,
     held: bool,
-    /// Where it stands by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    /// Host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
     end: Instant<Lived>,
 }
 
@@ -41,18 +38,18 @@ impl Default for Course {
 }
 
 impl Course {
-    /// The host's time when the session's is `now`.
+    /// Returns the host's time at the session's `now`.
     pub fn at(&self, now: Instant<Virtual>) -> Instant<Lived> {
         self.map.at(now).min(self.end)
     }
 
-    /// How much the host has missed; negative when it is ahead.
+    /// Returns the time that the host has missed; negative if the host is ahead.
     pub fn behind(&self, now: Instant<Virtual>) -> Duration {
         (now - Instant::ZERO) - (self.at(now) - Instant::ZERO)
     }
 
-    /// When its time reaches `at`, as it goes now. `None` if it does not: it is
-    /// held, or ends before.
+    /// Returns the session time at which the host's time reaches `at`, at the current rate. `None`
+    /// if it does not: the host is held, or ends before.
     pub fn first_reaching(&self, at: Instant<Lived>) -> Option<Instant<Virtual>> {
         if at > self.end {
             return None;
@@ -60,46 +57,46 @@ impl Course {
         self.map.first_reaching(at)
     }
 
-    /// The rate in force up to the end; stopped while it is held.
+    /// Returns the rate in force up to the end; stopped while the host is held.
     pub fn rate(&self) -> Rate {
         self.map.rate
     }
 
-    /// The rate while it is not held.
+    /// Returns the rate while the host is not held.
     pub fn running(&self) -> Rate {
         self.running
     }
 
-    /// Seconds of the session per second of the host, while it is not held.
+    /// Returns the seconds of the session per second of the host, while the host is not held.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// Whether it is held.
+    /// Returns true if the host is held.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Where it stands by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    /// Returns the host time at which the host stops by itself; [`Instant::FAR_FUTURE`] for never.
     pub fn end(&self) -> Instant<Lived> {
         self.end
     }
 
-    /// Its time stands from `now` on.
+    /// Stops the host's time from `now` on.
     pub fn hold(&mut self, now: Instant<Virtual>) {
         self.held = true;
         self.go_on(now);
     }
 
-    /// Its time goes on from where it stands.
+    /// Continues the host's time from where it is stopped.
     pub fn release(&mut self, now: Instant<Virtual>) {
         self.held = false;
         self.go_on(now);
     }
 
-    /// From `now` on a second of it takes `factor` seconds of the session; when
-    /// it is held, from its release on. Returns whether that is possible: from
-    /// 0.001 to 1000.
+    /// Sets the dilation: from `now` on a second of the host takes `factor` seconds of the session;
+    /// if the host is held, from its release on. Returns true if that is possible: from 0.001 to
+    /// 1000.
     pub fn dilate(&mut self, now: Instant<Virtual>, factor: f64) -> bool {
         let rate = Rate::from_f64(factor)
             .filter(|_| (1.0 / MOST..=MOST).contains(&factor))
@@ -111,8 +108,8 @@ impl Course {
         true
     }
 
-    /// It goes no further than `end`, until [`Self::forget_end`]. Returns whether
-    /// that is ahead of it.
+    /// Sets the end of the host's time, until [`Self::forget_end`]. Returns true if that is in the
+    /// host's future.
     pub fn end_at(&mut self, now: Instant<Virtual>, end: Instant<Lived>) -> bool {
         let ahead = self.at(now) < end;
         if ahead {
@@ -121,8 +118,7 @@ impl Course {
         ahead
     }
 
-    /// It does not stand by itself any more. Where it has reached its end it goes
-    /// on from there.
+    /// Removes the end. A host that has reached its end continues from there.
     pub fn forget_end(&mut self, now: Instant<Virtual>) {
         self.go_on(now);
         self.end = Instant::FAR_FUTURE;
@@ -138,9 +134,9 @@ impl Course {
     }
 }
 
-/// Thousand times slower or faster than the session, which may itself be a
-/// million times slower or faster than the machine: a page's rate still has
-/// fifteen significant bits then.
+/// Limit of the dilation: a thousand times slower or faster than the session, which may itself be a
+/// million times slower or faster than the machine: a page's rate still has fifteen significant
+/// bits then.
 const MOST: f64 = 1e3;
 
 #[cfg(test)]
@@ -184,7 +180,7 @@ mod tests {
         assert_eq!(course.factor(), 2.0);
     }
 
-    /// To the nanosecond, and also if it is noticed late.
+    /// The end is exact to the nanosecond, even if it is noticed late.
     #[test]
     fn it_goes_no_further_than_its_end() {
         let mut course = Course::default();
@@ -200,7 +196,7 @@ mod tests {
         assert!(course.at(at_ms(503)) > lived_ms(19), "and on from there");
     }
 
-    /// What may happen to a session and to a host of it, in any order.
+    /// Event of a session and its host, in any order.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         PauseSession,
@@ -211,7 +207,7 @@ mod tests {
         Dilate(u64),
         EndAfter(i64),
         ForgetEnd,
-        /// Time goes to the next thing that happens.
+        /// Time advances to the next event.
         Skip(i64),
     }
 
@@ -230,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        /// The maps nested as in a session: wall → virtual → lived.
+        /// Nests the maps as in a session: wall → virtual → lived.
         #[test]
         fn nested_maps_never_go_back_and_are_exact_at_changes(
             steps in prop::collection::vec((0i64..1 << 32, any_step()), 1..60)
@@ -241,7 +237,7 @@ mod tests {
             let mut wall = Instant::<Wall>::ZERO;
             let (mut last, mut expected) = (course.at(session.at(wall)), 0.0f64);
             for (length, step) in &steps {
-                // Somewhere on the way, and at its end.
+                // At an instant within the step, and at its end.
                 let begun = session.at(wall);
                 for part in [3, 1] {
                     let lived = course.at(session.at(wall + Duration::from_ns(length / part)));
@@ -251,7 +247,7 @@ mod tests {
                 }
                 wall += Duration::from_ns(*length);
                 let now = session.at(wall);
-                // All that the host lived through, counted by hand.
+                // Host time, computed independently.
                 expected += (now - begun).as_ns() as f64 * course.rate().as_f64();
                 expected = expected.min(course.end().as_ns() as f64);
                 let mut skipped = Duration::ZERO;
@@ -275,7 +271,7 @@ mod tests {
                 expected += skipped.as_ns() as f64 * course.rate().as_f64();
                 expected = expected.min(course.end().as_ns() as f64);
                 last = course.at(session.at(wall));
-                // When it says that it gets somewhere, it does, and not before.
+                // The host reaches a target at the predicted instant, and not before.
                 let target = last + Duration::from_us(7);
                 if let Some(due) = course.first_reaching(target) {
                     prop_assert!(course.at(due) >= target);
@@ -287,8 +283,8 @@ mod tests {
             prop_assert!(off <= 3.0 + 2.0 * steps.len() as f64, "{} ns off", off);
         }
 
-        /// Whether a host is held within a pause of the session, around it, or
-        /// across one of its ends: it lives through what neither of both stops.
+        /// Holds a host within a pause of the session, around it, or across one of its ends: host
+        /// time passes while neither is in force.
         #[test]
         fn holds_and_pauses_nest_in_any_order(
             hold in (0i64..1 << 32, 0i64..1 << 32),

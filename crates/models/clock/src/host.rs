@@ -1,12 +1,10 @@
-//! The clock of a host: its own time, through a crystal, through a kernel.
+//! Clock of a host: its host time, through an oscillator, through a kernel.
 //!
-//! In an experiment it is known how much time a host has lived through. The host
-//! does not know it: it counts a [`Crystal`] that runs a little fast or slow, and
-//! its kernel makes clocks of the count ([`KernelClock`]) that a daemon may steer.
-//! [`HostClock`] is the chain of the three maps: lived → core → monotonic, and
-//! realtime beside it. A host that counts the cycles of a core has a fourth: its
-//! crystal drives the core, and the core's RVEC clock ([`DrivenClock`]) is what the
-//! kernel counts.
+//! An experiment defines how much time has passed for a host. The host does not know it: it counts
+//! a [`Crystal`] that runs a little fast or slow, and its kernel derives clocks from the count
+//! ([`KernelClock`]) that a daemon may steer. [`HostClock`] is the chain of the three maps: lived →
+//! core → monotonic, and realtime beside it. A host that counts the cycles of a core has a fourth
+//! map: its crystal drives the core, and the kernel counts the core's RVEC clock ([`DrivenClock`]).
 
 use timeloom_time::{ClockMap, Core, Duration, Instant, Rate, Utc};
 
@@ -17,20 +15,18 @@ use crate::noise::Noise;
 use crate::oscillator::TemperatureCycle;
 use crate::scale::{Lived, Monotonic, Oscillation};
 
-/// A host's crystal, with everything that makes it err. The default is ideal.
+/// A host's crystal oscillator, with all its error terms. The default is ideal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crystal {
-    /// How much it runs too fast at the start.
+    /// Frequency error at the start.
     pub frequency: RateError,
-    /// How much faster it gets per day: ageing.
+    /// Ageing: change of the frequency per day.
     pub drift_per_day: RateError,
-    /// Standard deviation of the step that its frequency makes each second:
-    /// random walk.
+    /// Random walk: standard deviation of the frequency step per second.
     pub wander: RateError,
-    /// Standard deviation of its frequency from one second to the next: white
-    /// frequency noise.
+    /// White frequency noise: standard deviation of the frequency from one second to the next.
     pub jitter: RateError,
-    /// What the room does to it.
+    /// Effect of the temperature.
     pub temperature: TemperatureCycle,
 }
 
@@ -47,32 +43,32 @@ impl Default for Crystal {
 }
 
 impl Crystal {
-    /// Whether its rate never changes.
+    /// Returns true if the rate never changes.
     fn is_constant(&self) -> bool {
         let still = [self.drift_per_day, self.wander, self.jitter];
         still == [RateError::ZERO; 3] && self.temperature.swing_k == 0.0
     }
 }
 
-/// How a host's clock starts, before the host has lived through anything.
+/// Start values of a host's clock, at the zero of the host's time.
 #[derive(Clone, Debug)]
 pub struct HostClockOptions {
-    /// What its kernel shows then.
+    /// Kernel clocks at the start.
     pub kernel: KernelClockOptions,
-    /// What its kernel counts.
+    /// Crystal that the kernel counts.
     pub crystal: Crystal,
     /// The core that the crystal drives, if the kernel counts its cycles.
     pub cycles: Option<CycleOptions>,
-    /// Where the crystal's randomness comes from, and that of a governor.
+    /// Seed of the randomness of the crystal and of a governor.
     pub seed: u64,
 }
 
-/// What a host's clocks show, from some instant on until the next change.
+/// Readings of a host's clocks, from an instant until the next change.
 #[derive(Clone, Copy, Debug)]
 pub struct HostLine {
-    /// The host's own time to CLOCK_MONOTONIC_RAW.
+    /// Map from the host's time to CLOCK_MONOTONIC_RAW.
     pub core: ClockMap<Lived, Core>,
-    /// The host's own time to CLOCK_MONOTONIC.
+    /// Map from the host's time to CLOCK_MONOTONIC.
     pub monotonic: ClockMap<Lived, Monotonic>,
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub realtime_ahead: Duration,
@@ -81,38 +77,37 @@ pub struct HostLine {
 }
 
 impl HostLine {
-    /// CLOCK_REALTIME at `now`.
+    /// Returns CLOCK_REALTIME at `now`.
     pub fn realtime(&self, now: Instant<Lived>) -> Instant<Utc> {
         ClockMap::ahead_by(self.realtime_ahead).at(self.monotonic.at(now))
     }
 }
 
-/// The clocks of one host. Every method takes `now` in the host's own time, which
-/// never goes back.
+/// Clocks of one host. Every method takes `now` in the host's time, which must never go back.
 #[derive(Clone, Debug)]
 pub struct HostClock {
     crystal: Crystal,
     noise: Noise,
-    /// The random walk so far, in ppt.
+    /// Current value of the random walk, in ppt.
     walk_ppt: f64,
     oscillation: ClockMap<Lived, Oscillation>,
     cycles: Option<Cycles>,
     core: ClockMap<Lived, Core>,
-    /// When the crystal's rate changes next.
+    /// Next change of the crystal's rate.
     next_step: Option<Instant<Lived>>,
     kernel: KernelClock,
 }
 
-/// A core whose cycles are counted.
+/// Core whose cycles are counted.
 #[derive(Clone, Debug)]
 struct Cycles {
     clock: DrivenClock,
-    /// What the kernel showed when it began.
+    /// Kernel's raw clock at the start of the count.
     raw: Instant<Core>,
 }
 
 impl HostClock {
-    /// The clock at the zero of the host's own time.
+    /// Returns the clock at the zero of the host's time.
     pub fn new(options: &HostClockOptions) -> Self {
         let mut clock = Self {
             crystal: options.crystal,
@@ -120,7 +115,7 @@ impl HostClock {
             walk_ppt: 0.0,
             oscillation: ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE),
             cycles: options.cycles.as_ref().map(|cycles| Cycles {
-                // A governor's load is not its crystal's noise.
+                // The governor's load must be independent of its crystal's noise.
                 clock: DrivenClock::new(cycles, !options.seed),
                 raw: options.kernel.raw,
             }),
@@ -133,7 +128,7 @@ impl HostClock {
         clock
     }
 
-    /// What the clocks show from `now` on.
+    /// Returns the clock readings from `now` on.
     pub fn line(&mut self, now: Instant<Lived>) -> HostLine {
         self.advance(now);
         let core = self.core.continued(now, self.core.rate);
@@ -146,7 +141,7 @@ impl HostClock {
         }
     }
 
-    /// When the line will change by itself next, if it may.
+    /// Returns the instant at which the line may next change by itself.
     pub fn next_wake(&mut self) -> Option<Instant<Lived>> {
         let kernel = self
             .kernel
@@ -156,20 +151,20 @@ impl HostClock {
         self.next_step.into_iter().chain(kernel).chain(change).min()
     }
 
-    /// When the core's clock changes its pace by itself.
+    /// Returns the instant at which the core's clock next changes its rate by itself.
     fn next_change(&mut self) -> Option<Instant<Lived>> {
         let change = self.cycles.as_mut()?.clock.next_change()?;
         self.oscillation.first_reaching(Instant::ZERO + change)
     }
 
-    /// Where its kernel counts cycles: how far CLOCK_MONOTONIC_RAW may be behind what
-    /// the crystal counted, because of changes of frequency. It is not ahead of it.
+    /// Returns the maximum lag of CLOCK_MONOTONIC_RAW behind the crystal's count, caused by
+    /// frequency changes, if the kernel counts cycles. The clock is never ahead of the count.
     pub fn missing(&mut self) -> Option<Duration> {
         Some(self.cycles.as_mut()?.clock.missing())
     }
 
-    /// The core whose cycles it counts changes to this frequency, from `now` on.
-    /// Nothing where it counts none.
+    /// Changes the frequency of the core whose cycles are counted, from `now` on. Does nothing if
+    /// the host counts no cycles.
     pub fn handle_frequency(&mut self, now: Instant<Lived>, frequency: Frequency) {
         self.advance(now);
         self.count_from(now);
@@ -179,9 +174,9 @@ impl HostClock {
         }
     }
 
-    /// Takes it that CLOCK_MONOTONIC_RAW is this much ahead: its core changed its
-    /// frequency, readers went on by the old line for a moment, and nobody may see it
-    /// go back. The clock gives it back slowly. A crystal has no such changes.
+    /// Accepts that readers saw CLOCK_MONOTONIC_RAW this much ahead: the core changed its
+    /// frequency, readers used the old line for a moment, and no reader may see the clock go back.
+    /// The lead is removed slowly. A host that counts no cycles has no such changes.
     pub fn absorb_raw(&mut self, now: Instant<Lived>, ahead: Duration) {
         self.advance(now);
         self.count_from(now);
@@ -191,7 +186,7 @@ impl HostClock {
         }
     }
 
-    /// What `adjtimex` would tell at `now`, without changing anything.
+    /// Returns the result of `adjtimex` at `now`, without changing anything.
     pub fn state(&mut self, now: Instant<Lived>) -> Timex {
         let mut timex = Timex::default();
         // Reading needs no privilege and cannot fail.
@@ -199,7 +194,7 @@ impl HostClock {
         timex
     }
 
-    /// Steps and leap seconds of CLOCK_REALTIME so far.
+    /// Returns the number of steps and leap seconds of CLOCK_REALTIME so far.
     pub fn discontinuities(&self) -> u64 {
         self.kernel.discontinuities()
     }
@@ -207,7 +202,7 @@ impl HostClock {
     /// `adjtimex`; see [`KernelClock::adjust`].
     ///
     /// # Errors
-    /// As the call.
+    /// Fails as the call does.
     pub fn adjust(
         &mut self,
         now: Instant<Lived>,
@@ -221,7 +216,7 @@ impl HostClock {
     /// `clock_settime(CLOCK_REALTIME)`; see [`KernelClock::set`].
     ///
     /// # Errors
-    /// As the call.
+    /// Fails as the call does.
     pub fn set(
         &mut self,
         now: Instant<Lived>,
@@ -233,8 +228,8 @@ impl HostClock {
         self.kernel.set(self.core.at(now), s, part_ns, privileged)
     }
 
-    /// Takes it that CLOCK_MONOTONIC is this much ahead: a change of rate was
-    /// put in force too late, and nobody may see it go back.
+    /// Accepts that CLOCK_MONOTONIC is this much ahead: a change of rate took effect too late, and
+    /// no reader may see the clock go back.
     pub fn absorb(&mut self, now: Instant<Lived>, ahead: Duration) {
         self.advance(now);
         self.kernel.absorb(self.core.at(now), ahead);
@@ -259,21 +254,21 @@ impl HostClock {
         self.kernel.advance(self.core.at(now));
     }
 
-    /// The core clock's line from `at` on: the crystal's, or that of the cycles.
+    /// Starts a new line of the core clock at `at`, from the crystal or from the cycles.
     fn count_from(&mut self, at: Instant<Lived>) {
         let (shown, rate) = (self.core.at(at), self.oscillation.rate);
         self.core = match &mut self.cycles {
             None => ClockMap::new(at, shown, rate),
             Some(Cycles { clock, raw }) => {
                 clock.advance(self.oscillation.at(at) - Instant::ZERO);
-                // The count is of whole cycles, the line was not.
+                // The count is in whole cycles, the line was not.
                 let counted = *raw + clock.shown();
                 ClockMap::new(at, counted.max(shown), rate.times(clock.rate()))
             }
         };
     }
 
-    /// The crystal's rate for the second that begins at `at`.
+    /// Returns the crystal's rate for the second that begins at `at`.
     fn rate_at(&mut self, at: Instant<Lived>) -> Rate {
         let crystal = &self.crystal;
         let at_s = (at - Instant::ZERO).as_s_f64();
@@ -283,12 +278,12 @@ impl HostClock {
             + warmth
             + self.walk_ppt
             + self.noise.normal() * crystal.jitter.as_ppt() as f64;
-        // No quartz is off by a tenth; what is would be a broken scenario.
+        // No quartz is off by a tenth; a larger error is a broken scenario.
         RateError::from_ppt(error_ppt.clamp(-1e11, 1e11) as i64).to_rate()
     }
 }
 
-/// How long the crystal keeps a rate.
+/// Interval between two changes of the crystal's rate.
 const STEP: Duration = Duration::from_s(1);
 
 #[cfg(test)]
@@ -379,8 +374,8 @@ mod tests {
         let (a, b) = (often.line(end), seldom.line(end));
         assert_eq!(a.core, b.core);
         assert_eq!(a.monotonic, b.monotonic);
-        // A quarter of the way the room is 4 K warmer, at 6 K above turnover:
-        // 40 ppb/K² * (36 - 4) K² = 1.28 ppm slower.
+        // After a quarter of the cycle the room is 4 K warmer, at 6 K above turnover: 40 ppb/K² *
+        // (36 - 4) K² = 1.28 ppm slower.
         let mut clock = HostClock::new(&options(Crystal {
             wander: RateError::ZERO,
             jitter: RateError::ZERO,
@@ -391,7 +386,7 @@ mod tests {
         assert!((rate * 1e9 + 21_280.0).abs() < 1.0, "{rate}");
     }
 
-    /// Cycles over a crystal that is off: what changes hide comes on top.
+    /// Cycles on a crystal with an error: the loss in frequency changes is added to it.
     #[test]
     fn a_host_that_counts_cycles_is_behind_its_crystal_by_what_changes_hide() {
         use crate::counter::FrequencySource;
@@ -428,8 +423,8 @@ mod tests {
         assert_eq!(seldom.next_wake(), None, "the list is over");
     }
 
-    /// As a page shows it that is always written anew too late: nobody sees it go
-    /// back, and in the end the clock is where it would have been.
+    /// Simulates a page that is always rewritten too late: no reader sees it go back, and in the
+    /// end the clock has the value that it would have had.
     #[test]
     fn a_clock_whose_changes_are_noticed_late_gives_back_what_readers_saw() {
         use crate::counter::FrequencySource;
@@ -452,7 +447,7 @@ mod tests {
                 }
                 let shown = clock.line(now);
                 assert!(shown.core.out0 >= seen, "{late_us} us late at {now:?}");
-                // What follows from it needs nothing absorbed.
+                // Changes that result from this one need no correction.
                 let ahead = line.monotonic.at(now) - shown.monotonic.out0;
                 assert!(ahead <= Duration::from_ns(2), "{late_us} us late: {ahead}");
                 line = shown;

@@ -1,23 +1,21 @@
-//! Clocks that know how good they are: models that read no clock.
+//! Clocks with error bounds: models that read no real clock.
 //!
-//! Two of the project's papers meet here. RVEC ("a strictly increasing and
-//! precise virtual system clock") turns a cycle counter whose frequency changes
-//! into time that never repeats and never goes back: [`counter`]. Quality of
-//! Time (QuartzV) turns such a free-running clock into a *timeline* that a
-//! group of hosts shares, and tells with every reading how far it may be from
-//! true: [`quality`], [`timeline`].
+//! Two of the project's papers meet here. RVEC ("a strictly increasing and precise virtual system
+//! clock") converts a cycle counter of changing frequency into time that never repeats and never
+//! goes back: [`counter`]. Quality of Time (QuartzV) converts such a free-running clock into a
+//! *timeline* that a group of hosts shares, with an error bound for every reading: [`quality`],
+//! [`timeline`].
 //!
-//! A third clock is the one that programs are used to: the clock of a Linux
-//! kernel, which `adjtimex` steers ([`kernel`]), on a crystal that errs ([`host`]), at a
-//! host that may live through less time than the others ([`course`]).
+//! A third clock is the usual one for programs: the clock of a Linux kernel, steered by `adjtimex`
+//! ([`kernel`]), on a crystal with errors ([`host`]), on a host for which less time may pass than
+//! for the others ([`course`]).
 //!
-//! Everything is sans-IO: instants, samples and randomness come in as
-//! arguments, what is to be done comes out as an [`Action`](timeline::Action).
-//! So [`world`] can put a timeline on a simulated oscillator behind a lossy
-//! path, where true time is *known*, and prove that every interval contains it.
+//! Everything is sans-IO: instants, samples and randomness are arguments, and the result is an
+//! [`Action`](timeline::Action). So [`world`] can put a timeline on a simulated oscillator behind a
+//! lossy path, where true time is *known*, and check that every interval contains it.
 //!
-//! What it is not: a reader of any clock, a thread, a socket. Those are in
-//! `timeloom-publish` and in the daemon.
+//! The crate reads no clock, starts no thread and opens no socket. Those are in `timeloom-publish`
+//! and in the daemon.
 #![forbid(unsafe_code)]
 
 pub mod counter;

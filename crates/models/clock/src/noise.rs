@@ -1,14 +1,14 @@
 //! Seeded randomness for models.
 
-/// A pseudo-random generator (xoshiro256++ seeded by splitmix64), so that one
-/// printed number brings a failing world back. Not for secrets.
+/// Pseudo-random generator (xoshiro256++ seeded by splitmix64), so that one printed number
+/// reproduces a failing world. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Noise {
     state: [u64; 4],
 }
 
 impl Noise {
-    /// The generator that `seed` stands for.
+    /// Returns the generator of this seed.
     pub fn new(seed: u64) -> Self {
         let mut z = seed;
         let state = std::array::from_fn(|_| {
@@ -21,7 +21,7 @@ impl Noise {
         Self { state }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -35,30 +35,30 @@ impl Noise {
         result
     }
 
-    /// An integer in `low..high`; `low` when the range is empty. The bias of
-    /// the product is below 2^-40 for every range used here.
+    /// Returns an integer in `low..high`; `low` if the range is empty. The bias of the product is
+    /// below 2^-40 for every range used here.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = high.saturating_sub(low).max(1) as u64;
         low + ((u128::from(self.bits()) * u128::from(width)) >> 64) as i64
     }
 
-    /// Uniform in `[0, 1)`.
+    /// Returns a uniform value in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Whether an event of this probability happens.
+    /// Returns true with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Standard normal, cut off at ± 6 (the sum of twelve uniforms).
+    /// Returns a standard normal value, cut off at ± 6 (the sum of twelve uniforms).
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 
-    /// A generator of its own for a part of the model, so that one more draw in
-    /// one part does not change another.
+    /// Returns an independent generator for a part of the model, so that one more draw in one part
+    /// does not change another.
     pub fn fork(&mut self) -> Self {
         Self::new(self.bits())
     }

@@ -1,15 +1,15 @@
-//! How far NTP moves a clock, by how long it waits between its questions: Table
-//! 2 of the RVEC paper, on simulated oscillators.
+//! Size of NTP's clock corrections, by polling interval: Table 2 of the RVEC paper, on simulated
+//! oscillators.
 //!
-//! An answer tells the client its offset, wrong by half the difference of the
-//! two ways' delays; the client corrects its clock by that. What the corrections
-//! show is thus the drift since the last one and the noise of two answers.
-//! In virtual time a question every 600 s costs no more than one every second.
+//! An answer gives the client its offset, with an error of half the difference of the two path
+//! delays; the client corrects its clock by that. So the corrections contain the drift since the
+//! last one and the noise of two answers. In virtual time a question every 600 s costs no more than
+//! one every second.
 //!
-//! What it is not: chronyd. Where the client learns the oscillator's frequency
-//! too ([`Discipline::PhaseAndFrequency`]) the loop is a plain one of second
-//! order, to show what a clock gains by it; the paper's figures grow with the
-//! interval as those of a client do that does not ([`Discipline::Phase`]).
+//! This is not chronyd. If the client learns the oscillator's frequency too
+//! ([`Discipline::PhaseAndFrequency`]) the loop is a plain one of second order, to show the benefit
+//! for a clock; the paper's figures grow with the interval like those of a client that does not
+//! ([`Discipline::Phase`]).
 
 use timeloom_time::Duration;
 
@@ -17,18 +17,18 @@ use crate::RateError;
 use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, Stability, TemperatureCycle};
 
-/// A computer of the paper's Table 2 as a model.
+/// Model of a computer of the paper's Table 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Platform {
-    /// As in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// How far the oscillator is off.
+    /// Frequency error of the oscillator.
     pub drift: RateError,
-    /// Mean queueing on each of the two ways.
+    /// Mean queueing delay in each direction.
     pub queueing: Duration,
-    /// How often a packet is held up for long (a wireless link sends again).
+    /// Probability of a long delay of a packet (a wireless link retransmits).
     pub holdups: f64,
-    /// For how long on the mean.
+    /// Mean length of such a delay.
     pub holdup: Duration,
     /// Intervals and the paper's mean and standard deviation, in ms.
     pub paper: [(Duration, f64, f64); 3],
@@ -74,16 +74,16 @@ const fn paper(rows: [(f64, f64); 3]) -> [(Duration, f64, f64); 3] {
     ]
 }
 
-/// What the client corrects.
+/// Quantity that the client corrects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
-    /// The time alone.
+    /// Only the time.
     Phase,
-    /// The frequency as well, a third of what an answer suggests.
+    /// The frequency as well, by a third of the correction that an answer suggests.
     PhaseAndFrequency,
 }
 
-/// A row of the table: the size of the corrections.
+/// Row of the table: the size of the corrections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Mean of the absolute corrections, in ms.
@@ -94,9 +94,8 @@ pub struct Row {
     pub greatest_ms: f64,
 }
 
-/// `runs` runs of `queries` questions each, `interval` apart (0: one after the
-/// other, 1 ms). The first half of each run is not counted, in which a loop
-/// still settles.
+/// Simulates `runs` runs of `queries` questions each, `interval` apart (0: back to back, 1 ms). The
+/// first half of each run is not counted, since a loop is still settling.
 pub fn corrections(
     platform: &Platform,
     interval: Duration,
@@ -128,15 +127,15 @@ struct Client<'a> {
     platform: &'a Platform,
     oscillator: Oscillator,
     noise: Noise,
-    /// Of the corrected clock against true time.
+    /// Lead of the corrected clock over true time.
     ahead_s: f64,
-    /// That the loop has taken off the rate.
+    /// Frequency correction of the loop.
     learnt: f64,
 }
 
 impl<'a> Client<'a> {
     fn new(platform: &'a Platform, noise: &mut Noise) -> Self {
-        // What wanders; the constant part is the platform's drift.
+        // Only the random part; the constant part is the platform's drift.
         let spec = OscillatorSpec {
             max_error: RateError::from_ppb(500),
             stability: Some(Stability {
@@ -153,7 +152,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Lets `interval` pass, asks, and corrects the clock; by how much, in s.
+    /// Advances by `interval`, asks, and corrects the clock; returns the correction, in s.
     fn query(&mut self, interval: Duration, discipline: Discipline) -> f64 {
         let mut left = interval;
         while left > Duration::ZERO {
@@ -171,7 +170,8 @@ impl<'a> Client<'a> {
         measured_s
     }
 
-    /// Queueing of one packet on one way: exponential, as in a random queue.
+    /// Returns the queueing delay of one packet in one direction: exponential, as in a random
+    /// queue.
     fn one_way_s(&mut self) -> f64 {
         let mut exponential = |mean: Duration| {
             let unit = 1.0 - self.noise.unit();

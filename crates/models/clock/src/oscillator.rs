@@ -1,38 +1,37 @@
-//! Oscillators: what they promise, and a model that keeps the promise.
+//! Oscillators: their specification, and a model that stays within it.
 
 use timeloom_time::Duration;
 
 use crate::RateError;
 use crate::noise::Noise;
 
-/// What is stated about an oscillator; every bound rests on it.
+/// Specification of an oscillator; every bound rests on it.
 ///
-/// A data sheet gives the first figure. With the other two a timeline may
-/// conclude from past observations how fast the oscillator runs *now*, and its
-/// bounds grow a hundred times slower; without them it must allow the full
-/// error always.
+/// A data sheet gives the first figure. With the other two a timeline may infer from past
+/// observations the oscillator's *current* rate, and its bounds grow a hundred times slower;
+/// without them it must always allow for the full error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OscillatorSpec {
-    /// The rate is never further from nominal than this (positive). Chrony's
-    /// default of 1 ppm is an estimate; 15 … 100 ppm is what crystals promise.
+    /// Maximum deviation of the rate from nominal (positive). Chrony's default of 1 ppm is an
+    /// estimate; data sheets of crystals state 15 … 100 ppm.
     pub max_error: RateError,
-    /// How the rate may change, when that is stated.
+    /// Limits on changes of the rate, if stated.
     pub stability: Option<Stability>,
 }
 
-/// How fast an oscillator's rate may change.
+/// Limits on changes of an oscillator's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stability {
-    /// The rate is a slow part plus a fast part; the fast part never exceeds
-    /// this (positive): white frequency noise.
+    /// White frequency noise (positive): maximum of the fast part of the rate; the rate is a slow
+    /// part plus a fast part.
     pub jitter: RateError,
-    /// The slow part changes by at most this within a second: random walk of
-    /// frequency, temperature, ageing.
+    /// Maximum change of the slow part within a second: random walk of frequency, temperature,
+    /// ageing.
     pub wander_per_second: RateError,
 }
 
 impl OscillatorSpec {
-    /// A crystal of which only the data sheet's error is known.
+    /// Returns a crystal of which only the data sheet's error is known.
     pub fn crystal(max_error_ppb: i64) -> Self {
         Self {
             max_error: RateError::from_ppb(max_error_ppb),
@@ -41,23 +40,22 @@ impl OscillatorSpec {
     }
 }
 
-/// A simulated oscillator: initial error, ageing, white frequency noise, random
-/// walk of frequency and a temperature cycle, all kept within its
-/// [`OscillatorSpec`].
+/// Simulated oscillator: initial error, ageing, white frequency noise, random walk of frequency and
+/// a temperature cycle, all kept within its [`OscillatorSpec`].
 #[derive(Clone, Debug)]
 pub struct Oscillator {
     spec: OscillatorSpec,
-    /// The slow part that is not temperature, in ppt.
+    /// Slow part without the temperature, in ppt.
     slow_ppt: f64,
     temperature: TemperatureCycle,
     elapsed_s: f64,
     noise: Noise,
-    /// For an adversary: where the rate goes, +1 or −1.
+    /// Direction of an adversary's rate, +1 or −1.
     direction: Option<f64>,
 }
 
-/// A sinusoidal day of temperature through a parabola: an AT-cut crystal loses
-/// `0.04 ppm/K²` to either side of its turnover.
+/// Sinusoidal daily temperature through a parabola: an AT-cut crystal loses `0.04 ppm/K²` to either
+/// side of its turnover.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TemperatureCycle {
     /// Half of the swing, in kelvin.
@@ -69,7 +67,7 @@ pub struct TemperatureCycle {
 }
 
 impl TemperatureCycle {
-    /// No change at all.
+    /// Constant temperature.
     pub const STEADY: Self = Self {
         swing_k: 0.0,
         period_s: 1.0,
@@ -85,7 +83,7 @@ impl TemperatureCycle {
 }
 
 impl Oscillator {
-    /// An oscillator with an initial error anywhere within `spec`.
+    /// Returns an oscillator with a random initial error within `spec`.
     pub fn new(spec: OscillatorSpec, temperature: TemperatureCycle, mut noise: Noise) -> Self {
         let max_ppt = spec.max_error.as_ppt() as f64;
         let slow_ppt = (noise.unit() * 2.0 - 1.0) * max_ppt * 0.9;
@@ -99,9 +97,8 @@ impl Oscillator {
         }
     }
 
-    /// An oscillator that keeps its promise as badly as it can: the slow part
-    /// moves at the stated limit, the fast part stands at its limit, and both
-    /// turn round every five minutes or so.
+    /// Returns a worst-case oscillator within `spec`: the slow part moves at the stated limit, the
+    /// fast part stays at its limit, and both change direction every five minutes or so.
     pub fn adversary(spec: OscillatorSpec, noise: Noise) -> Self {
         let steady = TemperatureCycle::STEADY;
         Self {
@@ -110,10 +107,10 @@ impl Oscillator {
         }
     }
 
-    /// The mean rate error over the next `length`, which then has passed.
+    /// Advances by `length` and returns the mean rate error over it.
     ///
-    /// The slow part moves by a random walk with a step of the square root of
-    /// time, cut off at the stated wander together with the temperature's.
+    /// The slow part moves by a random walk with a step of the square root of time, limited to the
+    /// stated wander together with the temperature's.
     pub fn advance(&mut self, length: Duration) -> RateError {
         let length_s = length.as_s_f64();
         let (jitter, wander) = match self.spec.stability {
@@ -121,7 +118,7 @@ impl Oscillator {
                 s.jitter.as_ppt() as f64,
                 s.wander_per_second.as_ppt() as f64,
             ),
-            // Nothing is promised but the total: let it wander visibly.
+            // Only the total is specified: let the rate wander visibly.
             None => (1_000.0, 500.0),
         };
         let limit = wander * length_s;
@@ -141,7 +138,7 @@ impl Oscillator {
         let walk = self.noise.normal() * wander * 0.3 * length_s.sqrt();
         self.slow_ppt += (warming + walk).clamp(-limit, limit);
         self.slow_ppt = self.slow_ppt.clamp(-max_ppt, max_ppt);
-        // A tenth is kept for the slow part, which the model moves in steps.
+        // A tenth is reserved for the slow part, which the model moves in steps.
         let fast = 0.9 * jitter;
         let white = (self.noise.normal() * jitter * 0.3).clamp(-fast, fast);
         RateError::from_ppt((self.slow_ppt + white).clamp(-max_ppt, max_ppt) as i64)

@@ -1,74 +1,73 @@
-//! How far a clock's rate is from one.
+//! Deviation of a clock's rate from one.
 
 use core::ops::{Add, Neg, Sub};
 
 use timeloom_time::{Duration, Rate};
 
-/// A signed, small difference of a rate from 1, in parts per 10^12
-/// (picoseconds per second).
+/// Signed, small difference of a rate from 1, in parts per 10^12 (picoseconds per second).
 ///
-/// [`Rate`] is non-negative and as fine as 2^-64; what an oscillator's data
-/// sheet and a servo speak of is a signed difference. Products with a length of
-/// time say on which side they are rounded, because they end up in bounds.
+/// [`Rate`] is non-negative and has a resolution of 2^-64; data sheets of oscillators and servos
+/// use a signed difference. Products with a length of time state the direction of rounding, because
+/// they are used in bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RateError(i64);
 
 impl RateError {
-    /// Exactly the nominal rate.
+    /// The nominal rate.
     pub const ZERO: Self = Self(0);
 
-    /// A difference of `ppt` parts per 10^12.
+    /// Returns a difference of `ppt` parts per 10^12.
     pub const fn from_ppt(ppt: i64) -> Self {
         Self(ppt)
     }
 
-    /// A difference of `ppb` parts per 10^9. Saturates.
+    /// Returns a difference of `ppb` parts per 10^9. Saturates.
     pub const fn from_ppb(ppb: i64) -> Self {
         Self(ppb.saturating_mul(1_000))
     }
 
-    /// In parts per 10^12.
+    /// Returns the difference in parts per 10^12.
     pub const fn as_ppt(self) -> i64 {
         self.0
     }
 
-    /// The greatest rate error `e` with `e * over <= length`, saturated;
-    /// `over` must be positive.
+    /// Returns the greatest rate error `e` with `e * over <= length`, saturated; `over` must be
+    /// positive.
     pub fn quotient_down(length: Duration, over: Duration) -> Self {
         debug_assert!(over > Duration::ZERO);
         let scaled = i128::from(length.as_ns()) * PER_ONE;
         Self(saturate(scaled.div_euclid(i128::from(over.as_ns().max(1)))))
     }
 
-    /// The least rate error `e` with `e * over >= length`, saturated; `over`
-    /// must be positive.
+    /// Returns the least rate error `e` with `e * over >= length`, saturated; `over` must be
+    /// positive.
     pub fn quotient_up(length: Duration, over: Duration) -> Self {
         -Self::quotient_down(-length, over)
     }
 
-    /// What a clock this far off gains in `length`, rounded towards −∞.
+    /// Returns the gain of a clock with this error in `length`, rounded towards −∞.
     pub fn over_down(self, length: Duration) -> Duration {
         let product = i128::from(self.0) * i128::from(length.as_ns());
         Duration::from_ns(saturate(product.div_euclid(PER_ONE)))
     }
 
-    /// What a clock this far off gains in `length`, rounded towards +∞.
+    /// Returns the gain of a clock with this error in `length`, rounded towards +∞.
     pub fn over_up(self, length: Duration) -> Duration {
         -Self(-self.0).over_down(length)
     }
 
-    /// `1 + self` as a rate, to 2^-64 (rounded down). A rate below zero is 0.
+    /// Returns `1 + self` as a rate, to 2^-64 (rounded down). A rate below zero is 0.
     pub fn to_rate(self) -> Rate {
         let one = 1i128 << 64;
-        // |self| < 2^63 would overflow; a rate error beyond ± 1 is nonsense.
+        // |self| < 2^63 would overflow; a rate error beyond ± 1 is invalid.
         let bounded = i128::from(self.0).clamp(-PER_ONE, PER_ONE);
         let bits = one + ((bounded << 64).div_euclid(PER_ONE));
         Rate::from_bits(bits.max(0) as u128)
     }
 
-    /// The error of the inverse rate, `1 / (1 + e) - 1`, of which the absolute
-    /// value is rounded up: how far *true* time may run from a clock that is
-    /// itself `self` from true. `self` must be above −1.
+    /// Returns the error of the inverse rate, `1 / (1 + e) - 1`, with its absolute value rounded
+    /// up: the maximum rate error of *true* time against a clock that itself is off by `self`.
+    /// `self` must be above −1.
     pub fn of_inverse_outward(self) -> Self {
         let error = i128::from(self.0);
         let denominator = PER_ONE + error;

@@ -1,10 +1,10 @@
-//! The scales that this crate adds to the vocabulary.
+//! Time scales that this crate defines.
 
 use timeloom_time::Scale;
 
-/// A host's own time: how much of the session's time it has lived through since the
-/// session began. It is all of it, unless the host was suspended or slowed down
-/// meanwhile: only its [course](crate::course) turns one into the other.
+/// Host time: the part of the session's time that has passed for a host since the session began. It
+/// is all of it, unless the host was suspended or slowed down meanwhile: only its
+/// [course](crate::course) converts one into the other.
 ///
 /// ```compile_fail
 /// use timeloom_clock::Lived;
@@ -18,9 +18,9 @@ impl Scale for Lived {
     const NAME: &'static str = "lived";
 }
 
-/// What a host's oscillator counts, in nanoseconds since the session began. Mostly the
-/// host's [core](timeloom_time::Core) clock counts just this; but one that is made of
-/// cycles whose frequency changes may fall behind it ([`crate::counter`]).
+/// Oscillator time: a host's oscillator count, in nanoseconds since the session began. Usually the
+/// host's [core](timeloom_time::Core) clock counts exactly this; a clock that counts cycles of
+/// changing frequency may fall behind it ([`crate::counter`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oscillation {}
 
@@ -36,10 +36,10 @@ impl Scale for Monotonic {
     const NAME: &'static str = "monotonic";
 }
 
-/// A timeline: nanoseconds since the timeline's zero. For a timeline that
-/// follows civil time this is TAI since 1970-01-01T00:00:00 TAI, without leap
-/// seconds; UTC is a view of it ([`crate::timeline::UtcView`]). Which timeline
-/// is said by the stamp's id, because timelines are made at run time.
+/// Timeline: nanoseconds since the timeline's zero. For a timeline that follows civil time this is
+/// TAI since 1970-01-01T00:00:00 TAI, without leap seconds; UTC is a view of it
+/// ([`crate::timeline::UtcView`]). The stamp's id identifies the timeline, because timelines are
+/// created at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeline {}
 

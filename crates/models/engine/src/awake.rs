@@ -1,20 +1,20 @@
-//! Processors that do not fall asleep.
+//! Prevention of processor sleep states.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// While this lives, no processor of the machine sleeps deeper than that it
-/// could run at once: Linux' "PM quality of service" for latency, as `cyclictest`
-/// and others that must be in time use it. An idle processor then turns in a
-/// loop; whoever has work for it does not notice, but for being served sooner.
+/// Guard that keeps all processors of the machine out of sleep states with a wake-up latency:
+/// Linux' "PM quality of service" for latency, as used by `cyclictest` and other programs with
+/// deadlines. An idle processor then polls in a loop; programs notice only that they are woken
+/// sooner.
 #[derive(Debug)]
 pub struct Awake {
-    /// The kernel takes the wish back when it is closed.
+    /// The kernel removes the request when the file is closed.
     _wish: File,
 }
 
 impl Awake {
-    /// `None` where that is not allowed, or there is no such thing.
+    /// Returns the guard; `None` if the kernel does not permit or support it.
     pub fn keep() -> Option<Self> {
         let mut wish = OpenOptions::new()
             .write(true)

@@ -1,18 +1,18 @@
-//! The loop: take the first event, hand it to the model, again.
+//! Event loop: takes the first event and hands it to the model, repeatedly.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::queue::{EventQueue, Wheel};
 use crate::{Event, NodeId};
 
-/// What an engine runs. A model holds all its state itself; it neither reads a
-/// clock nor keeps randomness that it was not given.
+/// Model that an engine runs. A model holds all its state itself; it reads no clock and uses only
+/// the randomness that it was given.
 pub trait Model<Q: EventQueue = Wheel> {
-    /// Something is due: `event.token` at `event.node`, at `agenda.now()`.
+    /// Handles an event: `event.token` at `event.node`, at `agenda.now()`.
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Q>);
 }
 
-/// Where a model writes what shall happen later.
+/// Schedule of future events, filled by a model.
 #[derive(Debug, Default)]
 pub struct Agenda<Q: EventQueue = Wheel> {
     queue: Q,
@@ -21,17 +21,17 @@ pub struct Agenda<Q: EventQueue = Wheel> {
 }
 
 impl<Q: EventQueue> Agenda<Q> {
-    /// The instant that is being handled.
+    /// Returns the instant that is being handled.
     #[inline]
     pub fn now(&self) -> Instant<Virtual> {
         self.now
     }
 
-    /// Hands `token` to `node` at `at`.
+    /// Schedules `token` for `node` at `at`.
     ///
     /// # Panics
     ///
-    /// When `at` has passed: a model that schedules into the past is wrong.
+    /// Panics if `at` has passed: a model that schedules into the past is wrong.
     #[inline]
     pub fn schedule(&mut self, at: Instant<Virtual>, node: NodeId, token: u32) {
         assert!(at >= self.now, "{at:?} has passed, it is {:?}", self.now);
@@ -45,17 +45,17 @@ impl<Q: EventQueue> Agenda<Q> {
     }
 }
 
-/// A model and its agenda.
+/// Model with its agenda.
 #[derive(Debug, Default)]
 pub struct Engine<M, Q: EventQueue = Wheel> {
-    /// The model. Its owner may look at it, and change it, between two runs.
+    /// The model. Its owner may read and change it between two runs.
     pub model: M,
     agenda: Agenda<Q>,
     handled: u64,
 }
 
 impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
-    /// An engine at the zero of virtual time with nothing to do.
+    /// Returns an engine at the zero of virtual time without events.
     pub fn new(model: M) -> Self {
         Self {
             model,
@@ -64,13 +64,12 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         }
     }
 
-    /// Handles every event due at `limit` or earlier, at most `budget` of
-    /// them. Gives back how many it handled; fewer than `budget` means that
-    /// the engine now stands at `limit`.
+    /// Handles every event due at `limit` or earlier, at most `budget` of them. Returns the number
+    /// of handled events; fewer than `budget` means that the engine has reached `limit`.
     pub fn run_until(&mut self, limit: Instant<Virtual>, budget: u64) -> u64 {
         for done in 0..budget {
             let Some(event) = self.agenda.queue.pop_due(limit) else {
-                // For ever is not an instant to stand at.
+                // FAR_FUTURE is not an instant that can be reached.
                 if limit != Instant::FAR_FUTURE {
                     self.agenda.now = self.agenda.now.max(limit);
                 }
@@ -84,10 +83,10 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         budget
     }
 
-    /// Adds an event from outside: a portal, a peer, a start of traffic.
+    /// Adds an event from outside: from a portal, a peer, or a start of traffic.
     ///
-    /// An instant that has passed cannot be given back. The event is handled
-    /// at [`Engine::now`] instead, and the answer says by how much it came too late.
+    /// An event for a past instant is handled at [`Engine::now`] instead, and the result is the
+    /// delay.
     pub fn inject(&mut self, at: Instant<Virtual>, node: NodeId, token: u32) -> Duration {
         let late = self.agenda.now - at;
         let at = at.max(self.agenda.now);
@@ -95,22 +94,22 @@ impl<M: Model<Q>, Q: EventQueue> Engine<M, Q> {
         late.max(Duration::ZERO)
     }
 
-    /// Lets the model act now, outside of any event: to start it, for one.
+    /// Lets the model act now, outside of any event: to start it, for example.
     pub fn with<R>(&mut self, act: impl FnOnce(&mut M, &mut Agenda<Q>) -> R) -> R {
         act(&mut self.model, &mut self.agenda)
     }
 
-    /// When the next event is due; `None` when nothing waits.
+    /// Returns the instant of the next event; `None` if there is none.
     pub fn next_wake(&self) -> Option<Instant<Virtual>> {
         self.agenda.queue.first_at()
     }
 
-    /// The instant up to which the model has lived.
+    /// Returns the instant up to which the model has run.
     pub fn now(&self) -> Instant<Virtual> {
         self.agenda.now
     }
 
-    /// Events handled so far.
+    /// Returns the number of events handled so far.
     pub fn handled(&self) -> u64 {
         self.handled
     }

@@ -1,38 +1,35 @@
-//! What waits in the queue, and the written order of ties.
+//! Events in the queue, and the specified order of ties.
 
 use core::cmp::Ordering;
 
 use timeloom_time::{Instant, Virtual};
 
-/// The part of the model in which an event takes place. Ids are dense, given
-/// by the model, and the same on every run of one scenario: ties are ordered
-/// by them.
+/// Part of the model in which an event takes place. Ids are dense, assigned by the model, and the
+/// same on every run of one scenario: they determine the order of ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// An appointment: at `at`, node `node` gets `token`.
+/// Scheduled event: at `at`, node `node` gets `token`.
 ///
-/// 24 bytes and `Copy`, because queues move events more often than anything
-/// else happens to them. What the token means is the model's affair, usually a
-/// few bits of kind and an index.
+/// 24 bytes and `Copy`, because moving events is the most frequent operation of queues. The meaning
+/// of the token is defined by the model, usually a few bits of kind and an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it takes place.
+    /// Instant of the event.
     pub at: Instant<Virtual>,
-    /// The how-manieth event of this engine; no two are alike.
+    /// Sequence number within this engine; unique.
     pub seq: u64,
-    /// Where it takes place.
+    /// Node of the event.
     pub node: NodeId,
-    /// What the model makes of it.
+    /// Token, defined by the model.
     pub token: u32,
 }
 
-/// The order in which events are handled: instant, then node id, then token,
-/// then the order in which they were scheduled. It never depends on the queue
-/// in use, so that two queues, or two runs, give the same history. Nor does it
-/// depend on where an event came from: a model of which other engines run
-/// parts gives the same history as one engine, when no two events of a node
-/// with the same token can be scheduled in two orders.
+/// Order in which events are handled: instant, then node id, then token, then the order in which
+/// they were scheduled. It never depends on the queue in use, so that two queues, or two runs, give
+/// the same history. Nor does it depend on the origin of an event: a model split over several
+/// engines gives the same history as one engine, if no two events of a node with the same token can
+/// be scheduled in two orders.
 impl Ord for Event {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {

@@ -1,20 +1,20 @@
-//! How late events were handled, and whether the run can be trusted.
+//! Lateness of events, and the limit beyond which a run is not trusted.
 
 use timeloom_time::Duration;
 
-/// Past what the run is not to be trusted.
+/// Limit of the lateness beyond which a run is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// An event handled later than this after its instant counts as late.
+    /// Delay after its instant beyond which an event counts as late.
     pub late_after: Duration,
-    /// Late events per million that are tolerated.
+    /// Tolerated late events per million.
     pub late_ppm: u32,
-    /// One event later than this spoils the run at once.
+    /// Lateness of a single event that makes the run untrusted.
     pub worst: Duration,
 }
 
 impl Default for Limit {
-    /// Late after 1 ms, 500 per million tolerated, 100 ms at the worst.
+    /// Returns a limit of 1 ms for late events, 500 of them per million, and 100 ms at most.
     fn default() -> Self {
         Self {
             late_after: Duration::from_ms(1),
@@ -24,12 +24,11 @@ impl Default for Limit {
     }
 }
 
-/// The record of lateness of one engine, in virtual nanoseconds.
+/// Record of the lateness of one engine, in virtual nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     limit: Limit,
-    /// Bucket 0 holds events on time, bucket `k` those late by
-    /// `2^(k-1)..2^k` ns.
+    /// Bucket 0 counts events on time, bucket `k` those late by `2^(k-1)..2^k` ns.
     buckets: [u64; 65],
     events: u64,
     late: u64,
@@ -37,7 +36,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// An empty record, judged by `limit`.
+    /// Returns an empty record, judged by `limit`.
     pub fn new(limit: Limit) -> Self {
         Self {
             limit,
@@ -48,7 +47,7 @@ impl Lateness {
         }
     }
 
-    /// `count` events were handled at most `late` after their instants.
+    /// Records `count` events that were handled at most `late` after their instants.
     #[inline]
     pub fn record(&mut self, late: Duration, count: u64) {
         let ns = late.as_ns().max(0) as u64;
@@ -60,27 +59,27 @@ impl Lateness {
         self.worst = self.worst.max(late);
     }
 
-    /// Events recorded.
+    /// Returns the number of recorded events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Events later than the limit's `late_after`.
+    /// Returns the number of events later than the limit's `late_after`.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Late events as a fraction of all, 0 when there were none.
+    /// Returns the late events as a fraction of all, 0 if there were none.
     pub fn late_fraction(&self) -> f64 {
         self.late as f64 / self.events.max(1) as f64
     }
 
-    /// The latest of all.
+    /// Returns the greatest lateness.
     pub fn worst(&self) -> Duration {
         self.worst
     }
 
-    /// The histogram: (upper bound in ns, events), empty buckets left out.
+    /// Returns the histogram: (upper bound in ns, events), without empty buckets.
     pub fn histogram(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bound = |bucket: usize| match bucket {
             0 => 0,
@@ -92,7 +91,7 @@ impl Lateness {
             .map(move |(bucket, count)| (bound(bucket), *count))
     }
 
-    /// An upper bound of the lateness of this fraction of events.
+    /// Returns an upper bound of the lateness of this fraction of events.
     pub fn quantile(&self, fraction: f64) -> Duration {
         let rank = (fraction * self.events as f64).ceil() as u64;
         let mut seen = 0;
@@ -106,8 +105,8 @@ impl Lateness {
         self.worst
     }
 
-    /// Whether the limit has been passed. Results of such a run say what an
-    /// overloaded machine does, not what the network would have done.
+    /// Returns true if the limit has been exceeded. Results of such a run describe an overloaded
+    /// machine, not the network.
     pub fn is_untrusted(&self) -> bool {
         let allowed = u128::from(self.events) * u128::from(self.limit.late_ppm);
         self.worst > self.limit.worst || u128::from(self.late) * 1_000_000 > allowed

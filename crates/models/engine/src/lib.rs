@@ -1,18 +1,17 @@
 //! A discrete-event engine whose clock is a map from another clock.
 //!
-//! - [`Engine`] runs a [`Model`]: it hands over [`Event`]s in a written order
-//!   (instant, node id, token, sequence) and takes new ones through its [`Agenda`].
-//! - [`queue`] holds what is scheduled: [`queue::Wheel`], chosen by measurement.
-//! - [`Pace`] says how far the engine may go: as fast as possible, as a
-//!   `ClockMap` from wall time says (real, dilated, paused), or as far as
-//!   somebody outside has granted. [`Paced`] is an engine with a pace.
-//! - [`Lateness`] is always on with a clock-mapped pace: how long after its
-//!   instant each event was handled, and whether the run can be trusted.
-//! - [`Random`] is where all chance comes from.
+//! - [`Engine`] runs a [`Model`]: it hands over [`Event`]s in a specified order (instant, node id,
+//!   token, sequence) and takes new ones through its [`Agenda`].
+//! - [`queue`] holds the scheduled events: [`queue::Wheel`], chosen by measurement.
+//! - [`Pace`] limits the engine's progress: as fast as possible, by a `ClockMap` from wall time
+//!   (real, dilated, paused), or up to an instant that another process has granted. [`Paced`] is an
+//!   engine with a pace.
+//! - [`Lateness`] is always recorded with a clock-mapped pace: the delay of each event after its
+//!   instant, and the result that the run can be trusted or not.
+//! - [`Random`] is the only source of randomness.
 //!
-//! The engine reads no clock, starts no thread and never sleeps: its caller
-//! hands in the wall time and is told when to come back. [`Awake`] is for callers
-//! who have to come back in time.
+//! The engine reads no clock, starts no thread and never sleeps: its caller passes in the wall time
+//! and is told when to call again. [`Awake`] is for callers that must be woken in time.
 #![forbid(unsafe_code)]
 
 mod awake;

@@ -1,38 +1,37 @@
-//! How far the engine may go, and when to come back.
+//! Pace of an engine: the last instant it may handle, and the instant of its next run.
 
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
-/// What holds the engine back.
+/// Pace of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Nothing: as fast as possible.
+    /// No limit: as fast as possible.
     Free,
-    /// A clock: rate 1 is real time, 1/f is dilated by f, 0 is paused. While it
-    /// is paused nothing is handled, so packets in flight stand still.
+    /// Clock: rate 1 is real time, 1/f is dilated by f, 0 is paused. While it is paused no event is
+    /// handled, so packets in flight are stopped too.
     Clock(ClockMap<Wall, Virtual>),
-    /// Somebody outside, who has granted all instants up to this one.
+    /// External control, which has granted all instants up to this one.
     Granted(Instant<Virtual>),
 }
 
-/// When an engine that stands wants to be run again.
+/// Time at which a waiting engine must be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// At once: there is more to do.
     Now,
     /// At this instant of the wall clock.
     At(Instant<Wall>),
-    /// When something changes: a packet comes in, the pause ends, a further
-    /// step is granted.
+    /// At the next change: a packet comes in, the pause ends, a further step is granted.
     OnChange,
 }
 
 impl Pace {
-    /// Real time: virtual `from` is wall `now`.
+    /// Returns real time: virtual `from` is wall `now`.
     pub fn real(now: Instant<Wall>, from: Instant<Virtual>) -> Self {
         Self::Clock(ClockMap::new(now, from, Rate::ONE))
     }
 
-    /// The last instant that may be handled at wall time `now`.
+    /// Returns the last instant that may be handled at wall time `now`.
     pub fn limit(&self, now: Instant<Wall>) -> Instant<Virtual> {
         match self {
             Self::Free => Instant::FAR_FUTURE,
@@ -41,7 +40,7 @@ impl Pace {
         }
     }
 
-    /// When to come back, at wall time `now`, for an event due at `next`.
+    /// Returns when to run again, at wall time `now`, for an event due at `next`.
     pub fn wake(&self, now: Instant<Wall>, next: Option<Instant<Virtual>>) -> Wake {
         let Some(next) = next else {
             return Wake::OnChange;

@@ -1,17 +1,17 @@
 //! Seeded randomness: the same seed gives the same numbers, everywhere.
 
-/// A xoshiro256++ generator (Blackman and Vigna, 2021), seeded through
-/// SplitMix64 as its authors advise. Not for secrets.
+/// Generator xoshiro256++ (Blackman and Vigna, 2021), seeded through SplitMix64 as its authors
+/// advise. Not for secrets.
 ///
-/// Each part of a model has its own stream, so that adding a part leaves the
-/// luck of all others as it was.
+/// Each part of a model has its own stream, so that adding a part does not change the random
+/// numbers of the others.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The stream number `stream` of the run with this `seed`.
+    /// Returns stream number `stream` of the run with this `seed`.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut mix = seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
         let mut next = || {
@@ -25,7 +25,7 @@ impl Random {
         }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
@@ -35,26 +35,25 @@ impl Random {
         out
     }
 
-    /// A number in `0..bound` (0 when `bound` is 0). The bias is below
-    /// bound / 2^64.
+    /// Returns a number in `0..bound` (0 if `bound` is 0). The bias is below bound / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `0.0..1.0`, in steps of 2^-53.
+    /// Returns a number in `0.0..1.0`, in steps of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// A sample of the exponential distribution with this mean.
+    /// Returns a sample of the exponential distribution with this mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()

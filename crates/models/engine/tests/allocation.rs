@@ -14,11 +14,11 @@ thread_local! {
 /// Counts per thread, because the test harness allocates in its own.
 struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator unchanged.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller's guarantee about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Puts each event back after a while as networks have them.
+/// Puts each event back after a delay with a network's distribution.
 struct Hold(Random);
 
 impl Model for Hold {

@@ -1,4 +1,4 @@
-//! An engine kept to a clock: no event before its instant, late ones counted.
+//! Engine at the pace of a clock: no event before its instant, late ones counted.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn steps_are_granted_from_outside() {
     assert_eq!(paced.engine.now(), next);
 }
 
-/// However late it looks, and however far the map leads.
+/// Holds however late the engine polls, and however far ahead the map is.
 #[test]
 fn nothing_is_handled_beyond_where_the_clock_stops() {
     let real = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);
@@ -69,7 +69,7 @@ fn nothing_is_handled_beyond_where_the_clock_stops() {
     let mut stopped = dice::<Wheel>(3, 10);
     stopped.run_until(stop, u64::MAX);
     assert!(paced.engine.model.trace == stopped.model.trace);
-    // It goes on from there.
+    // The clock continues from there.
     paced.follow(real.continued(wall(900), Rate::ONE), Instant::FAR_FUTURE);
     paced.poll(|| wall(900), u64::MAX);
     assert!(paced.engine.now() > stop);
@@ -77,8 +77,8 @@ fn nothing_is_handled_beyond_where_the_clock_stops() {
 
 #[test]
 fn a_slow_machine_is_found_out() {
-    // Every look at the clock takes 50 µs: 32 events in 50 µs is too slow for
-    // this model's first instants, where all start together.
+    // Every reading of the clock takes 50 µs: 32 events in 50 µs is too slow for this model's first
+    // instants, when all events start together.
     let now = Cell::new(0);
     let clock = || {
         now.set(now.get() + 50_000);
@@ -128,13 +128,13 @@ fn who_goes_ahead_stops_at_news_and_at_the_limit() {
     };
     let stands = Pace::Clock(ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED));
     let mut paced = Paced::new(dice::<Wheel>(3, 10), stands, Limit::default());
-    // The fifth line is news; the clock stands at zero all the while.
+    // The fifth line counts as news; the clock is stopped at zero all the while.
     let at = paced.run_ahead(virt(40), u64::MAX, |dice| dice.trace.lines().count() >= 5);
     assert_eq!(paced.engine.handled(), 5);
     let lines = paced.engine.model.trace.clone();
     let fifth = lines.lines().last().expect("five lines");
     assert!(fifth.starts_with(&format!("{} ", at.as_ns())), "{fifth}");
-    // A budget ends it, too; and then the limit, where it stands even without an event.
+    // A budget ends the run, too; and then the limit, which is reached even without an event.
     assert_eq!(paced.run_ahead(virt(40), 3, |_| false), paced.engine.now());
     assert_eq!(paced.engine.handled(), 8);
     assert_eq!(paced.run_ahead(virt(40), u64::MAX, |_| false), virt(40));

@@ -78,7 +78,7 @@ fn cpu_s() -> f64 {
 fn run<Q: EventQueue>(args: &Args, flows: u32) -> Result<(), Box<dyn std::error::Error>> {
     let building = time::Instant::now();
     let mut network = NetworkBuilder::new(1);
-    // As ns-3's point-to-point links: 2 bytes of PPP per packet.
+    // Like ns-3's point-to-point links: 2 bytes of PPP per packet.
     let ppp = |rate, delay, packets| LinkConfig {
         overhead_bytes: 2,
         queue: QueueConfig::DropTail { packets },

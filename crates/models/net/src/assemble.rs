@@ -1,4 +1,4 @@
-//! The last step of building: segments, addresses, routes, state.
+//! Last step of building: segments, addresses, routes, state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,9 +112,9 @@ fn roles(plan: &Plan) -> (Vec<NodeRole>, u32, Vec<Switch>) {
     (roles.collect(), routers, switches)
 }
 
-/// Gives every interface an address: the one it was given, else the next free
-/// one of its segment's own prefix out of those for all. Of IPv6 nobody has one where
-/// nobody was given one. The answer is by port, 0 for those without.
+/// Assigns every interface an address: the configured one, else the next free one of its segment's
+/// prefix from the common pool. Interfaces have IPv6 addresses only if one was configured. The
+/// result is by port, 0 for ports without an address.
 fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128, u8)>, BuildError> {
     let given = &plan.addresses[family as usize];
     if family == Family::V6 && given.is_empty() {
@@ -180,7 +180,7 @@ fn assign(plan: &Plan, segments: &Segments, family: Family) -> Result<Vec<(u128,
     Ok(addresses)
 }
 
-/// A host that was given an address of the other family and none of this one.
+/// Returns true for a host that was given an address of the other family and none of this one.
 fn goes_without(plan: &Plan, port: PortId, family: Family) -> bool {
     let has = |family: Family| plan.addresses[family as usize].contains_key(&port);
     let [v4, v6] = Family::BOTH.map(has);
@@ -191,8 +191,8 @@ fn goes_without(plan: &Plan, port: PortId, family: Family) -> bool {
     has_other && plan.node(port).kind == NodeKind::Host
 }
 
-/// Where addresses come from that nobody gave: 10.0.0.0/8, and fd54:4c00::/32 out of those that
-/// are for use within a site (RFC 4193).
+/// Pool of addresses for interfaces without a configured one: 10.0.0.0/8, and fd54:4c00::/32, which
+/// is for use within a site (RFC 4193).
 struct Pool {
     next: u128,
     end: u128,
@@ -207,19 +207,18 @@ impl Pool {
         Self { next, end }
     }
 
-    /// How many addresses a network of so many stations has.
+    /// Returns the number of addresses in a network of `stations` stations.
     fn network(family: Family, stations: usize) -> u128 {
         match family {
-            // Network and broadcast address are not for interfaces.
+            // Network and broadcast address cannot be assigned to interfaces.
             Family::V4 => (stations as u128 + 2).next_power_of_two(),
             Family::V6 => 1 << 64,
         }
     }
 }
 
-/// The networks that addresses were given of, as ranges in order. Stations take
-/// those of their network for neighbours, so that one network cannot be in two
-/// places.
+/// Returns the networks of configured addresses, as ranges in order. Stations consider those of
+/// their network neighbours, so one network cannot be in two places.
 fn given_networks(
     plan: &Plan,
     segments: &Segments,
@@ -244,14 +243,14 @@ fn given_networks(
     Ok(given.iter().map(|(begin, end, _)| (*begin, *end)).collect())
 }
 
-/// The end of a range that overlaps the `size` addresses from `network` on.
+/// Returns the end of a range that overlaps the `size` addresses from `network` on.
 fn reaches_into(taken: &[(u128, u128)], network: u128, size: u128) -> Option<u128> {
     let place = taken.partition_point(|(_, end)| *end < network);
     let (begin, end) = taken.get(place)?;
     (*begin < network + size).then_some(*end)
 }
 
-/// The lowest router on a segment serves it.
+/// Returns the router that serves a segment: the lowest one on it.
 fn target(plan: &Plan, segments: &Segments, roles: &[NodeRole], segment: u32) -> u32 {
     if segment == NIL {
         return NIL;
@@ -264,7 +263,7 @@ fn target(plan: &Plan, segments: &Segments, roles: &[NodeRole], segment: u32) ->
     routers.min().unwrap_or(NIL)
 }
 
-/// Each host's gateway: the router on its segment with the lowest port.
+/// Returns each host's gateway: the router on its segment with the lowest port.
 fn gateways(plan: &Plan, segments: &Segments, roles: &[NodeRole]) -> Vec<PortId> {
     let is_router =
         |port: &&PortId| matches!(roles[plan.owner(**port).0 as usize], NodeRole::Router(_));
@@ -305,7 +304,7 @@ fn edges(plan: &Plan, segments: &Segments, roles: &[NodeRole], routers: u32) -> 
     edges
 }
 
-/// The hop from one node to another that shares a segment with it.
+/// Returns the hop from a node to another on a common segment.
 fn neighbour(plan: &Plan, segments: &Segments, at: u32, through: u32) -> Result<Hop, BuildError> {
     for &port in &plan.nodes[at as usize].ports {
         let segment = segments.of_port[port.index()];

@@ -1,4 +1,4 @@
-//! From nodes and cables to a checked world.
+//! Builder: from nodes and cables to a checked world.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub(crate) struct NodePlan {
     pub(crate) ports: Vec<PortId>,
 }
 
-/// A route that somebody has written down.
+/// Static route.
 #[derive(Debug)]
 pub(crate) struct StaticPlan {
     pub(crate) at: Node,
@@ -35,17 +35,17 @@ pub(crate) struct StaticPlan {
     pub(crate) through: Node,
 }
 
-/// Everything that was said, indexed by node and port.
+/// Configuration so far, indexed by node and port.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) nodes: Vec<NodePlan>,
-    /// What links are made of, and of which each is, by port.
+    /// Link configurations, and the one of each link, by port.
     pub(crate) kinds: Vec<LinkConfig>,
     pub(crate) kind_of: Vec<u32>,
     pub(crate) owners: Vec<Node>,
     modes: Vec<PortMode>,
-    /// What interfaces were given, by family: the bits, and the length of the prefix.
+    /// Configured addresses of interfaces, by family: the bits, and the length of the prefix.
     pub(crate) addresses: [HashMap<PortId, (u128, u8)>; 2],
     pub(crate) statics: Vec<StaticPlan>,
 }
@@ -66,8 +66,8 @@ impl Plan {
     pub(crate) fn link(&self, port: PortId) -> &LinkConfig {
         &self.kinds[self.kind_of[port.index()] as usize]
     }
-    /// The number of a configuration. Many links are alike, and most of them are added one after
-    /// another: looking at the last few finds nearly all.
+    /// Returns the number of a configuration. Many links are alike, and most of them are added one
+    /// after another: a comparison with the last few finds nearly all.
     fn kind(&mut self, link: LinkConfig) -> u32 {
         let first = self.kinds.len().saturating_sub(LOOKED_AT);
         let alike = self.kinds[first..].iter().position(|kind| *kind == link);
@@ -82,14 +82,14 @@ impl Plan {
     }
 }
 
-/// Takes nodes and cables; [`NetworkBuilder::build`] checks them.
+/// Builder of a network from nodes and cables; [`NetworkBuilder::build`] checks them.
 #[derive(Debug, Default)]
 pub struct NetworkBuilder {
     plan: Plan,
 }
 
 impl NetworkBuilder {
-    /// An empty network whose chance comes from `seed`.
+    /// Returns an empty network whose randomness comes from `seed`.
     pub fn new(seed: u64) -> Self {
         let plan = Plan {
             seed,
@@ -107,7 +107,7 @@ impl NetworkBuilder {
         Node(self.plan.nodes.len() as u32 - 1)
     }
 
-    /// Adds a host: one interface, where traffic begins and ends.
+    /// Adds a host: one interface, as source and destination of traffic.
     pub fn host(&mut self, name: impl Into<String>) -> Node {
         self.node(NodeKind::Host, name)
     }
@@ -122,13 +122,13 @@ impl NetworkBuilder {
         self.node(NodeKind::Switch, name)
     }
 
-    /// Connects two nodes by a link that is alike in both directions.
+    /// Connects two nodes by a link with the same configuration in both directions.
     pub fn connect(&mut self, a: Node, b: Node, link: LinkConfig) -> (PortId, PortId) {
         self.connect_unlike(a, b, link.clone(), link)
     }
 
-    /// Connects two nodes; `forth` leads from `a` to `b`, `back` from `b` to
-    /// `a`. Gives back the port at `a` and the port at `b`.
+    /// Connects two nodes; `forth` leads from `a` to `b`, `back` from `b` to `a`. Returns the port
+    /// at `a` and the port at `b`.
     pub fn connect_unlike(
         &mut self,
         a: Node,
@@ -160,10 +160,11 @@ impl NetworkBuilder {
         self.plan.modes[port.index()] = mode;
     }
 
-    /// Gives an interface an address, or one of each kind, and the length of its network's prefix.
+    /// Sets the address of an interface, or one of each family, with the length of its network's
+    /// prefix.
     ///
-    /// Interfaces without any get theirs out of 10.0.0.0/8 and, where one of IPv6 was given to
-    /// anybody, out of fd54:4c00::/32. A host that was given one of one kind has none of the other.
+    /// Interfaces without any get theirs from 10.0.0.0/8 and, if any interface was given one of
+    /// IPv6, from fd54:4c00::/32. A host that was given one of one family has none of the other.
     pub fn set_address(&mut self, port: PortId, address: impl Into<IpAddr>, prefix: u8) {
         let address = address.into();
         let family = Family::of(address);
@@ -171,8 +172,8 @@ impl NetworkBuilder {
         self.plan.addresses[family as usize].insert(port, given);
     }
 
-    /// At router `at`, sends what is for `prefix` to the neighbour `through`,
-    /// whatever the shortest path is. The longest prefix decides.
+    /// Sends packets for `prefix` at router `at` to the neighbour `through`, whatever the shortest
+    /// path is. The longest prefix decides.
     pub fn route(&mut self, at: Node, prefix: (impl Into<IpAddr>, u8), through: Node) {
         self.plan.statics.push(StaticPlan {
             at,
@@ -181,29 +182,29 @@ impl NetworkBuilder {
         });
     }
 
-    /// All nodes so far, with their names.
+    /// Returns all nodes so far, with their names.
     pub fn nodes(&self) -> impl Iterator<Item = (String, Node)> + '_ {
         let nodes = self.plan.nodes.iter().enumerate();
         nodes.map(|(index, node)| (node.name.clone(), Node(index as u32)))
     }
 
-    /// The port of `node` towards its `index`-th cable.
+    /// Returns the port of `node` towards its `index`-th cable.
     pub fn port(&self, node: Node, index: usize) -> Option<PortId> {
         self.plan.nodes[node.0 as usize].ports.get(index).copied()
     }
 
-    /// The network, ready to be given traffic.
+    /// Returns the network, ready for traffic.
     ///
     /// # Errors
     ///
-    /// When it makes no sense; the error names the place.
+    /// Fails if the network is invalid; the error names the place.
     pub fn build(self) -> Result<World, BuildError> {
         check(&self.plan)?;
         World::from_plan(self.plan)
     }
 }
 
-/// Configurations of links that are compared with a new one.
+/// Number of link configurations that are compared with a new one.
 const LOOKED_AT: usize = 8;
 
 /// RFC 791, section 3.2.

@@ -1,4 +1,4 @@
-//! What a link is made of, as its owner says it.
+//! Configuration of a link.
 
 use timeloom_time::Duration;
 
@@ -6,30 +6,30 @@ use timeloom_time::Duration;
 /// sequence 4, preamble 8, gap 12 (IEEE 802.3 clauses 3 and 4).
 pub const ETHERNET_OVERHEAD: u16 = 38;
 
-/// One direction of a cable, or both alike.
+/// Configuration of one direction of a cable, or of both alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// Bits per second on the wire.
     pub rate_bps: u64,
     /// Propagation delay.
     pub delay: Duration,
-    /// Bytes that each IP packet takes on the wire beyond its own.
+    /// Bytes that each IP packet occupies on the wire beyond its own.
     pub overhead_bytes: u16,
-    /// What happens to packets that have to wait.
+    /// Queue of the link.
     pub queue: QueueConfig,
-    /// What the wire does to them.
+    /// Impairments of the wire.
     pub impairment: Impairment,
-    /// Bytes of the longest IP packet of a real program that it takes: routers
-    /// cut longer ones, or refuse them when they must not be cut. Packets
-    /// without payload are as long as their owner says and pass anyway.
+    /// Length of the longest IP packet of a real program that it takes, in bytes: routers fragment
+    /// longer ones, or refuse those that must not be fragmented. Packets without payload have any
+    /// length and pass anyway.
     pub mtu: u16,
     /// Cost for shortest paths.
     pub cost: u32,
 }
 
 impl LinkConfig {
-    /// A clean Ethernet link of this rate and delay, with a drop-tail queue of
-    /// 1,000 packets (Linux's default `txqueuelen`).
+    /// Returns a clean Ethernet link of this rate and delay, with a drop-tail queue of 1,000
+    /// packets (Linux's default `txqueuelen`).
     pub fn new(rate_bps: u64, delay: Duration) -> Self {
         Self {
             rate_bps,
@@ -42,78 +42,76 @@ impl LinkConfig {
         }
     }
 
-    /// This link with another queue.
+    /// Returns this link with another queue.
     pub fn with_queue(mut self, queue: QueueConfig) -> Self {
         self.queue = queue;
         self
     }
 
-    /// This link for packets of up to this many bytes.
+    /// Returns this link for packets of up to this many bytes.
     pub fn with_mtu(mut self, mtu: u16) -> Self {
         self.mtu = mtu;
         self
     }
 
-    /// This link with another impairment.
+    /// Returns this link with another impairment.
     pub fn with_impairment(mut self, impairment: Impairment) -> Self {
         self.impairment = impairment;
         self
     }
 }
 
-/// What happens to packets that have to wait. The packet in transmission does
-/// not count as waiting.
+/// Queue discipline. The packet in transmission does not count as waiting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueConfig {
-    /// First in, first out; what finds the queue full is dropped.
+    /// First in, first out; packets that find the queue full are dropped.
     DropTail {
-        /// Packets that may wait.
+        /// Maximum number of waiting packets.
         packets: u32,
     },
     /// Random early detection (Floyd and Jacobson 1993), gentle.
     Red(RedConfig),
     /// Controlled delay (RFC 8289).
     CoDel {
-        /// Sojourn time to be aimed at; 5 ms in the RFC.
+        /// Target of the sojourn time; 5 ms in the RFC.
         target: Duration,
-        /// Time in which the sojourn must fall below; 100 ms in the RFC.
+        /// Time in which the sojourn must fall below the target; 100 ms in the RFC.
         interval: Duration,
-        /// Packets that may wait.
+        /// Maximum number of waiting packets.
         packets: u32,
-        /// Whether packets that know congestion marks are marked where others
-        /// are dropped (RFC 3168).
+        /// Marks packets that support congestion marks instead of dropping them (RFC 3168).
         ecn: bool,
     },
     /// Eight strict priorities by IP precedence, the highest first.
     Priority {
-        /// Packets that may wait in each.
+        /// Maximum number of waiting packets, for each priority.
         packets: u32,
     },
 }
 
-/// The parameters of random early detection; thresholds in packets.
+/// Parameters of random early detection; thresholds in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Below this average nothing is dropped.
+    /// Average below which nothing is dropped.
     pub min_threshold: f64,
-    /// From this average on the probability grows from `max_probability` to 1
-    /// at twice the threshold.
+    /// Average from which on the probability grows from `max_probability` to 1 at twice the
+    /// threshold.
     pub max_threshold: f64,
     /// Probability of a drop at `max_threshold`.
     pub max_probability: f64,
     /// Weight of the newest sample in the average.
     pub weight: f64,
-    /// Packets that may wait.
+    /// Maximum number of waiting packets.
     pub packets: u32,
-    /// Whether packets that know congestion marks are marked where others are
-    /// dropped early (RFC 3168). Above `max_threshold` all are dropped, as its
-    /// section 7 asks.
+    /// Marks packets that support congestion marks instead of dropping them early (RFC 3168). Above
+    /// `max_threshold` all are dropped, as its section 7 requires.
     pub ecn: bool,
 }
 
 impl RedConfig {
-    /// No average and no chance: all packets that find so many others are marked, or dropped where
-    /// their transport knows no marks. The single threshold of DCTCP (RFC 8257, section 3.1).
+    /// Returns a configuration without average and randomness: all packets that find this many
+    /// others are marked, or dropped if their transport does not support marks. This is the single
+    /// threshold of DCTCP (RFC 8257, section 3.1).
     pub fn step(threshold: u32, packets: u32) -> Self {
         Self {
             min_threshold: f64::from(threshold),
@@ -126,23 +124,23 @@ impl RedConfig {
     }
 }
 
-/// What the wire does to packets, beyond delaying them.
+/// Impairments of packets on the wire, beyond the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Impairment {
     /// Probability that a packet is lost.
     pub loss: f64,
     /// Probability that a packet arrives twice.
     pub duplication: f64,
-    /// Further delay, uniform from 0 to this.
+    /// Maximum of an additional delay, uniform from 0.
     pub jitter: Duration,
-    /// Whether jitter may let packets overtake one another.
+    /// Jitter may let packets overtake one another.
     pub jitter_reorders: bool,
     /// Probability that a packet skips delay and jitter and so overtakes.
     pub reordering: f64,
 }
 
 impl Impairment {
-    /// Independent loss with this probability and nothing else.
+    /// Returns an impairment of independent loss with this probability and nothing else.
     pub fn loss(probability: f64) -> Self {
         Self {
             loss: probability,
@@ -150,8 +148,7 @@ impl Impairment {
         }
     }
 
-    /// Whether packets may leave the order in which they were transmitted or
-    /// the distance they had.
+    /// Returns true if packets may leave the order or the distance in which they were transmitted.
     pub(crate) fn disturbs(&self) -> bool {
         self.jitter > Duration::ZERO || self.reordering > 0.0
     }

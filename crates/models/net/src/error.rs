@@ -1,8 +1,8 @@
-//! What is refused before the start, with the place.
+//! Errors that are detected before the start, with the place.
 
 use std::net::IpAddr;
 
-/// Why a network cannot be built, or a flow not be added.
+/// Reason why a network cannot be built, or traffic cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// Two nodes have this name.
@@ -20,11 +20,10 @@ pub enum BuildError {
     /// A rate of 0 on the cable between these two.
     #[error("the link `{0}` – `{1}` has a rate of 0")]
     ZeroRate(String, String),
-    /// A probability that is none, or a negative delay, on that cable.
+    /// An invalid probability, or a negative delay, on that cable.
     #[error("the link `{0}` – `{1}` has a probability outside 0 … 1 or a negative time")]
     BadImpairment(String, String),
-    /// An MTU below the 68 bytes that every IPv4 link takes (RFC 791), between
-    /// these two.
+    /// An MTU below the 68 bytes that every IPv4 link takes (RFC 791), between these two.
     #[error("the link `{0}` – `{1}` takes fewer than the 68 bytes that IPv4 needs")]
     BadMtu(String, String),
     /// An MTU below the 1280 bytes that every IPv6 link takes (RFC 8200), in a network with
@@ -35,7 +34,7 @@ pub enum BuildError {
     /// these two: its average needs a transmitter whose times are known.
     #[error("the link `{0}` – `{1}` has RED and jitter or reordering; put them on two links")]
     RedWithJitter(String, String),
-    /// A flow or source that makes no sense, and why.
+    /// A flow or source is invalid, for this reason.
     #[error("{0}")]
     BadTraffic(&'static str),
     /// A fluid flow on a link whose queue decides about packets one by one,
@@ -54,8 +53,8 @@ pub enum BuildError {
     /// Interfaces of one network on two Ethernet segments.
     #[error("`{0}` and `{1}` have addresses of one network but are on different segments")]
     SplitNetwork(String, String),
-    /// Switches in a ring: frames would circle for ever, there is no spanning
-    /// tree protocol. The cable between these two closes the ring.
+    /// Switches in a ring: frames would circle for ever, since there is no spanning tree protocol.
+    /// The cable between these two closes the ring.
     #[error("the link `{0}` – `{1}` closes a ring of switches")]
     SwitchLoop(String, String),
     /// The modes of two switch ports, or of a switch port and a station, do
@@ -65,10 +64,10 @@ pub enum BuildError {
     /// More than 2^28 ports, or no addresses left in 10.0.0.0/8 or a given network.
     #[error("more ports than 2^28, or than addresses in 10.0.0.0/8 or a given network")]
     TooLarge,
-    /// There is no way from the first node to the second.
+    /// There is no route from the first node to the second.
     #[error("there is no route from `{0}` to `{1}`")]
     NoRoute(String, String),
-    /// Traffic begins and ends at hosts, and this is none.
+    /// Traffic begins and ends at hosts, and this node is none.
     #[error("`{0}` is not a host")]
     NotAHost(String),
     /// A static route leads through a node that is not a neighbour.
@@ -77,7 +76,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// The nodes that it is about.
+    /// Returns the nodes that the error is about.
     pub fn nodes(&self) -> Vec<&str> {
         match self {
             Self::DuplicateName(a)

@@ -1,14 +1,14 @@
-//! Names of what a world holds: numbers for nodes, flows, sources and events.
+//! Identifiers of a world's objects: numbers for nodes, flows, sources and events.
 
-/// A TCP flow of a world.
+/// TCP flow of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub u32);
 
-/// A source of datagrams of a world.
+/// Source of datagrams of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceId(pub u32);
 
-/// What a node is, and where its state is.
+/// Kind of a node, and the index of its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeRole {
     Host,
@@ -24,14 +24,14 @@ impl Token {
     pub(crate) const ARRIVAL: u32 = 0;
     /// This link's transmitter has sent its packet.
     pub(crate) const END: u32 = 1 << 28;
-    /// The first of the packets that travel alone on this link arrives.
+    /// The first of the packets that travel outside this link's list arrives.
     pub(crate) const SINGLE: u32 = 2 << 28;
     pub(crate) const SENDER: u32 = 3 << 28;
     pub(crate) const RECEIVER: u32 = 4 << 28;
     pub(crate) const SOURCE: u32 = 5 << 28;
     pub(crate) const ARP: u32 = 6 << 28;
     pub(crate) const START: u32 = 7 << 28;
-    /// This resident is due.
+    /// The timer of this resident has expired.
     pub(crate) const RESIDENT: u32 = 8 << 28;
     /// The transmission with this number of a resident's frame begins.
     pub(crate) const DEPARTURE: u32 = 9 << 28;
@@ -42,6 +42,6 @@ impl Token {
     pub(crate) const INDEX: u32 = (1 << 28) - 1;
 }
 
-/// A node of a network that is being built, and of the world built from it.
+/// Node of a network that is being built, and of the world built from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(pub u32);

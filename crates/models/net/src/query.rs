@@ -1,4 +1,4 @@
-//! What a world can be asked: where things are, and what has happened so far.
+//! Queries of a world: its structure, and what has happened so far.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,35 +15,36 @@ use crate::tables::stats::{Counters, LinkStats};
 use crate::tcp::TcpStats;
 use crate::world::World;
 
-/// Nodes, ports and cables, which stay as they were built.
+/// Nodes, ports and cables, which do not change after the build.
 impl World {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.roles.len()
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: Node) -> &str {
         &self.names[node.0 as usize]
     }
 
-    /// Whether a node is a host.
+    /// Returns true if a node is a host.
     pub fn is_host(&self, node: Node) -> bool {
         matches!(self.roles[node.0 as usize], NodeRole::Host)
     }
 
-    /// Whether a node is a switch.
+    /// Returns true if a node is a switch.
     pub fn is_switch(&self, node: Node) -> bool {
         matches!(self.roles[node.0 as usize], NodeRole::Switch(_))
     }
 
-    /// The IPv4 address of an interface, unspecified where it has none.
+    /// Returns the IPv4 address of an interface, unspecified if it has none.
     pub fn address(&self, port: PortId) -> Ipv4Addr {
         let own = self.ports.v4(port);
         own.map_or(Ipv4Addr::UNSPECIFIED, |(address, _)| address)
     }
 
-    /// The IPv6 address of an interface that has one, and the length of its network's prefix.
+    /// Returns the IPv6 address of an interface and the length of its network's prefix, if it has
+    /// one.
     pub fn address_v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
         self.ports.v6(port)
     }
@@ -58,55 +59,55 @@ impl World {
         })
     }
 
-    /// The node that has a port.
+    /// Returns the node that has a port.
     pub fn node_of(&self, port: PortId) -> Node {
         Node(self.ports[port].node)
     }
 
-    /// The first port of a node.
+    /// Returns the first port of a node.
     pub fn port_of(&self, node: Node) -> Option<PortId> {
         let port = self.ports.first_of(node.0);
         (port != PortId::NONE).then_some(port)
     }
 
-    /// The length of the prefix of an interface's network of IPv4, 0 where it is in none.
+    /// Returns the prefix length of an interface's IPv4 network, 0 if it is in none.
     pub fn prefix(&self, port: PortId) -> u8 {
         self.ports.v4(port).map_or(0, |(_, prefix)| prefix)
     }
 
-    /// The MAC address of an interface.
+    /// Returns the MAC address of an interface.
     pub fn mac(&self, port: PortId) -> [u8; 6] {
         self.outside.macs.mac(port)
     }
 
-    /// The IPv4 address of a host's router, if it has one.
+    /// Returns the IPv4 address of a host's router, if it has one.
     pub fn gateway(&self, node: Node) -> Option<Ipv4Addr> {
         let port = self.ports.gateway_of(node.0);
         (port != PortId::NONE).then(|| self.address(port))
     }
 
-    /// The IPv6 address of a host's router, if it has one.
+    /// Returns the IPv6 address of a host's router, if it has one.
     pub fn gateway_v6(&self, node: Node) -> Option<Ipv6Addr> {
         let port = self.ports.gateway_of(node.0);
         self.ports.v6(port).map(|(address, _)| address)
     }
 
-    /// Bytes of the longest IP packet that the link out of `port` takes.
+    /// Returns the length of the longest IP packet that the link out of `port` takes, in bytes.
     pub fn mtu(&self, port: PortId) -> u16 {
         self.links.config(port).mtu
     }
 
-    /// How fast the link out of `port` sends, Ethernet's overhead included, in bit/s.
+    /// Returns the rate of the link out of `port`, Ethernet's overhead included, in bit/s.
     pub fn rate_bps(&self, port: PortId) -> u64 {
         self.links.config(port).rate_bps
     }
 
-    /// How long a bit is on its way over the link out of `port`.
+    /// Returns the propagation delay of the link out of `port`.
     pub fn delay(&self, port: PortId) -> Duration {
         self.links.config(port).delay
     }
 
-    /// How long the link out of `port` will be sending what it was given until `now`.
+    /// Returns the time until the link out of `port` has sent all that it was given until `now`.
     pub fn backlog(&self, port: PortId, now: Instant<Virtual>) -> Duration {
         let free_ns = self
             .links
@@ -115,12 +116,12 @@ impl World {
         (Instant::from_ns(free_ns) - now).max(Duration::ZERO)
     }
 
-    /// Payload bytes of each segment of a flow.
+    /// Returns the payload bytes of each segment of a flow.
     pub fn segment_bytes(&self, flow: FlowId) -> u16 {
         self.flow_line(flow.0).map_or(0, |line| line.bytes)
     }
 
-    /// All cables, both directions of each, in the order of their ports.
+    /// Returns all cables, both directions of each, in the order of their ports.
     pub fn cables(&self) -> impl Iterator<Item = Cable> + '_ {
         self.ports.iter().enumerate().map(|(index, port)| Cable {
             port: PortId(index as u32),
@@ -130,28 +131,28 @@ impl World {
         })
     }
 
-    /// Whether packets find their way between two hosts, there and back.
+    /// Checks that there is a route between two hosts, in both directions.
     ///
     /// # Errors
-    /// When one of them is no host, or there is no way.
+    /// Fails if one of them is no host, or if there is no route.
     pub fn check_route(&self, from: Node, to: Node) -> Result<(), BuildError> {
         self.ends(from, to).map(drop)
     }
 }
 
-/// What has happened so far.
+/// Counters and state so far.
 impl World {
-    /// What has happened so far.
+    /// Returns the counters of the world.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Packets that exist now: waiting or in flight.
+    /// Returns the number of packets that exist now: waiting or in flight.
     pub fn packets_alive(&self) -> usize {
         self.packets.live()
     }
 
-    /// What the link out of `port` has done.
+    /// Returns the counters of the link out of `port`.
     pub fn link(&self, port: PortId) -> LinkStats {
         self.links
             .get(port)
@@ -159,13 +160,13 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Packets that wait for the link out of `port` at `now`.
+    /// Returns the number of packets that wait for the link out of `port` at `now`.
     pub fn waiting(&mut self, port: PortId, now: Instant<Virtual>) -> u32 {
         let link = self.links.get_mut(port);
         link.map_or(0, |link| link.waiting(now, &self.packets))
     }
 
-    /// What a flow has done so far; nothing where this engine has neither end of it.
+    /// Returns the results of a flow so far; zero if this engine has neither end of it.
     pub fn tcp(&self, flow: FlowId) -> TcpStats {
         let Some(flow) = self.flows.get(flow.0) else {
             return TcpStats::default();
@@ -182,25 +183,25 @@ impl World {
         }
     }
 
-    /// What has become of a source's packets; nothing where this engine has neither end.
+    /// Returns the results of a source's packets; zero if this engine has neither end.
     pub fn traffic(&self, source: SourceId) -> TrafficStats {
         let source = self.sources.get(source.0);
         source.map(Source::stats).unwrap_or_default()
     }
 
-    /// Where a flow begins and ends.
+    /// Returns the ends of a flow.
     pub fn flow_ends(&self, flow: FlowId) -> [Node; 2] {
         let line = self.flow_line(flow.0).expect("a flow of this world");
         [line.from, line.to].map(|port| self.node_of(port))
     }
 
-    /// Where a source's packets begin and end.
+    /// Returns the ends of a source's path.
     pub fn source_ends(&self, source: SourceId) -> [Node; 2] {
         let line = self.source_line(source.0).expect("a source of this world");
         [line.from, line.to].map(|port| self.node_of(port))
     }
 
-    /// Where flows, then sources, begin and end.
+    /// Returns the ends of all flows, then of all sources.
     pub fn traffic_ends(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
         let (flows, sources) = self.traffic_counts();
         let flows = (0..flows as u32).filter_map(|flow| self.flow_line(flow));
@@ -209,20 +210,20 @@ impl World {
         lines.map(|line| (self.node_of(line.from), self.node_of(line.to)))
     }
 
-    /// From where to where a TCP flow goes, whoever has it.
+    /// Returns the line of a TCP flow, whichever engine has it.
     pub(crate) fn flow_line(&self, flow: u32) -> Option<Line> {
         let elsewhere = || self.lines.as_ref()?.flows.get(flow as usize).copied();
         self.flows.get(flow).map(Line::of_flow).or_else(elsewhere)
     }
 
-    /// From where to where a source's packets go, whoever has it.
+    /// Returns the line of a source, whichever engine has it.
     pub(crate) fn source_line(&self, source: u32) -> Option<Line> {
         let elsewhere = || self.lines.as_ref()?.sources.get(source as usize).copied();
         let here = self.sources.get(source);
         here.map(Line::of_source).or_else(elsewhere)
     }
 
-    /// How many flows and sources there are.
+    /// Returns the numbers of flows and sources.
     pub fn traffic_counts(&self) -> (usize, usize) {
         (self.flows.len(), self.sources.len())
     }

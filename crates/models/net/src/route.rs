@@ -1,23 +1,22 @@
 //! Shortest paths, for all routers at once.
 //!
-//! A network has many segments and few routers, so the table is by router: a
-//! segment's *target* is the router that serves it, and each router knows, per
-//! target, the neighbours on shortest paths. Looking up is two array accesses
-//! however many ports a router has.
+//! A network has many segments and few routers, so the table is by router: a segment's *target* is
+//! the router that serves it, and each router knows, per target, the neighbours on shortest paths.
+//! A lookup is two array accesses, however many ports a router has.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::packet::PortId;
 
-/// One step: out of `port`, to the interface `via` of the next router.
+/// A hop: out of `port`, to the interface `via` of the next router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) port: PortId,
     pub(crate) via: PortId,
 }
 
-/// A router's way to a neighbour.
+/// Edge from a router to a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub(crate) to: u32,
@@ -25,7 +24,7 @@ pub(crate) struct Edge {
     pub(crate) cost: u32,
 }
 
-/// The next hops of all routers.
+/// Next hops of all routers.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     routers: usize,
@@ -42,7 +41,7 @@ pub(crate) struct Routes {
 const NO_WAY: u16 = u16::MAX;
 
 impl Routes {
-    /// Dijkstra from every router, over `edges[router]`.
+    /// Runs Dijkstra from every router, over `edges[router]`.
     pub(crate) fn shortest(edges: &[Vec<Edge>]) -> Self {
         let routers = edges.len();
         let mut incoming: Vec<Vec<(u32, u32)>> = vec![Vec::new(); routers];
@@ -112,8 +111,8 @@ impl Routes {
         routes
     }
 
-    /// The next hop at `router` towards `target`. `flow` chooses among equal
-    /// ones, so that a flow keeps its order (RFC 2992).
+    /// Returns the next hop at `router` towards `target`. `flow` selects among equal ones, so that
+    /// a flow keeps its order (RFC 2992).
     #[inline]
     pub(crate) fn hop(&self, router: u32, target: u32, flow: u32) -> Option<Hop> {
         let place = router as usize * self.routers + target as usize;
@@ -126,7 +125,7 @@ impl Routes {
         let choice = if count == 1 {
             0
         } else {
-            // Each router mixes differently, else all would choose alike.
+            // Each router mixes differently, otherwise all would select the same path.
             let mixed = (u64::from(flow) << 32 | u64::from(router)).wrapping_mul(MIX);
             (((mixed >> 32) * u64::from(count)) >> 32) as u32
         };

@@ -1,4 +1,4 @@
-//! Broadcast domains: which interfaces hear one another.
+//! Broadcast domains: sets of interfaces that receive one another's broadcasts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,12 +7,12 @@ use crate::error::BuildError;
 use crate::packet::{NIL, PortId};
 use crate::tables::switch::PortMode;
 
-/// The segment of each port ([`NIL`] for ports of switches), and whether it is
-/// a LAN, where stations have to ask for one another's MAC addresses.
+/// Segment of each port ([`NIL`] for ports of switches), and true if it is a LAN, where stations
+/// have to resolve one another's MAC addresses.
 #[derive(Debug)]
 pub(crate) struct Segments {
     pub(crate) of_port: Vec<u32>,
-    /// The interfaces of each segment, in the order of their numbers.
+    /// Interfaces of each segment, in the order of their numbers.
     pub(crate) members: Vec<Vec<PortId>>,
     pub(crate) is_lan: Vec<bool>,
 }
@@ -29,7 +29,7 @@ impl Sets {
         at
     }
 
-    /// Whether the two were apart.
+    /// Joins two sets; returns true if they were separate.
     fn join(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a] = b;

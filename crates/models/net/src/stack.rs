@@ -1,11 +1,10 @@
 //! Simulated hosts with a real TCP/IP stack: smoltcp.
 //!
-//! For hosts that must speak real TCP, byte for byte, with real machines or
-//! with one another. Background traffic is better served by
-//! [`crate::TcpConfig`], which carries no payload.
+//! For hosts that must speak real TCP, byte for byte, with real machines or with one another. For
+//! background traffic use [`crate::TcpConfig`], which carries no payload.
 //!
-//! smoltcp counts in microseconds and has a least timeout of one second; an
-//! instant handed to it is rounded up, so that it never acts early.
+//! smoltcp counts in microseconds and has a minimum timeout of one second; an instant passed to it
+//! is rounded up, so that it never acts early.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -20,20 +19,19 @@ use timeloom_time::{Instant, Virtual};
 use crate::tables::address::Family;
 use crate::{Node, PortId, World};
 
-/// The stack of one host. Its owner hands arrived packets to
-/// [`Stack::handle_packet`], calls [`Stack::poll`], and comes back at the
-/// instant that it answers.
+/// Stack of one host. Its owner passes arrived packets to [`Stack::handle_packet`], calls
+/// [`Stack::poll`], and calls it again at the instant that it returns.
 pub struct Stack {
     node: Node,
     interface: Interface,
     device: Wire,
-    /// The sockets, to be used as smoltcp's documentation says.
+    /// The sockets, to be used as in smoltcp's documentation.
     pub sockets: SocketSet<'static>,
 }
 
 impl Stack {
-    /// The stack of host `node`, which is opened to it. `seed` makes its
-    /// sequence and port numbers.
+    /// Returns the stack of host `node`, and opens the host to it. `seed` determines its sequence
+    /// and port numbers.
     pub fn new(world: &mut World, node: Node, seed: u64, now: Instant<Virtual>) -> Self {
         world.open(node);
         let mut device = Wire::at(world, node);
@@ -51,23 +49,22 @@ impl Stack {
         }
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn node(&self) -> Node {
         self.node
     }
 
-    /// The interface, for sockets that connect.
+    /// Returns the interface, for sockets that connect.
     pub fn context(&mut self) -> (&mut Interface, &mut SocketSet<'static>) {
         (&mut self.interface, &mut self.sockets)
     }
 
-    /// A packet arrived at the host.
+    /// Handles a packet that arrived at the host.
     pub fn handle_packet(&mut self, bytes: &[u8]) {
         self.device.arrived.push_back(bytes.to_vec());
     }
 
-    /// Lets the stack work and sends what it has to send. Gives back when it
-    /// wants to be polled again.
+    /// Runs the stack and sends its packets. Returns the instant of the next poll.
     pub fn poll<Q: EventQueue>(
         &mut self,
         world: &mut World,
@@ -84,23 +81,23 @@ impl Stack {
     }
 }
 
-/// The addresses of an interface, of both kinds.
+/// Returns the addresses of an interface, of both families.
 pub(crate) fn addresses(world: &World, port: PortId) -> Vec<IpAddr> {
     let all = Family::BOTH.map(|family| world.ports.address(port, family));
     all.into_iter().flatten().collect()
 }
 
-/// Everything is on the link for the stack: routing is the model's part.
+/// Assigns addresses. All destinations are on the link for the stack: routing is the model's part.
 pub(crate) fn give_addresses(interface: &mut Interface, addresses: &[IpAddr]) {
     interface.update_ip_addrs(|list| {
         for address in addresses {
-            // There is room for two (IFACE_MAX_ADDR_COUNT), and no more come.
+            // There is room for two (IFACE_MAX_ADDR_COUNT), and there are never more.
             let _ = list.push(IpCidr::new((*address).into(), 0));
         }
     });
 }
 
-/// An instant as smoltcp counts, rounded up.
+/// Returns an instant in smoltcp's unit, rounded up.
 pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros(
         at.as_ns().div_euclid(1_000) + i64::from(at.as_ns() % 1_000 != 0),
@@ -112,13 +109,14 @@ pub(crate) fn stack_time(at: Instant<Virtual>) -> smoltcp::time::Instant {
 pub(crate) struct Wire {
     pub(crate) arrived: VecDeque<Vec<u8>>,
     pub(crate) sent: VecDeque<Vec<u8>>,
-    /// The longest packet that the link takes.
+    /// Length of the longest packet that the link takes.
     mtu: usize,
 }
 
 impl Wire {
-    /// That of the host `node`. Where it speaks IPv6, packets are as long as all links take:
-    /// nobody cuts those, and the stack does not listen to who says that they are too long.
+    /// Returns the wire of host `node`. If the host speaks IPv6, packets are no longer than all
+    /// links take: routers do not fragment those, and the stack ignores the errors about their
+    /// length.
     pub(crate) fn at(world: &World, node: Node) -> Self {
         let mtu = world.port_of(node).map(|port| {
             let speaks_v6 = world.address_v6(port).is_some();
@@ -134,7 +132,7 @@ impl Wire {
     }
 }
 
-/// Where a link says nothing: that of Ethernet.
+/// MTU if a link has no limit: that of Ethernet.
 const MOST_MTU: usize = 1_500;
 
 pub(crate) struct Receive(Vec<u8>);

@@ -1,4 +1,4 @@
-//! A network that runs: its state, and how packets get onto links.
+//! Running network: its state, and the transmission of packets on links.
 
 use std::sync::Arc;
 
@@ -28,24 +28,24 @@ use crate::tables::stats::Counters;
 use crate::tables::switch::Switch;
 use crate::tcp::TcpConfig;
 
-/// A network that runs: the state of all nodes and links.
+/// Running network: the state of all nodes and links.
 ///
-/// Its methods are of four kinds, and stand in this order in each file that has some:
+/// Its methods are of four kinds, and are in this order in each file:
 ///
-/// - **Configuration**, most of it before [`World::start`]: `add_*` for what sends, [`World::attach`]
-///   for who lives at a node, [`World::open`], [`World::open_frames`] and [`World::watch`] for what
-///   real programs want of it, [`World::part`] for a part of it, `set_*` for the rest.
-/// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and what comes
-///   from elsewhere: [`World::send_raw`] and [`World::send_frame`] from real programs,
-///   [`World::take_over`] from other engines. Each makes its appointments in the agenda it is given.
+/// - **Configuration**, most of it before [`World::start`]: `add_*` for traffic, [`World::attach`]
+///   for residents of nodes, [`World::open`], [`World::open_frames`] and [`World::watch`] for real
+///   programs, [`World::part`] for a part of it, `set_*` for the rest.
+/// - **Inputs**: [`World::start`], then the events that the engine hands to `handle`, and external
+///   inputs: [`World::send_raw`] and [`World::send_frame`] from real programs, [`World::take_over`]
+///   from other engines. Each schedules its events in the given agenda.
 /// - **Outputs**, which wait until they are taken: [`World::take_raw`], [`World::take_frame`] and
 ///   [`World::take_captured`] for real programs, [`World::crossings`] for other engines.
-/// - **Queries**, which change nothing: where a node is and what has happened so far.
+/// - **Queries**, which change nothing: the structure and what has happened so far.
 ///
-/// What does not change is shared by all parts of one network ([`World::part`]); what does is at the
-/// part that it belongs to. The fields are tables that do not know one another. What a node
-/// does with a packet is in `node`,
-/// which event means what in `run`; here is how a packet gets onto a link, where both end.
+/// Constant data is shared by all parts of one network ([`World::part`]); variable state is in the
+/// part that it belongs to. The fields are tables that do not depend on one another. The handling
+/// of packets at nodes is in `node`, the dispatch of events in `run`; this file has the
+/// transmission on links, which both use.
 #[derive(Debug)]
 pub struct World {
     pub(crate) seed: u64,
@@ -61,7 +61,7 @@ pub struct World {
     pub(crate) arps: Sparse<ArpCache>,
     pub(crate) flows: Sparse<Flow>,
     pub(crate) sources: Sparse<Source>,
-    /// Where all traffic goes, once this is a part of a network that has some of it.
+    /// Lines of all traffic, if this is a part of a network.
     pub(crate) lines: Option<Arc<Lines>>,
     pub(crate) counters: Counters,
     pub(crate) crossings: Crossings,
@@ -77,8 +77,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// When one of them is no host, there is no way between them, or the
-    /// configuration makes no sense.
+    /// Fails if one of them is no host, if there is no route between them, or if the configuration
+    /// is invalid.
     pub fn add_tcp(
         &mut self,
         from: Node,
@@ -97,8 +97,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// When one of them is no host, there is no way between them, or the
-    /// configuration makes no sense.
+    /// Fails if one of them is no host, if there is no route between them, or if the configuration
+    /// is invalid.
     pub fn add_traffic(
         &mut self,
         from: Node,
@@ -115,15 +115,15 @@ impl World {
         Ok(SourceId(index))
     }
 
-    /// Puts the link out of `port` up or down: while it is down, all that is
-    /// offered to it is dropped and counted. What is in flight still arrives.
+    /// Puts the link out of `port` up or down: while it is down, all packets offered to it are
+    /// dropped and counted. Packets in flight still arrive.
     pub fn set_link_up(&mut self, port: PortId, up: bool) {
         self.links.prepare();
         self.links[port].set_up(up);
     }
 }
 
-/// Links, for what nodes send.
+/// Links, for the nodes' packets.
 impl World {
     /// Puts a packet on the link out of `port`.
     #[inline]
@@ -139,8 +139,8 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// Puts a packet of a real program on the link out of `port`. Routers have seen to its length;
-    /// what a station or switch puts on a link that does not take it is lost.
+    /// Puts a packet of a real program on the link out of `port`. Routers have checked its length;
+    /// a packet of a station or switch that is too long for the link is lost.
     #[cold]
     fn transmit_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
         if self.is_too_long(port, id) {
@@ -153,7 +153,7 @@ impl World {
         self.transmit_one(port, id, agenda);
     }
 
-    /// Puts a packet that is not to be cut on the link out of `port`.
+    /// Puts a packet that must not be cut on the link out of `port`.
     #[inline]
     pub(crate) fn transmit_one<Q: EventQueue>(
         &mut self,
@@ -198,8 +198,8 @@ impl World {
         Ok((ends[0], ends[1]))
     }
 
-    /// Whether a host reaches an interface by shortest paths. Static routes
-    /// are not followed: they change ways, not what is connected.
+    /// Returns true if a host reaches an interface by shortest paths. Static routes are not
+    /// followed: they change routes, not connectivity.
     fn reaches(&self, from: Node, to: PortId) -> bool {
         let here = self.ports.first_of(from.0);
         if self.ports[here].segment == self.ports[to].segment {

@@ -1,5 +1,4 @@
-//! One seed gives one run, and a run in its stride allocates
-//! nothing.
+//! One seed gives one run, and a run in steady state allocates nothing.
 
 #[path = "all/common/mod.rs"]
 mod common;
@@ -26,12 +25,12 @@ thread_local! {
 /// Counts per thread, because the test harness allocates in its own.
 struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator unchanged.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
         BYTES.with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller's guarantee about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -44,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A dumbbell with a full bottleneck.
+/// Returns a dumbbell with a full bottleneck.
 fn loaded() -> Engine<World> {
     let mut network = NetworkBuilder::new(2);
     let access = bare(GBIT, Duration::from_ms(1), 200);
@@ -82,7 +81,7 @@ fn hosts_and_flows_are_small() {
     let link = bare(GBIT, Duration::from_ms(1), 100);
     let ends = dumbbell(&mut network, "", 2_000, &link, &link);
     let mut world = network.build().unwrap();
-    // All of it in one engine, with the state of its links.
+    // The whole network in one engine, with the state of its links.
     let whole = world.part(&vec![0; world.nodes()].into(), 0);
     let per_host = (bytes() - start) / 4_000;
     drop(whole);
@@ -98,7 +97,8 @@ fn hosts_and_flows_are_small() {
     );
 }
 
-/// Four sites of 500 hosts with a flow and a source each, in a ring; and the site of each node.
+/// Returns four sites of 500 hosts with a flow and a source each, in a ring; and the site of each
+/// node.
 fn sites() -> (World, Vec<u16>) {
     let mut network = NetworkBuilder::new(1);
     let link = bare(GBIT, Duration::from_ms(1), 100);
@@ -144,7 +144,7 @@ fn an_engine_holds_its_own_part_only() {
     let parts: Vec<World> = (0..4).map(|here| world.part(&owners, here)).collect();
     let of_four = bytes() - start;
     println!("one engine {of_one} bytes, four {of_four}");
-    // What all have is shared; each has a few bytes for a node that it does not have.
+    // The common data is shared; each engine has a few bytes for a node that it does not have.
     assert!(
         of_four * 10 < of_one * 12,
         "four engines {of_four}, one {of_one}"
@@ -155,8 +155,8 @@ fn an_engine_holds_its_own_part_only() {
     }
 }
 
-/// A dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds, on 100 pairs of
-/// hosts, and one TCP of packets.
+/// Returns a dumbbell of 10 Gbit/s with 10,000 fluid flows of all kinds, on 100 pairs of hosts, and
+/// one TCP of packets.
 fn flooded(rate_bps: u64) -> (Engine<World>, i64) {
     let mut network = NetworkBuilder::new(1);
     let access = bare(10 * GBIT, Duration::from_ms(1), 1_000);
@@ -200,7 +200,7 @@ fn ten_thousand_fluid_flows_are_small_and_cost_the_same_at_any_rate() {
         let hops = engine.model.counters().hops - hops;
         println!("{per_flow} bytes per fluid flow, {events} events, {hops} of packets");
         assert!(per_flow < 768, "{per_flow} bytes");
-        // One event for each of 200 steps, whatever flows; the rest is of TCP.
+        // One event for each of 200 steps, whatever the load; the rest is of TCP.
         assert!(events <= 210 + 2 * hops, "{events} events");
         let fluid = |index| engine.model.fluid(FluidId(index));
         let sent: f64 = (0..10_000).map(|index| fluid(index).sent_bytes).sum();
@@ -208,7 +208,7 @@ fn ten_thousand_fluid_flows_are_small_and_cost_the_same_at_any_rate() {
     }
 }
 
-/// A world that writes down every event.
+/// World that records every event.
 struct Traced {
     world: World,
     trace: String,
@@ -221,7 +221,7 @@ impl<Q: EventQueue> Model<Q> for Traced {
     }
 }
 
-/// A campus with everything that takes chances.
+/// Returns the events of a campus with all random features.
 fn history<Q: EventQueue>(seed: u64) -> String {
     let mut network = NetworkBuilder::new(seed);
     let wire = Impairment {
@@ -264,7 +264,7 @@ fn history<Q: EventQueue>(seed: u64) -> String {
         let bursts = TrafficConfig::udp(bursts, Size::Fixed(500));
         world.add_traffic(from, to, bursts).unwrap();
     }
-    // Hosts of one LAN: the trunks take no fluid.
+    // Hosts of one LAN: the trunks do not support fluid.
     let (from, to) = (hosts[0], hosts[1]);
     let rate_bps = 3 * MBIT;
     for pattern in [

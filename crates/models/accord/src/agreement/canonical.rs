@@ -1,5 +1,5 @@
-//! What of an agreement can still matter: for the search of all orders (`explore::canonical`,
-//! which says why).
+//! Parts of an agreement that can still matter: for the search of all orders (`explore::canonical`,
+//! which gives the reasons).
 
 use timeloom_time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::hosts::{HostId, Hosts};
 use crate::record::{Record, Resumed, Stage};
 
 impl Agreement {
-    /// Up to this pause, nobody's record is asked for any more; none, before it takes part.
+    /// Returns the pause up to which no record is used any more; `None` before the host takes part.
     fn behind(&self) -> Option<u64> {
         match self.stage {
             Own::Joining => None,
@@ -17,14 +17,14 @@ impl Agreement {
         }
     }
 
-    /// Forgets what no step asks for any more, where nobody comes late.
+    /// Forgets all that no step uses any more, if no host joins late.
     pub(crate) fn without_old_knowledge(&mut self) {
         if let Some(behind) = self.behind() {
             self.peers.retain(|_, record| record.pause > behind);
         }
-        // Asked only of a record that wants to join.
+        // Used only for a record that asks to join.
         self.present = Hosts::NONE;
-        // Said only while it runs, and until it knows where it will stand.
+        // Sent only while it runs, and until it knows the instant of the stop.
         let is_said = matches!(self.stage, Own::Running | Own::Proposing | Own::Closing(_));
         if !is_said && self.stage != Own::Joining {
             self.resumed = NOTHING;
@@ -69,20 +69,20 @@ impl Agreement {
         }
     }
 
-    /// Forgets all that it knows of others.
+    /// Forgets all knowledge of other hosts.
     pub(crate) fn know_nothing(&mut self) {
         self.peers.clear();
         self.present = Hosts::NONE;
     }
 
-    /// What it knows of that one.
+    /// Returns the known record of `other`.
     pub(crate) fn knows(&self, other: HostId) -> Option<&Record> {
         self.peers.get(&other)
     }
 
-    /// What a member may have said in this host's pause, at most, if it said that: that it
-    /// stands, with the line held or not, at that ballot or an older one; and before that, that
-    /// it comes to stand.
+    /// Returns the records that a member may have sent in this host's pause before this one:
+    /// stopped, with the line held or not, at that ballot or an older one; and before that, on its
+    /// way to the stop.
     pub(crate) fn supposes(&self, said: &Record) -> Vec<Record> {
         let (Stage::Standing { at } | Stage::Ready { at, .. }) = said.stage else {
             return Vec::new();
@@ -114,7 +114,7 @@ impl Agreement {
         all
     }
 
-    /// One that has not begun.
+    /// Returns an agreement that has not begun.
     pub(crate) fn anew(&self) -> Self {
         Self::joining(self.me, self.on_silence)
     }
@@ -138,7 +138,7 @@ impl Agreement {
     }
 }
 
-/// In the place of what is never asked for.
+/// Placeholder for a value that is never used.
 const NOTHING: Resumed = Resumed {
     from: Instant::ZERO,
     at: Instant::ZERO,

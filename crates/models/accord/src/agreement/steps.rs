@@ -8,7 +8,7 @@ use crate::hosts::Hosts;
 use crate::record::{Record, Resumed, Stage, Why};
 
 impl Agreement {
-    /// Running → Proposing, for a claim of its own or of another host.
+    /// Running → Proposing, for a claim of this or another host.
     pub(super) fn begin(&mut self) -> bool {
         let ceilings = self.others().filter_map(|(_, record)| {
             let record = record.filter(|record| record.pause > self.pause)?;
@@ -29,7 +29,7 @@ impl Agreement {
         true
     }
 
-    /// Closing → Bound, when all ceilings are known or somebody knows the instant.
+    /// Closing → Bound, when all ceilings are known or a record names the instant.
     pub(super) fn bind(&mut self, ceiling: Instant<Virtual>) -> bool {
         let at = self.told(|record| match record.stage {
             _ if record.pause != self.pause => None,
@@ -57,7 +57,7 @@ impl Agreement {
         Some(ceilings.fold(own, Instant::max))
     }
 
-    /// Standing: grants a claim, or votes for going on.
+    /// Standing: grants a claim, or votes for resuming.
     pub(super) fn grant_or_vote(
         &mut self,
         at: Instant<Virtual>,
@@ -71,7 +71,7 @@ impl Agreement {
         let all_stand = stages
             .iter()
             .all(|record| matches!(record.stage, Stage::Standing { .. } | Stage::Ready { .. }));
-        // Somebody wants to hold who has voted already: give it the chance to.
+        // A host that has voted already claims again: allow it to.
         let regrets = stages.iter().any(|record| {
             record.holds && record.ballot == newest && matches!(record.stage, Stage::Ready { .. })
         });
@@ -95,7 +95,7 @@ impl Agreement {
         true
     }
 
-    /// Ready → Running, when all are ready or somebody knows how it ended.
+    /// Ready → Running, when all are ready or a record says how the pause ended.
     pub(super) fn go_on(
         &mut self,
         at: Instant<Virtual>,
@@ -144,7 +144,7 @@ impl Agreement {
         true
     }
 
-    /// How the pause that this host is in ended, if that record says so.
+    /// Returns the end of this host's current pause, if that record contains it.
     fn ended(&self, record: &Record) -> Option<(Resumed, Hosts)> {
         match record.stage {
             Stage::Running(resumed) if record.pause == self.pause => {
@@ -158,7 +158,7 @@ impl Agreement {
     }
 
     fn run(&mut self, resumed: Resumed, members: Hosts) {
-        // What was said in this pause has done its work.
+        // Reports of this pause are no longer needed.
         let pause = self.pause;
         self.peers
             .retain(|host, record| members.contains(*host) && record.pause > pause);
@@ -175,7 +175,7 @@ impl Agreement {
         }
     }
 
-    /// Joining → Running, once a member says that this host takes part.
+    /// Joining → Running, once a member's record lists this host.
     pub(super) fn join(&mut self) -> bool {
         let mine = |record: &&Record| record.members.contains(self.me);
         let told = self

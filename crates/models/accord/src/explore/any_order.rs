@@ -1,41 +1,42 @@
-//! A network that keeps all that was ever said: what of it comes, when, in which order and how
+//! A network that keeps every record ever sent: which records arrive, when, in which order and how
 //! often is open.
 //!
-//! So it may lose, delay, double and reorder, as often as it likes. A host of this network keeps
-//! nothing in mind, since it may hear all again: in every state it hears one record of each other
-//! host at most, of any age, and then does something ([`Stations::in_any_order`]). Who has
-//! heard what is no part of a state. That makes this network's states far fewer than those of
-//! a network in order, whose hosts each have heard another part of what the others said.
+//! So it may lose, delay, duplicate and reorder records, as often as it likes. A host of this
+//! network remembers nothing, since it may receive every record again: in every state it receives
+//! at most one record of each other host, of any age, and then takes a step
+//! ([`Stations::in_any_order`]). The hosts' knowledge is not part of a state. That makes this
+//! network's states far fewer than those of a network in order, whose hosts each have received
+//! different records.
 //!
-//! **Nothing is missed** of what a network in order does, with any losses and delays
-//! ([`Network::InOrder`](super::search::Network::InOrder)). Take a state there, and the state
-//! here with the same hosts but for what they know:
+//! **Nothing is missed** of the behaviour of a network in order, with any losses and delays
+//! ([`Network::InOrder`](super::search::Network::InOrder)). Take a state there, and the state here
+//! with the same hosts apart from their knowledge:
 //!
-//! - What a host knows there was said, so it can be heard here.
-//! - To hear that is *silent* here: the host then knows it, and that is all. For the host there
-//!   knows at least as much, and has taken every step that it could. What a step asks for is
-//!   that something is known ([`Agreement`](crate::Agreement) has no step that is taken since
-//!   something is not), so with less known there are no more steps.
-//! - So whatever the host does there next, it does here after it has silently heard what it
-//!   knows there. Both come to the same state, and say the same.
-//! - A state at rest there is one here in which every host hears the newest of every other
-//!   silently.
+//! - Every record that a host knows there was sent, so it can be received here.
+//! - Receiving it is *silent* here: it changes only the host's knowledge. For the host there knows
+//!   at least as much, and has taken every step that it could. A step requires that something is
+//!   known ([`Agreement`](crate::Agreement) has no step that requires that something is not known),
+//!   so with less knowledge there are no more steps.
+//! - So any next step of the host there is possible here after it has silently received the records
+//!   that it knows there. Both lead to the same state, and send the same record.
+//! - A quiescent state there is a state here in which every host silently receives the newest
+//!   record of every other.
 //!
-//! **What is kept of what was said.** For each receiver, each record as the receiver would keep it
-//! in mind ([`super::canonical`]). Two more rules make histories alike that differ in nothing but
-//! how often somebody let go of the line and took it again, while another heard nothing:
+//! **Records kept.** Each record is kept once for each receiver, in the form in which the receiver
+//! would remember it ([`super::canonical`]). Two more rules merge histories that differ only in how
+//! often a host released and claimed the line, while another received nothing:
 //!
-//! - *Supposed.* Who stands in the receiver's pause may have said so before, at every older
-//!   ballot, with and without a claim. All of that is added, said or not. What is added to what
-//!   may come takes nothing away of what can happen.
-//! - *Votes.* A vote of a ballot that a third host has left for a newer one without a vote
-//!   can never be counted, since ballots only grow. What is left of it is that its sender stands
-//!   at that ballot, which is supposed. A vote whose sender wants the line again counts as the
-//!   vote before it, and makes a host that stands go on to the next ballot; where somebody has
-//!   said that next ballot already, hearing that does the same.
+//! - *Supposed.* A host that is stopped in the receiver's pause may have reported so before, at
+//!   every older ballot, with and without a claim. All of these records are added, sent or not.
+//!   Additional records that may arrive rule out no event.
+//! - *Votes.* A vote of a ballot that a third host has left for a newer one without a vote can
+//!   never be counted, since ballots only grow. Its remaining content is that its sender is stopped
+//!   at that ballot, which is supposed. A vote whose sender claims the line again counts as the
+//!   vote before it, and makes a stopped host go on to the next ballot; where a host has sent that
+//!   next ballot already, receiving that does the same.
 //!
 //! `any_order_has_all_states_of_in_order` compares the two networks. More can happen here than
-//! there, so what is wrong here need not be wrong there; nothing is.
+//! there, so a violation here need not be one there; there are none.
 
 use super::HOSTS;
 use super::stations::{Event, Local, Outcome, Stations};
@@ -43,7 +44,7 @@ use super::table::Set;
 use crate::record::{Record, Stage};
 
 impl Stations {
-    /// What may come of a host to which all of that may come.
+    /// Returns the possible events of a host to which all records of the pools may arrive.
     pub(super) fn in_any_order(&mut self, host: u32, pools: [Vec<u32>; HOSTS]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         let mut known = Set::default();
@@ -71,7 +72,7 @@ impl Stations {
         outcomes
     }
 
-    /// What a host becomes by silent hearing alone.
+    /// Returns the states that a host reaches by silent receiving alone.
     fn by_silence(&mut self, host: u32, pools: &[Vec<u32>; HOSTS]) -> Vec<u32> {
         let mut found = vec![host];
         let mut next = 0;
@@ -87,7 +88,7 @@ impl Stations {
         found
     }
 
-    /// Whether a host stays as it is when it hears these of the others.
+    /// Returns true if receiving these records leaves the host unchanged.
     pub(super) fn rests_with(&mut self, mut host: u32, newest: [u32; HOSTS]) -> bool {
         if !self.host(host).acts() {
             return true;
@@ -104,7 +105,8 @@ impl Stations {
         true
     }
 
-    /// What may be heard of one host, as the receiver keeps it in mind: [`super::canonical`].
+    /// Reduces the records of one host to the form that the receiver remembers:
+    /// [`super::canonical`].
     pub(super) fn make_canonical(&mut self, host: u32, from: usize, pool: &mut Vec<u32>) {
         let mut kept = Vec::with_capacity(pool.len());
         let supposed = pool.iter().flat_map(|it| {
@@ -134,7 +136,7 @@ impl Stations {
 }
 
 impl Stations {
-    /// Leaves out votes that do nothing that what is supposed does not: see above.
+    /// Removes votes whose effect the supposed records have too: see above.
     pub(super) fn drop_votes(&self, pools: &mut [Vec<u32>; HOSTS]) {
         let all = pools.clone();
         let said = |of: usize| all[of].iter().map(|it| self.record(*it));
@@ -162,14 +164,14 @@ impl Stations {
 }
 
 impl Record {
-    /// Whether both say that a host stands, in the same pause, and with the same hosts heard.
+    /// Returns true if both report a host stopped in the same pause, with the same hosts heard.
     fn is_beside(&self, other: &Self) -> bool {
         let stands = matches!(self.stage, Stage::Standing { .. } | Stage::Ready { .. });
         stands && self.pause == other.pause && self.silent == other.silent
     }
 }
 
-/// All that may come, and of whom.
+/// Returns all records that may arrive, with their senders.
 fn records(pools: &[Vec<u32>; HOSTS]) -> impl Iterator<Item = (usize, u32)> {
     let pools = pools.iter().enumerate();
     pools.flat_map(|(from, pool)| pool.iter().map(move |record| (from, *record)))

@@ -1,33 +1,34 @@
-//! States that go on in the same way are one: what makes them so.
+//! Merging of states that behave alike.
 //!
-//! Each rule replaces a state by one from which just the same can happen and be seen, so a
-//! search that visits only the replacements misses nothing. Why, rule by rule:
+//! Each rule replaces a state by one from which exactly the same can happen and be observed, so a
+//! search that visits only the replacements misses nothing. The reasons, rule by rule:
 //!
-//! - **Old knowledge.** A step asks of another's record only whether it is of the own pause or
-//!   of a later one; while a host runs, only of a later one. Pauses only grow, so what is older
-//!   is never asked again ([`Agreement::without_old_knowledge`]).
-//! - **Needless knowledge.** A host that stands asks of a record of its pause whether the other
-//!   stands, whether it holds, and for its vote if that is of the newest ballot. It has taken
-//!   over any newer ballot that it knows. So an older vote counts as standing, an older ballot
-//!   as none, and a ceiling as nothing. How the pause before ended is said by nobody who stands.
-//! - **Old news.** A record that would leave its receiver just as it is says what that one knows
-//!   already, or what it asks for no more. Both stay so: what it knows of a host is replaced only
-//!   by what that host said later, and pauses only grow. So when it comes does not matter, nor
-//!   whether.
-//! - **The dead.** Nobody asks a crashed host or sees it. What it said stays under way.
-//! - **The stopped.** Nothing comes to a host that has stopped for good, and it does nothing.
-//! - **What all have said.** Each host says once where a pause is and once how it ended.
-//!   When all that can have said so, nobody is left to contradict.
+//! - **Old knowledge.** A step tests another's record only for being of the own pause or of a later
+//!   one; while a host runs, only for a later one. Pauses only grow, so older records are never
+//!   used again ([`Agreement::without_old_knowledge`]).
+//! - **Needless knowledge.** A stopped host uses a record of its pause for three facts: the other
+//!   is stopped, the other holds the line, and its vote, if that is of the newest ballot. It has
+//!   taken over any newer ballot that it knows. So an older vote counts as standing, an older
+//!   ballot as none, and a ceiling as nothing. No stopped host reports the end of the previous
+//!   pause.
+//! - **Old news.** A record that would leave its receiver unchanged contains facts that the
+//!   receiver knows already, or does not use any more. Both stay so: its knowledge of a host is
+//!   replaced only by later records of that host, and pauses only grow. So neither the time of the
+//!   record's arrival nor its loss matters.
+//! - **Crashed hosts.** No host queries or observes a crashed host. Its records stay under way.
+//! - **Stopped hosts.** Nothing arrives at a host that has stopped for good, and it does nothing.
+//! - **Complete reports.** Each host reports once the instant of a pause and once its end. When all
+//!   hosts that can have reported have done so, no host is left to contradict.
 //! - **Numbers.** Pauses, virtual instants and instants of the timeline are compared with each
-//!   other, the greatest is taken, and a next one is counted from them. The rules of the world
-//!   ([`Host::soonest`], [`Host::close`]) give each pause the instants of the one before, 10
-//!   later. So a state in which all have the same number of pauses behind them that another
-//!   has not differs from it by that shift alone. Where somebody is still in the first
-//!   pauses nothing is shifted, since zero means the start.
+//!   other, the greatest is taken, and the next one is counted from them. The rules of the world
+//!   ([`Host::soonest`], [`Host::close`]) give each pause the instants of the one before, 10 later.
+//!   So a state in which all hosts have the same number of additional past pauses differs from
+//!   another by that shift alone. While a host is still in the first pauses nothing is shifted,
+//!   since zero means the start.
 //!
-//! That holds where all are there from the start. A joiner asks more of old records: its scope
-//! is searched state by state. `states_that_are_merged_go_on_alike` compares both ways of
-//! searching in scopes that are small enough.
+//! That holds if all hosts are there from the start. A joiner uses more of old records: its scope
+//! is searched state by state. `states_that_are_merged_go_on_alike` compares both ways of searching
+//! in scopes that are small enough.
 
 use timeloom_time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ use super::world::{Agreed, Agreements};
 use crate::agreement::Order;
 use crate::record::{Record, Resumed, Stage};
 
-/// Numbers of pauses are brought down to this one, at which instants are not yet zero.
+/// Number to which pauses are reduced, at which instants are not yet zero.
 pub(super) const FIRST: u64 = 2;
 
 impl Agreed {
@@ -53,7 +54,7 @@ impl Agreed {
 
 impl Resumed {
     pub(crate) fn shift(&mut self, span: Duration) {
-        // What is never asked for stays nothing.
+        // An unused value stays zero.
         if self.at != Instant::ZERO {
             (self.from, self.at) = (self.from - span, self.at - span);
         }

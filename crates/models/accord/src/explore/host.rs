@@ -1,4 +1,4 @@
-//! One host: its agreement, its clock, and a program that holds the line.
+//! Host of a world: its agreement, its clock, and a program that holds the line.
 
 use std::collections::VecDeque;
 
@@ -11,35 +11,35 @@ use crate::agreement::{Agreement, Order};
 use crate::hosts::Hosts;
 use crate::record::{Record, Resumed, Stage};
 
-/// What may happen at a host, beside that it hears another.
+/// Event at a host, other than receiving a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A program wants to hold the line.
+    /// A program requests the line.
     Claim,
-    /// It has held it for long enough.
+    /// The program releases the line.
     Release,
-    /// The clock shows so much more than at least when its ceiling comes.
+    /// The ceiling comes, with the clock this far beyond the minimum.
     Close(i8),
-    /// The clock has come to the ceiling; or it goes on.
+    /// The clock has reached the ceiling, or resumes.
     Act,
-    /// It has not heard this one, which is gone, for too long.
+    /// The host has not heard this crashed host for too long.
     Lost(u8),
 }
 
-/// What a host says was agreed.
+/// Agreed instant that a host reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Said {
-    /// Where all stand in the pause of this number.
+    /// Instant at which all hosts stop in the pause of this number.
     Stands(u64, Instant<Virtual>),
-    /// How that pause ended.
+    /// End of that pause.
     Ended(u64, Resumed),
 }
 
-/// What came of a step, beside what the host says in its record.
+/// Result of a step, besides the host's record.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) said: Vec<Said>,
-    /// It has given itself a ceiling: somebody must want to hold the line.
+    /// The host has set its ceiling: some host must be requesting the line.
     pub(super) closed: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Done {
 pub(super) struct Host {
     index: usize,
     agreement: Agreement,
-    /// What it was told to do and has not done yet.
+    /// Orders given and not yet carried out.
     orders: VecDeque<Order>,
     requests: usize,
     asks: bool,
@@ -57,7 +57,7 @@ pub(super) struct Host {
     crashed: bool,
 }
 
-/// What the world asks of a host.
+/// Properties of a host that the world needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) crashed: bool,
@@ -69,9 +69,9 @@ pub(super) struct Facts {
     pub(super) shows: Instant<Virtual>,
     pub(super) members: Hosts,
     pub(super) pause: u64,
-    /// What it says of itself.
+    /// Number of its record.
     pub(super) record: u32,
-    /// The least number of a pause in all that it knows and that is under way to it.
+    /// Least pause number in the host's knowledge and in the records under way to it.
     pub(super) least: u64,
 }
 
@@ -104,7 +104,7 @@ impl Host {
         self.agreement.record()
     }
 
-    /// Whether anything can happen at it.
+    /// Returns true if any event is possible at the host.
     pub(super) fn acts(&self) -> bool {
         !self.crashed && !self.agreement.is_stopped()
     }
@@ -113,17 +113,17 @@ impl Host {
         self.crashed
     }
 
-    /// Whether it listens to that one.
+    /// Returns true if the host accepts records of `other`.
     pub(super) fn hears(&self, other: usize) -> bool {
         self.acts() && !self.agreement.silent().contains(id(other))
     }
 
-    /// Whether it would miss that one, were it gone.
+    /// Returns true if the host would notice a crash of `other`.
     pub(super) fn awaits(&self, other: usize) -> bool {
         self.hears(other) && self.agreement.members().contains(id(other))
     }
 
-    /// What others see of it. `record` is the number of its record.
+    /// Returns the properties visible to others. `record` is the number of its record.
     pub(super) fn facts(&self, record: u32) -> Facts {
         let least = match self.crashed {
             true => u64::MAX,
@@ -144,18 +144,18 @@ impl Host {
         }
     }
 
-    /// Whether it has come and does not take part yet.
+    /// Returns true if the host asks to join and does not take part yet.
     fn waits(&self) -> bool {
         matches!(self.agreement.record().stage, Stage::Joining)
     }
 
-    /// What may happen here but for hearing and missing others.
+    /// Returns the possible events, other than receiving records and missing hosts.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         if !self.acts() {
             return steps;
         }
-        // A late one waits for a pause of the others.
+        // A joining host waits for a pause of the others.
         if self.requests > 0 && !self.asks && !self.waits() {
             steps.push(Step::Claim);
         }
@@ -195,7 +195,7 @@ impl Host {
         Ok(done)
     }
 
-    /// It hears this of another.
+    /// Receives a record of another host.
     pub(super) fn hear(&mut self, from: usize, said: Record, slow: bool) -> Result<Done, Wrong> {
         let soonest = self.soonest();
         let mut done = Done::default();
@@ -209,7 +209,7 @@ impl Host {
         self.orders.clear();
     }
 
-    /// Everybody names another instant: the latest is the last host's.
+    /// Returns an instant that differs from host to host: the last host's is the latest.
     fn soonest(&self) -> Instant<Timeline> {
         let pause = self.agreement.record().pause as i64;
         Instant::from_ns(10 * pause + self.index as i64)
@@ -257,12 +257,12 @@ impl Host {
         Ok(())
     }
 
-    /// Takes over what the agreement orders, and does what takes no time.
+    /// Takes over the agreement's orders, and carries out those that take no time.
     pub(super) fn settle(&mut self, slow: bool, done: &mut Done) -> Result<(), Wrong> {
         self.take_orders()?;
         while !slow && self.is_under_orders() {
             match self.orders.front() {
-                // Everybody's clock shows something else.
+                // Each host's clock shows a different time.
                 Some(Order::Close { .. }) => {
                     self.close((self.index as i64 + 1) % 3 * 2, done)?;
                 }
@@ -298,20 +298,20 @@ impl Host {
         self.agreement.know_nothing();
     }
 
-    /// What it knows of that one.
+    /// Returns the known record of `other`.
     pub(super) fn knows(&self, other: usize) -> Option<&Record> {
         self.agreement.knows(id(other))
     }
 
-    /// What another may have said at most, if it said that.
+    /// Returns all records that a host may have sent before this one.
     pub(super) fn supposes(&self, said: &Record) -> Vec<Record> {
         self.agreement.supposes(said)
     }
 
-    /// Makes it the one that stands for all that go on like it: [`super::canonical`].
+    /// Replaces the host by the representative of all that behave alike: [`super::canonical`].
     pub(super) fn make_canonical(&mut self) {
         if self.crashed {
-            // It forgets what it was, but for that it asked.
+            // The past is forgotten, except that it asked.
             self.agreement = self.agreement.anew();
             self.orders.clear();
             (self.requests, self.runs, self.shows) = (0, false, Instant::ZERO);

@@ -1,12 +1,13 @@
-//! Every order of events of a few hosts, tried out.
+//! Exhaustive search over every order of events of a few hosts.
 //!
-//! A world of hosts, each with its [`Agreement`](crate::Agreement), a clock and programs that
-//! hold the line. What may happen next is a list; every entry is tried in every state
-//! that can be reached, each state once. Whatever was said may come at any time, or never.
+//! A world consists of hosts, each with its [`Agreement`](crate::Agreement), a clock and programs
+//! that hold the line. The possible next events are a list; every entry is tried in every reachable
+//! state, each state once. Every record sent may arrive at any time, or never.
 //!
-//! What makes that quick enough: who has heard what is no part of a state ([`any_order`]),
-//! states that go on alike are one ([`canonical`]), and a step is worked out once for each host
-//! and what is under way to it ([`stations`]). The first two are compared with searches without.
+//! Three measures make that fast enough: the hosts' knowledge is not part of a state
+//! ([`any_order`]), states that behave alike are merged ([`canonical`]), and a step is computed
+//! once for each host and the records under way to it ([`stations`]). The first two are compared
+//! with searches without them.
 
 mod any_order;
 mod canonical;
@@ -19,27 +20,27 @@ mod world;
 
 use crate::hosts::HostId;
 
-/// How many hosts there are.
+/// Number of hosts.
 const HOSTS: usize = 3;
 
-/// A mistake built in, to see that the search finds it.
+/// Deliberate flaw, to check that the search finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
-    /// Grants a hold when it stands itself.
+    /// Grants a hold as soon as the host itself is stopped.
     GrantEarly,
-    /// Votes for going on although somebody holds.
+    /// Votes for resuming although a host holds the line.
     VoteWhileHeld,
-    /// Goes on at the instant that it named itself.
+    /// Resumes at the instant that the host itself named.
     OwnGo,
-    /// Stands at its own ceiling.
+    /// Stops at the host's own ceiling.
     OwnCeiling,
-    /// Counts votes that were cast before somebody held again.
+    /// Counts votes that were cast before a new claim.
     OldVotes,
-    /// Leaves a silent host out without asking the others.
+    /// Excludes a silent host without agreement of the others.
     ViewNotAgreed,
 }
 
-/// What is wrong, in words.
+/// Violation, in words.
 type Wrong = String;
 
 fn id(index: usize) -> HostId {

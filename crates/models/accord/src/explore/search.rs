@@ -1,4 +1,4 @@
-//! The search: depth first, each state once, and the way to what is wrong.
+//! The search: depth first, each state once, with the path to a violation.
 
 use super::table::{Map, Mixer, Set};
 use super::world::{World, Worlds};
@@ -6,39 +6,39 @@ use super::{Flaw, HOSTS};
 use crate::agreement::OnSilence;
 use std::hash::Hasher;
 
-/// What is tried.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
-    /// How often each host asks for the line.
+    /// Number of claims, by host.
     pub(super) requests: [usize; HOSTS],
-    /// How many hosts crash.
+    /// Number of hosts that crash.
     pub(super) crashes: usize,
-    /// Whether the last host comes later.
+    /// The last host joins later.
     pub(super) joins: bool,
     pub(super) network: Network,
-    /// Whether clocks and processes take their time to obey.
+    /// Clocks and processes take time to obey.
     pub(super) slow: bool,
     pub(super) on_silence: OnSilence,
-    /// How many events there are in a row at most.
+    /// Maximum number of events in a row.
     pub(super) depth: usize,
     pub(super) flaw: Option<Flaw>,
-    /// Whether states that go on alike are visited once ([`super::canonical`]). Not where
-    /// somebody comes late: what a joiner asks of others' records is more.
+    /// Visits states that behave alike once ([`super::canonical`]). Not for scopes with a joiner,
+    /// which uses more of the others' records.
     pub(super) merges: bool,
 }
 
-/// What may become of what is said.
+/// Delivery of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
-    /// The newest records of one host to another may come, as many as this, as long as no newer
-    /// one has come; older ones are lost.
+    /// The newest records of one host to another may arrive, at most this many, until a newer one
+    /// has arrived; older ones are lost.
     InOrder(usize),
-    /// All that was ever said may come at any time, any number of times ([`super::any_order`]).
+    /// All records ever sent may arrive at any time, any number of times ([`super::any_order`]).
     AnyOrder,
 }
 
 impl Network {
-    /// This is said, and under way from now on.
+    /// Adds a sent record to the queue.
     pub(super) fn carry(self, queue: &mut Vec<u32>, record: u32) {
         match self {
             Self::InOrder(most) => {
@@ -54,14 +54,13 @@ impl Network {
     }
 }
 
-/// All states that were found.
+/// States found.
 pub(super) struct Found {
     pub(super) worlds: Worlds,
     visited: VisitedStates,
 }
 
-/// Tries every order. Returns the states that there are, or what is wrong and how it came to
-/// that.
+/// Tries every order. Returns the states, or the violation and the events that led to it.
 pub(super) fn search(scope: Scope) -> Result<Found, String> {
     assert!(!(scope.merges && scope.joins), "joiners are not merged");
     let remembers = scope.network != Network::AnyOrder;
@@ -110,8 +109,8 @@ pub(super) fn search(scope: Scope) -> Result<Found, String> {
     Ok(Found { worlds, visited })
 }
 
-/// A state, and how many of the things that may happen next have been tried: all of the hosts
-/// before this one, and so many of this one.
+/// State, with the number of events tried: all events of the hosts before this one, and so many of
+/// this one.
 struct Visit {
     world: World,
     host: u8,
@@ -142,8 +141,8 @@ impl Found {
         self.visited.len()
     }
 
-    /// All states of another search, each as the one that stands for it in the worlds of this
-    /// one; without who knows what and what is under way, if `bare`.
+    /// Returns all states of another search, each as its representative in the worlds of this one;
+    /// without the hosts' knowledge and the records under way, if `bare`.
     pub(super) fn adopt(&mut self, other: &Self, bare: bool) -> Set<u128> {
         let mut known = Map::default();
         let worlds = other.all();
@@ -155,13 +154,13 @@ impl Found {
         worlds.collect()
     }
 
-    /// All states.
+    /// Returns all states.
     pub(super) fn all(&self) -> impl Iterator<Item = u128> {
         self.visited.parts.iter().flatten().copied()
     }
 }
 
-/// States by their numbers, in parts, so that no more than one part is ever copied to grow.
+/// States by their numbers, in parts, so that growth copies no more than one part.
 struct VisitedStates {
     parts: Vec<Set<u128>>,
     count: usize,
@@ -195,5 +194,6 @@ impl VisitedStates {
 
 const PARTS: usize = 64;
 
-/// A search that is broken off has said how far it came.
+/// Interval of the progress output, in states, so that an interrupted search has shown its
+/// progress.
 const SAID_EVERY: usize = 1_000_000;

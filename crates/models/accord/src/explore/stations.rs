@@ -1,8 +1,8 @@
-//! Stations: a host, and what others have said that is under way to it.
+//! Stations: a host, and the records of other hosts that are under way to it.
 //!
-//! All that happens in a world happens at one station, and changes others only by what its
-//! host says then. So what may come of a station is worked out once, however many worlds
-//! have it, and a world is the numbers of its stations.
+//! Each event happens at one station, and changes other stations only through the record that its
+//! host sends. So the outcomes of a station are computed once, for all worlds that contain it, and
+//! a world is the numbers of its stations.
 
 use timeloom_time::Duration;
 
@@ -15,29 +15,29 @@ use crate::record::Record;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Station {
     pub(super) host: u32,
-    /// By the host that said it: what may still come. The newest is last, where a network keeps
+    /// Records that may still arrive, by sending host. The newest is last, in networks that keep
     /// the order.
     pub(super) queues: [u32; HOSTS],
 }
 
-/// What comes of a step of a host.
+/// Result of a step of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Local {
     pub(super) host: u32,
-    /// What it says of itself now, if that is news.
+    /// New record of the host, if the step changed it.
     pub(super) record: Option<u32>,
-    /// What it says was agreed.
+    /// Agreed instants that the host reports.
     pub(super) said: u32,
     pub(super) closed: bool,
     pub(super) wrong: Option<u32>,
-    /// It knows more or less, and that is all.
+    /// The step changed only the host's knowledge.
     pub(super) is_silent: bool,
 }
 
-/// What may come of a station.
+/// Possible event at a station, with its result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// The host as it is then, with what it knows.
+    /// The host before the event, including its knowledge.
     pub(super) before: u32,
     pub(super) event: Event,
     pub(super) next: u32,
@@ -47,14 +47,14 @@ pub(super) struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Step(Step),
-    /// It hears this of another.
+    /// The host receives this record of another host.
     Hear(u8, u32),
-    /// It is gone.
+    /// The host crashes.
     Crash,
 }
 
 impl Event {
-    /// Who must be gone, so that it may happen.
+    /// Returns the host that must have crashed before this event can happen.
     pub(super) fn misses(self) -> Option<usize> {
         match self {
             Self::Step(Step::Lost(other)) => Some(other.into()),
@@ -124,13 +124,13 @@ impl Stations {
         self.wrongs.get(wrong)
     }
 
-    /// How many there are: records, hosts, queues, stations.
+    /// Returns the numbers of records, hosts, queues and stations.
     pub(super) fn sizes(&self) -> [usize; 4] {
         let (records, hosts) = (self.records.len(), self.hosts.len());
         [records, hosts, self.queues.len(), self.stations.len()]
     }
 
-    /// The hosts as they begin, what they have said so far, and what was agreed by that.
+    /// Returns the initial hosts, their records and the instants agreed by these.
     pub(super) fn start(&mut self) -> Result<([u32; HOSTS], [u32; HOSTS]), Wrong> {
         let mut records = Vec::new();
         let (mut hosts, mut said) = ([0; HOSTS], [0; HOSTS]);
@@ -168,7 +168,7 @@ impl Stations {
         self.hosts.number(host)
     }
 
-    /// The station of this host, without what does nothing there when it comes.
+    /// Returns the station of this host, without queued records that have no effect on it.
     pub(super) fn enter(&mut self, host: u32, mut queues: [Vec<u32>; HOSTS]) -> u32 {
         let it = self.hosts.get(host);
         if it.is_crashed() || (self.scope.merges && !it.acts()) {
@@ -189,12 +189,12 @@ impl Stations {
         self.keep(Station { host, queues })
     }
 
-    /// The number of a record.
+    /// Returns the number of a record.
     pub(super) fn number(&mut self, record: Record) -> u32 {
         self.records.number(record)
     }
 
-    /// The host without what it knows of others.
+    /// Returns the host without its knowledge of other hosts.
     pub(super) fn forgetful(&mut self, host: u32) -> u32 {
         if let Some(forgetful) = self.forgetful.get(&host) {
             return *forgetful;
@@ -230,12 +230,12 @@ impl Stations {
         number
     }
 
-    /// That station's queues.
+    /// Returns the station's queues.
     pub(super) fn queues(&self, station: Station) -> [Vec<u32>; HOSTS] {
         station.queues.map(|queue| self.queues.get(queue).clone())
     }
 
-    /// What comes of a step of a host.
+    /// Returns the result of a step of a host.
     pub(super) fn step(&mut self, host: u32, step: Step) -> Local {
         self.after(host, |host, slow| host.happen(step, slow))
     }
@@ -272,7 +272,7 @@ impl Stations {
         }
     }
 
-    /// What comes of it when a host hears that record of another.
+    /// Returns the result of receiving that record from another host.
     pub(super) fn hear(&mut self, host: u32, from: usize, record: u32) -> Local {
         let key = (host, from as u8, record);
         if let Some(local) = self.heard.get(&key) {
@@ -284,14 +284,14 @@ impl Stations {
         local
     }
 
-    /// What is left of a host that crashes.
+    /// Returns the host after a crash.
     pub(super) fn crash(&mut self, host: u32) -> u32 {
         let mut host = self.hosts.get(host).clone();
         host.crash();
         self.enter_host(host)
     }
 
-    /// What another says comes under way to a station.
+    /// Adds a record of another host to those under way to a station.
     pub(super) fn push(&mut self, station: u32, from: usize, record: u32) -> u32 {
         let key = (station, from as u8, record);
         if let Some(station) = self.pushed.get(&key) {
@@ -305,7 +305,7 @@ impl Stations {
         next
     }
 
-    /// The station with all its numbers of pauses and all instants so much less.
+    /// Returns the station with all pause numbers reduced by `by` and all instants by `span`.
     pub(super) fn shift(&mut self, station: u32, by: u64, span: Duration) -> u32 {
         if let Some(station) = self.shifted.get(&(station, by)) {
             return *station;
@@ -327,8 +327,8 @@ impl Stations {
         next
     }
 
-    /// The station of another scope as the one that stands for it here; without what its host
-    /// knows and what is under way to it, if `bare`.
+    /// Returns the representative here of a station of another scope; without its host's knowledge
+    /// and the records under way to it, if `bare`.
     pub(super) fn adopt(&mut self, other: &Self, station: u32, bare: bool) -> u32 {
         let station = other.get(station);
         let mut host = other.hosts.get(station.host).clone();
@@ -345,7 +345,8 @@ impl Stations {
         self.enter(host, queues)
     }
 
-    /// Whether nothing is left to be done there, when these are the newest records of all.
+    /// Returns true if nothing is left to be done at the station, given the newest records of all
+    /// hosts.
     pub(super) fn is_idle(&mut self, station: u32, newest: [u32; HOSTS]) -> bool {
         let Station { host, queues } = self.get(station);
         let it = self.hosts.get(host);
@@ -358,7 +359,7 @@ impl Stations {
                 }
     }
 
-    /// What happened, for a reader.
+    /// Describes the event in words, for the report.
     pub(super) fn story(&self, host: usize, outcome: &Outcome) -> String {
         let before = self.hosts.get(outcome.before);
         let known = (0..HOSTS).filter_map(|other| Some((other, before.knows(other)?)));
@@ -371,7 +372,7 @@ impl Stations {
         format!("  host {host}, which knows {known:?}: {event}; says {says:?}\n")
     }
 
-    /// What may come of a station.
+    /// Returns the possible events of a station.
     pub(super) fn outcomes(&mut self, station: u32) -> &[Outcome] {
         let at = station as usize;
         if self.outcomes[at].is_none() {
@@ -401,7 +402,7 @@ impl Stations {
         outcomes
     }
 
-    /// What may happen at a host whatever is under way to it.
+    /// Returns the events that are possible at a host whatever is under way to it.
     pub(super) fn steps(&mut self, host: u32) -> Vec<(Event, Local)> {
         let it = self.hosts.get(host);
         let lost = (0..HOSTS).filter(|other| it.awaits(*other));
@@ -447,7 +448,7 @@ impl Stations {
 }
 
 impl Local {
-    /// Nothing is said.
+    /// Returns a result without a new record.
     fn quiet(host: u32) -> Self {
         Self {
             host,
@@ -460,5 +461,5 @@ impl Local {
     }
 }
 
-/// The number of having said nothing.
+/// Number of the empty report.
 pub(super) const NOTHING: u32 = 0;

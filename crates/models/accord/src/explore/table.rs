@@ -1,4 +1,4 @@
-//! Values by number. Each is kept once; who means it says its number.
+//! Table of values by number. Each value is stored once; other tables refer to it by number.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -22,7 +22,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Hash + Eq> Table<T> {
-    /// The number of this value, which it has from now on.
+    /// Returns the number of this value, assigning one if it is new.
     pub(super) fn number(&mut self, value: T) -> u32 {
         if let Some(number) = self.numbers.get(&value) {
             return *number;

@@ -1,10 +1,10 @@
-//! What is searched.
+//! The scopes that are searched.
 
 use super::Flaw;
 use super::search::{Found, Network, Scope, search};
 use crate::agreement::OnSilence;
 
-/// Whatever was said may come at any time, or never.
+/// Every record sent may arrive at any time, or never.
 const ANY: Scope = Scope {
     requests: [1, 1, 0],
     crashes: 0,
@@ -17,13 +17,13 @@ const ANY: Scope = Scope {
     merges: true,
 };
 
-/// The newest record of each host may come, or be lost.
+/// Only the newest record of each host may arrive, or be lost.
 const NEWEST: Scope = Scope {
     network: Network::InOrder(1),
     ..ANY
 };
 
-/// All that was ever said may come, in order, with any gaps.
+/// All records ever sent may arrive, in order, with any gaps.
 const LATE: Network = Network::InOrder(usize::MAX);
 
 const ONE: [usize; 3] = [1, 0, 0];
@@ -51,14 +51,14 @@ fn found(scope: Scope) -> Found {
     }
 }
 
-/// A scope that holds, and how many states it has: more than nothing, or it was not tried.
+/// Checks a scope and returns its number of states, which must not be zero.
 fn holds(scope: Scope) -> usize {
     found(scope).len()
 }
 
-/// Merging misses nothing: every order of a scope, without it, comes to just the states that
-/// stand for those of the search with it. Where all may come in any order, more is supposed than
-/// was said: there may be more states.
+/// Checks that merging misses nothing: an unmerged search of a scope reaches exactly the states
+/// that represent those of the merged search. In a network without order, more records are supposed
+/// than were sent, so there may be more states.
 fn merges_alike(scope: Scope) {
     let mut merged = found(scope);
     let each = found(Scope {
@@ -75,8 +75,8 @@ fn merges_alike(scope: Scope) {
     assert!(bare || more == 0, "{scope:?}: {more} of {}", all.len());
 }
 
-/// The network that keeps all has every state of one that keeps the order, but for who has
-/// heard what.
+/// Checks that the unordered network has every state of an ordered one, apart from the hosts'
+/// knowledge.
 fn has_all_states_of(network: Network, scope: Scope) {
     let mut any = found(scope);
     let ordered = found(Scope { network, ..scope });
@@ -131,13 +131,13 @@ fn slow(requests: [usize; 3]) -> Scope {
     }
 }
 
-/// Clocks take their time to come to a ceiling, and each shows something else.
+/// Clocks take time to reach a ceiling, and show different times.
 #[test]
 fn slow_clocks_in_every_order() {
     assert!(holds(slow([1, 1, 0])) > 1_000);
 }
 
-/// The third host comes to two that run, or stand.
+/// The third host joins two that are running or paused.
 #[test]
 fn a_late_joiner_in_every_order() {
     let scope = Scope {
@@ -148,13 +148,13 @@ fn a_late_joiner_in_every_order() {
     assert!(holds(scope) > 10_000);
 }
 
-/// Each search finds what is wrong, and in a scope that holds without it (above).
+/// Each search finds its flaw, in a scope that holds without the flaw (above).
 #[test]
 fn mistakes_are_found() {
-    // Some of them never come to an end.
+    // Some of them never end.
     let depth = 40;
     let one = of(ANY, ONE);
-    // A quick host would stand again before anybody looks.
+    // A fast host would be stopped again before the check.
     let slow = slow(ONE);
     for (flaw, scope, says) in [
         (Flaw::GrantEarly, one, "runs while another holds"),
@@ -189,61 +189,61 @@ fn mistakes_are_found() {
     }
 }
 
-/// Two that do not count the same hosts go on at two instants, or one goes on and one does not.
+/// Two hosts with different views resume at two instants, or only one of them resumes.
 const VIEWS: &str = "of pause|it stands, and nobody holds";
 
-/// Two hosts ask, a third looks on; what one says is lost at random.
+/// Two hosts claim, a third observes; records are lost at random.
 #[test]
 fn two_requests_of_three_hosts_in_every_order() {
     assert!(holds(ANY) > 1_000);
 }
 
-/// Each host asks once.
+/// Each host claims once.
 #[test]
 fn one_request_of_each_of_three_hosts() {
     assert!(holds(of(ANY, [1, 1, 1])) > 1_000);
 }
 
-/// Two requests of one host, one of another.
+/// Two claims of one host, one of another.
 #[test]
 fn three_requests_of_two_of_three_hosts() {
     assert!(holds(of(ANY, [2, 1, 0])) > 1_000);
 }
 
-/// One request of each of two hosts, and a crash, after which the others go on.
+/// One claim of each of two hosts, and a crash, after which the others go on.
 #[test]
 fn two_requests_with_a_crash_that_releases() {
     assert!(holds(of(RELEASES, [1, 1, 0])) > 1_000);
 }
 
-/// One request of each of two hosts, and a crash, after which all stop.
+/// One claim of each of two hosts, and a crash, after which all stop.
 #[test]
 fn two_requests_with_a_crash_that_stops() {
     assert!(holds(of(STOPS, [1, 1, 0])) > 1_000);
 }
 
-/// Two requests of each host.
+/// Two claims of each host.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_of_three_hosts() {
     assert!(holds(of(ANY, [2, 2, 2])) > 100_000);
 }
 
-/// Two requests of each host, and a crash anywhere, after which the others go on.
+/// Two claims of each host, and a crash anywhere, after which the others go on.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_and_a_crash_that_releases() {
     assert!(holds(of(RELEASES, [2, 2, 2])) > 100_000);
 }
 
-/// Two requests of each host, and a crash anywhere, after which all stop.
+/// Two claims of each host, and a crash anywhere, after which all stop.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_and_a_crash_that_stops() {
     assert!(holds(of(STOPS, [2, 2, 2])) > 100_000);
 }
 
-/// Two requests of each host, whose clocks take their time.
+/// Two claims of each host, with slow clocks.
 #[test]
 #[ignore = "takes long: make search-accord"]
 fn two_requests_of_each_with_slow_clocks() {

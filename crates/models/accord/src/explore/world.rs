@@ -1,4 +1,4 @@
-//! The world that is searched: stations, what was agreed, and what must be true.
+//! The world that is searched: stations, agreed instants, and the invariants.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use super::{HOSTS, Wrong, id};
 use crate::hosts::Hosts;
 use crate::record::Resumed;
 
-/// One state, by numbers.
+/// State, by the numbers of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) stations: [u32; HOSTS],
     agreed: u32,
-    /// How many may crash yet.
+    /// Number of crashes that may still happen.
     crashes: u8,
 }
 
 impl World {
-    /// All of it.
+    /// Returns the whole state as one number.
     pub(super) fn number(self) -> u128 {
         let [a, b, c] = self.stations.map(u128::from);
         assert!(
@@ -32,7 +32,7 @@ impl World {
         a | b << 32 | c << 64 | u128::from(self.agreed) << 96 | u128::from(self.crashes) << 120
     }
 
-    /// The state of this number.
+    /// Returns the state of this number.
     pub(super) fn of(number: u128) -> Self {
         let word = |at: u32| (number >> at) as u32;
         Self {
@@ -43,18 +43,18 @@ impl World {
     }
 }
 
-/// Where all stand, by pause, and how it ended, as the first one had it. Kept for as long as
-/// somebody is still in it.
+/// Instants of each pause and of its end, as first reported. Kept for as long as a host is still in
+/// that pause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Agreed {
     pub(super) stands: Agreements<Instant<Virtual>>,
     pub(super) ends: Agreements<Resumed>,
 }
 
-/// What was agreed, by pause, and which hosts say so.
+/// Agreed values, by pause, and the hosts that have reported them.
 pub(super) type Agreements<T> = VecDeque<(u64, T, Hosts)>;
 
-/// This host says that this was agreed.
+/// Records that this host reports the value as agreed.
 fn agreed<T: Copy + PartialEq + std::fmt::Debug>(
     told: &mut Agreements<T>,
     host: usize,
@@ -83,11 +83,11 @@ fn forget_of<T>(told: &mut Agreements<T>, host: usize) {
     told.retain(|(_, _, who)| !who.is_empty());
 }
 
-/// What becomes of what was agreed depends on this, by number: what was before, what is said by
-/// whom, whether he is gone, the least pause of anybody, and who acts.
+/// Inputs of a change of the agreed values: the number of the previous values, the number of the
+/// report, the reporting host, its crash, the least pause of any host, and the hosts that act.
 type Account = (u32, u32, u8, bool, u64, Hosts);
 
-/// The worlds of one scope.
+/// Worlds of one scope.
 pub(super) struct Worlds {
     pub(super) stations: Stations,
     agreed: Table<Agreed>,
@@ -128,13 +128,13 @@ impl Worlds {
         world.stations.map(|station| self.stations.facts(station))
     }
 
-    /// What may happen next at this host: the one of this place in the list, if there is one.
+    /// Returns the event at this place in the host's list, if there is one.
     pub(super) fn outcome(&mut self, world: &World, host: usize, place: usize) -> Option<Outcome> {
         let outcomes = self.stations.outcomes(world.stations[host]);
         outcomes.get(place).copied()
     }
 
-    /// Whether that may happen.
+    /// Returns true if the event can happen.
     pub(super) fn may(&self, world: &World, outcome: &Outcome) -> bool {
         match outcome.event {
             Event::Crash => world.crashes > 0,
@@ -144,7 +144,7 @@ impl Worlds {
         }
     }
 
-    /// Lets it happen.
+    /// Applies the event.
     pub(super) fn happen(
         &mut self,
         world: &World,
@@ -172,7 +172,8 @@ impl Worlds {
         Ok(self.shifted(next))
     }
 
-    /// What was agreed, when this host says more or is gone, without what nobody needs any more.
+    /// Returns the agreed values after this host reports or crashes, without values that no host
+    /// needs any more.
     fn account(
         &mut self,
         world: &World,
@@ -186,7 +187,7 @@ impl Worlds {
         let least = least.unwrap_or(0).saturating_sub(1);
         let acts = |at: &usize| !facts[*at].crashed && !facts[*at].stopped;
         let acting: Hosts = (0..HOSTS).filter(acts).map(id).collect();
-        // Who says nothing and stays changes nothing by who he is.
+        // A host that reports nothing and stays has no effect, whatever its number.
         let who = match said == NOTHING && !is_gone {
             true => 0,
             false => host as u8,
@@ -203,7 +204,7 @@ impl Worlds {
             }
         }
         if is_gone {
-            // What it alone knew binds nobody.
+            // Values that only the crashed host knew bind no other host.
             forget_of(&mut all.stands, host);
             forget_of(&mut all.ends, host);
         }
@@ -228,7 +229,7 @@ impl Worlds {
         number
     }
 
-    /// The world that stands for all that differ by how many pauses are behind them.
+    /// Returns the representative of all worlds that differ only in the number of past pauses.
     pub(super) fn shifted(&mut self, mut world: World) -> World {
         if !self.scope().merges {
             return world;
@@ -258,8 +259,8 @@ impl Worlds {
         world
     }
 
-    /// The world of another scope as the one that stands for it here; without who knows what and
-    /// what is under way, if `bare`. `known` are stations of that scope and their like here.
+    /// Returns the representative here of a world of another scope; without the hosts' knowledge
+    /// and the records under way, if `bare`. `known` maps stations of that scope to those here.
     pub(super) fn adopt(
         &mut self,
         other: &Self,
@@ -278,7 +279,7 @@ impl Worlds {
         self.shifted(world)
     }
 
-    /// While one host was granted the line, no clock and no process runs.
+    /// Checks that no clock and no process runs while any host is granted the line.
     fn holders_see_a_standing_world(&self, world: &World) -> Result<(), Wrong> {
         let facts = self.facts(world);
         let Some(holder) = facts.iter().find(|host| host.holds && !host.crashed) else {
@@ -293,7 +294,7 @@ impl Worlds {
         Ok(())
     }
 
-    /// Whether the world stays as it is until somebody asks, lets go or crashes.
+    /// Returns true if the world stays as it is until a host claims, releases or crashes.
     pub(super) fn is_at_rest(&mut self, world: &World) -> bool {
         let gone = self.facts(world).map(|it| it.crashed);
         let newest = self.facts(world).map(|it| it.record);
@@ -307,7 +308,7 @@ impl Worlds {
         })
     }
 
-    /// What must be true when nothing more happens by itself.
+    /// Checks the invariants of a state in which nothing more happens by itself.
     pub(super) fn rests(&self, world: &World) -> Result<(), Wrong> {
         let facts = self.facts(world);
         let alive = || facts.iter().filter(|host| !host.crashed);

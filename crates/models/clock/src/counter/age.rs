@@ -1,10 +1,10 @@
-//! Elapsed time finer than a nanosecond.
+//! Elapsed time with sub-nanosecond resolution.
 
 use core::ops::{Add, Sub};
 
 use timeloom_time::{Duration, Rate};
 
-/// How long something has been counting, in 64.64 fixed-point nanoseconds.
+/// Elapsed time of a counter, in 64.64 fixed-point nanoseconds.
 ///
 /// The paper keeps `age_time_ns` in whole nanoseconds; then every frequency
 /// change loses up to one. With the fraction kept, a change loses 2^-64 ns per
@@ -14,32 +14,32 @@ use timeloom_time::{Duration, Rate};
 pub struct Age(u128);
 
 impl Age {
-    /// No time yet.
+    /// Age of zero.
     pub const ZERO: Self = Self(0);
 
-    /// So many cycles of that length. Exact: a 64-bit count times a 64.64
-    /// period below 2^20 ns fits 128 bits for the 63-bit counts used here only
-    /// while the age is below 2^64 ns (584 years), beyond which it saturates.
+    /// Returns the time of `cycles` cycles of this period. Exact: a 64-bit count times a 64.64
+    /// period below 2^20 ns fits 128 bits for the 63-bit counts used here only while the age is
+    /// below 2^64 ns (584 years), beyond which it saturates.
     pub const fn of_cycles(cycles: u64, period: Rate) -> Self {
         Self(period.to_bits().saturating_mul(cycles as u128))
     }
 
-    /// A length of time; 0 when it is negative.
+    /// Returns a length of time as an age; 0 if it is negative.
     pub fn from_duration(length: Duration) -> Self {
         Self((length.as_ns().max(0) as u128) << 64)
     }
 
-    /// This over `of`, rounded down.
+    /// Returns this age divided by `of`, rounded down.
     pub(super) const fn part(self, of: u128) -> Self {
         Self(self.0 / of)
     }
 
-    /// Whole nanoseconds, rounded down; saturates at 292 years.
+    /// Returns whole nanoseconds, rounded down; saturates at 292 years.
     pub fn as_duration(self) -> Duration {
         Duration::from_ns(i64::try_from(self.0 >> 64).unwrap_or(i64::MAX))
     }
 
-    /// Whole nanoseconds, rounded up; saturates at 292 years.
+    /// Returns whole nanoseconds, rounded up; saturates at 292 years.
     pub fn as_duration_up(self) -> Duration {
         let ceiling = self.0.saturating_add(u128::from(u64::MAX)) >> 64;
         Duration::from_ns(i64::try_from(ceiling).unwrap_or(i64::MAX))
@@ -55,7 +55,7 @@ impl Add for Age {
 
 impl Sub for Age {
     type Output = Self;
-    /// Zero when `other` is greater: an age is never negative.
+    /// Returns zero if `other` is greater: an age is never negative.
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

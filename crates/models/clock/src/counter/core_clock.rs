@@ -1,12 +1,12 @@
-//! The clock of one core.
+//! Clock of one core.
 
 use timeloom_time::{Duration, Rate};
 
 use super::{Age, CycleCounter, Frequency, Rvec, Widener};
 
-/// One core's RVEC with what it takes to keep it right: the extension of the
-/// counter, the frequency in force, and the two moments of a frequency change
-/// (`rvec_cpu_freq_change_pre` and `_pos` in the paper's Figure 7).
+/// A core's RVEC with the state that it depends on: the extension of the counter, the frequency
+/// in force, and the two moments of a frequency change (`rvec_cpu_freq_change_pre` and `_pos` in
+/// the paper's Figure 7).
 #[derive(Clone, Debug)]
 pub struct CoreClock {
     rvec: Rvec,
@@ -16,28 +16,28 @@ pub struct CoreClock {
     missing: Age,
 }
 
-/// A frequency change under way.
+/// Frequency change under way.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
-    /// The longest that a cycle may take until the change is done.
+    /// Longest possible duration of a cycle until the change is done.
     slowest: Rate,
     next: Rate,
     since_count: u64,
 }
 
-/// A core's time with what is not known about it.
+/// A core's time with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CoreTime {
-    /// Time counted since the clock was made. True elapsed time is not less,
-    /// as far as the frequencies told are true.
+    /// Time counted since the clock was created. True elapsed time is not less, if the reported
+    /// frequencies are correct.
     pub age: Age,
-    /// True elapsed time is at most `age` plus this (rounded up): what may have
-    /// been lost while frequencies changed and while the core idled.
+    /// Upper bound of true elapsed time minus `age` (rounded up): time that may have been lost in
+    /// frequency changes and while the core was idle.
     pub missing: Duration,
 }
 
 impl CoreClock {
-    /// A clock of age zero on `counter`, which runs at `frequency`.
+    /// Returns a clock of age zero on `counter`, which runs at `frequency`.
     pub fn new(counter: &impl CycleCounter, frequency: Frequency) -> Self {
         let widener = Widener::new(counter.cycles(), counter.width_bits());
         Self {
@@ -49,13 +49,13 @@ impl CoreClock {
         }
     }
 
-    /// How long a cycle counts, at present.
+    /// Returns the time that a cycle currently counts for.
     pub(super) fn period(&self) -> Rate {
         self.period
     }
 
-    /// The core's time. Also what keeps the extension of the counter going:
-    /// call it at least twice per wrap.
+    /// Returns the core's time. Also maintains the extension of the counter: call it at least twice
+    /// per wrap.
     pub fn read(&mut self, counter: &impl CycleCounter) -> CoreTime {
         let count = self.widener.extend(counter.cycles());
         let missing = match self.switching {
@@ -68,12 +68,11 @@ impl CoreClock {
         }
     }
 
-    /// The core is about to change from the frequency in force to `next`.
+    /// Begins a change from the frequency in force to `next`.
     ///
-    /// Until [`Self::handle_change_end`] each cycle may last as long as either
-    /// frequency says. It is counted with the *shorter* period: then what is
-    /// read during the switch and what is settled after it agree, the clock
-    /// never has to step back, and the error is one-sided and stated.
+    /// Until [`Self::handle_change_end`] a cycle may have the period of either frequency. It is
+    /// counted with the *shorter* period: readings during the switch and after it then agree, the
+    /// clock never has to step back, and the error is one-sided and stated.
     pub fn handle_change_begin(&mut self, counter: &impl CycleCounter, next: Frequency) {
         self.handle_change_end(counter);
         let count = self.widener.extend(counter.cycles());
@@ -88,7 +87,8 @@ impl CoreClock {
         });
     }
 
-    /// The core runs at its new frequency. Without a change under way, nothing.
+    /// Ends the change: the core runs at its new frequency. Does nothing without a change under
+    /// way.
     pub fn handle_change_end(&mut self, counter: &impl CycleCounter) {
         let Some(switch) = self.switching.take() else {
             return;
@@ -99,9 +99,9 @@ impl CoreClock {
         self.period = switch.next;
     }
 
-    /// The core wakes after its counter stood still for `slept`, as told by a
-    /// timer that does not stop and that is known to `resolution`. (The paper's
-    /// platform keeps counting; most counters of core cycles halt with the core.)
+    /// Adds the time `slept` during which the counter was stopped, measured by a timer that does
+    /// not stop and has this `resolution`. (The paper's platform keeps counting; most counters of
+    /// core cycles halt with the core.)
     pub fn handle_wake(&mut self, slept: Duration, resolution: Duration) {
         let certain = Age::from_duration(slept - resolution);
         self.rvec.add_uncounted(certain);
@@ -110,7 +110,7 @@ impl CoreClock {
 }
 
 impl Switch {
-    /// The most that counting with `period` has lost since the switch began.
+    /// Returns the maximum loss from counting with `period` since the switch began.
     fn missing(&self, count: u64, period: Rate) -> Age {
         let cycles = count.saturating_sub(self.since_count);
         Age::of_cycles(cycles, self.slowest) - Age::of_cycles(cycles, period)

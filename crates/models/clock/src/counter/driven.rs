@@ -1,35 +1,33 @@
-//! The RVEC clock of a host whose core changes frequency, as a line from one change
-//! to the next.
+//! RVEC clock of a host whose core changes frequency, as a line from one change to the next.
 //!
-//! The chain is the paper's: the core counts cycles of its crystal's time
-//! ([`SimulatedCore`]), a driver tells of changes, and [`CoreClock`] makes time of
-//! the cycles that never steps back. Between two changes that is a straight line,
-//! which is what a clock page can show.
+//! The chain is the paper's: the core counts cycles in its crystal's time ([`SimulatedCore`]), a
+//! driver reports changes, and [`CoreClock`] converts the cycles to time that never steps back.
+//! Between two changes that is a straight line, which a clock page can represent.
 
 use timeloom_time::{Duration, Rate};
 
 use super::frequencies::{FrequencyChange, FrequencyTrace, Governed, Governor};
 use super::{Age, CoreClock, Frequency, SimulatedCore};
 
-/// Where the changes of a core's frequency come from.
+/// Source of a core's frequency changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrequencySource {
-    /// A list.
+    /// List of changes.
     Trace(FrequencyTrace),
     /// A governor under load.
     Governor(Governor),
-    /// Somebody who tells of each ([`DrivenClock::handle_frequency`]); at first it is
-    /// this one.
+    /// Caller that reports each change ([`DrivenClock::handle_frequency`]); the value is the
+    /// initial frequency.
     Told(Frequency),
 }
 
-/// A core whose cycles a host counts.
+/// Core whose cycles a host counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CycleOptions {
-    /// What makes its frequency change.
+    /// Source of the frequency changes.
     pub source: FrequencySource,
-    /// How long a change takes. Half of that the core runs at the old frequency and
-    /// half at the new, which the clock is not told.
+    /// Duration of a change. The core runs at the old frequency for half of it and at the new for
+    /// the other half; the clock is not told the middle.
     pub switch: Duration,
 }
 
@@ -39,7 +37,7 @@ pub struct DrivenClock {
     core: SimulatedCore,
     clock: CoreClock,
     source: Source,
-    /// What the core truly runs at.
+    /// True frequency of the core.
     frequency: Frequency,
     switch: Duration,
     now: Duration,
@@ -58,21 +56,20 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Steady,
-    /// Still at the old frequency.
+    /// The core still runs at the old frequency.
     First {
         next: Frequency,
         middle: Duration,
         end: Duration,
     },
-    /// At the new one, and the clock is not told yet.
+    /// The core runs at the new frequency, and the clock is not told yet.
     Second {
         end: Duration,
     },
 }
 
-/// How far what is shown is ahead of the RVEC clock: readers went on by an old line
-/// for a moment after a change, and nobody may see a step back. It is given back, a
-/// sixteenth of each nanosecond.
+/// Lead of the shown time over the RVEC clock: readers used an old line for a moment after a
+/// change, and no reader may see a step back. It shrinks by a sixteenth of each nanosecond.
 #[derive(Clone, Copy, Debug)]
 struct Lead {
     ahead: Age,
@@ -80,7 +77,7 @@ struct Lead {
 }
 
 impl DrivenClock {
-    /// The clock at the zero of its crystal's time. `seed` is a governor's.
+    /// Returns the clock at the zero of its crystal's time. `seed` is a governor's.
     pub fn new(options: &CycleOptions, seed: u64) -> Self {
         let (first, source) = match &options.source {
             FrequencySource::Trace(trace) => {
@@ -97,8 +94,8 @@ impl DrivenClock {
             }
             FrequencySource::Told(first) => (*first, Source::Told),
         };
-        // Wider than the paper's, which an operating system must look at every two
-        // seconds; here nobody looks as long as nothing changes.
+        // Wider than the paper's counter, which an operating system must read every two seconds;
+        // here the counter is not read while nothing changes.
         let core = SimulatedCore::with_width(0, 64);
         let mut made = Self {
             clock: CoreClock::new(&core, first),
@@ -118,7 +115,7 @@ impl DrivenClock {
         made
     }
 
-    /// When its line changes next by itself, if it does.
+    /// Returns the time of the next change of the line by itself, if any.
     pub fn next_change(&mut self) -> Option<Duration> {
         let change = match self.phase {
             Phase::Steady => self.planned.map(|change| change.at.max(self.now)),
@@ -128,7 +125,7 @@ impl DrivenClock {
         change.into_iter().chain(self.lead_end()).min()
     }
 
-    /// Lets it count until `now`, with all changes on the way.
+    /// Advances the clock to `now`, with all changes on the way.
     pub fn advance(&mut self, now: Duration) {
         while let Some(at) = self.next_change().filter(|at| *at <= now) {
             self.pass(at);
@@ -137,14 +134,14 @@ impl DrivenClock {
         self.pass(now);
     }
 
-    /// What it shows where it was advanced to, since the start.
+    /// Returns the time shown at the instant of the last advance, since the start.
     pub fn shown(&mut self) -> Duration {
         let age = self.age();
         (age + self.lead_at(age)).as_duration()
     }
 
-    /// How fast it goes from there on, against its crystal: 1, except during a change
-    /// and while it gives back what readers saw too much of.
+    /// Returns the rate from there on, against the crystal: 1, except during a change and while a
+    /// lead is removed.
     pub fn rate(&mut self) -> Rate {
         let rate = self.counting_rate();
         let age = self.age();
@@ -155,13 +152,13 @@ impl DrivenClock {
         }
     }
 
-    /// How far it may be behind its crystal's time, rounded up: what changes may have
-    /// hidden. It is never ahead.
+    /// Returns the maximum lag behind the crystal's time, rounded up: the time that changes may
+    /// have hidden. The clock is never ahead.
     pub fn missing(&mut self) -> Duration {
         self.clock.read(&self.core).missing
     }
 
-    /// From now on the core changes to `next`; one that is changing does so after.
+    /// Changes the core to `next`; if a change is under way, this one follows it.
     pub fn handle_frequency(&mut self, next: Frequency) {
         self.planned = Some(FrequencyChange {
             at: self.now,
@@ -172,7 +169,7 @@ impl DrivenClock {
         }
     }
 
-    /// Readers saw it this much ahead of what it shows.
+    /// Records that readers saw the clock this much ahead of its value.
     pub fn absorb(&mut self, ahead: Duration) {
         let age = self.age();
         self.lead = Lead {
@@ -196,7 +193,7 @@ impl DrivenClock {
         }
     }
 
-    /// What is due now.
+    /// Carries out the changes that are due.
     fn change(&mut self) {
         match self.phase {
             Phase::Steady => {
@@ -252,7 +249,7 @@ impl DrivenClock {
         self.clock.read(&self.core).age
     }
 
-    /// Nanoseconds that the clock counts per nanosecond of its crystal.
+    /// Returns the nanoseconds that the clock counts per nanosecond of its crystal.
     fn counting_rate(&self) -> Rate {
         let hz = u128::from(self.frequency.as_hz());
         Rate::from_bits(self.clock.period().to_bits() * hz / 1_000_000_000)
@@ -262,7 +259,7 @@ impl DrivenClock {
         self.lead.ahead - (age - self.lead.since).part(GIVEN_BACK)
     }
 
-    /// When nothing is ahead any more.
+    /// Returns the time at which no lead is left.
     fn lead_end(&mut self) -> Option<Duration> {
         if self.lead.ahead == Age::ZERO {
             return None;
@@ -275,7 +272,7 @@ impl DrivenClock {
     }
 }
 
-/// A sixteenth, 6 %: faster than leads come up, and far from standing.
+/// A sixteenth, 6 %: faster than leads accumulate, and far from stopping the clock.
 const GIVEN_BACK: u128 = 16;
 
 #[cfg(test)]
@@ -297,7 +294,7 @@ mod tests {
             clock.advance(at);
             seen.push((at, (clock.rate().as_f64() * 1e6).round() / 1e6));
         }
-        // Until half of the switch each cycle lasts what it is counted with.
+        // Until the middle of the switch each cycle lasts as long as it is counted.
         assert_eq!(seen, [(us(1_000), 1.0), (us(1_025), 0.5), (us(1_050), 1.0)]);
         clock.advance(us(2_000));
         let behind = us(2_000) - clock.shown();
@@ -305,7 +302,7 @@ mod tests {
             (behind - Duration::from_ns(12_500)).as_ns().abs() <= 2,
             "{behind}"
         );
-        // All that it could know is that none of the switch's cycles was a short one.
+        // The clock can only know that none of the switch's cycles was a short one.
         assert!(
             clock.missing() >= behind && clock.missing() <= us(38),
             "{}",
@@ -339,7 +336,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever its core does, and whenever it is looked at.
+        /// Holds for every sequence of changes, at every instant.
         #[test]
         fn it_increases_and_is_behind_by_no_more_than_it_says(
             seed in any::<u64>(), load in 0.0f64..1.0, switch_us in 0i64..500,
@@ -364,11 +361,11 @@ mod tests {
                 let shown = clock.shown();
                 prop_assert!(shown > last, "{} after {}", shown, last);
                 prop_assert!(shown <= now, "{} at {}", shown, now);
-                // A cycle may not be counted yet.
+                // The last cycle may not be counted yet.
                 let most = shown + clock.missing() + Duration::from_ns(5);
                 prop_assert!(now <= most, "{} at {}, {}", shown, now, clock.missing());
                 last = shown;
-                // Readers saw a late line, which goes no faster than the crystal.
+                // Readers saw a late line, which runs no faster than the crystal.
                 let ahead = Duration::from_ns(ahead_ns).min(now - shown);
                 clock.absorb(ahead);
                 last = last.max(clock.shown() - Duration::from_ns(1));

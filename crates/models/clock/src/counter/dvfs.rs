@@ -1,11 +1,10 @@
 //! The RVEC paper's experiments on a simulated core.
 //!
-//! *What the clocks show* (Figures 8–13) needs no board. What a read costs and how
-//! precise it is (Tables 3–5) is *measured* here as there: a block of work with a
-//! read in it, or between two reads, is run many times on the simulated counter,
-//! and what the clocks showed is averaged. What a read costs in cycles no simulated
-//! core can know. So each table is given the cycles of *another* one
-//! ([`AT_400_MHZ`], [`AT_800_MHZ`]), and is then compared with its own: a read costs
+//! *The clock readings* (Figures 8–13) need no board. The cost of a read and its precision (Tables
+//! 3–5) are *measured* here as in the paper: a block of work with a read in it, or between two
+//! reads, is run many times on the simulated counter, and the clock readings are averaged. A
+//! simulated core cannot know the cost of a read in cycles. So each table is given the cycles of
+//! *another* one ([`AT_400_MHZ`], [`AT_800_MHZ`]), and is then compared with its own: a read costs
 //! cycles, not time.
 
 pub mod iterations;
@@ -15,12 +14,12 @@ use timeloom_time::Duration;
 use super::{CoreClock, CycleCounter, Frequency, Sample, SimulatedCore, Trace, replay};
 use crate::noise::Noise;
 
-/// A clock of the paper's tables.
+/// Clock of the paper's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardClock {
-    /// The raw counter, 32 bits of cycles.
+    /// Raw counter, 32 bits of cycles.
     Ccnt,
-    /// RVEC on it.
+    /// RVEC on the raw counter.
     Rvec,
     /// CLOCK_MONOTONIC over the board's timer of 1 MHz (STC).
     Monotonic,
@@ -29,10 +28,10 @@ pub enum BoardClock {
 }
 
 impl BoardClock {
-    /// In the order of the tables.
+    /// All clocks, in the order of the tables.
     pub const ALL: [Self; 4] = [Self::Ccnt, Self::Rvec, Self::Monotonic, Self::Realtime];
 
-    /// Its name in the tables.
+    /// Returns the clock's name in the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ccnt => "CCNT",
@@ -43,10 +42,10 @@ impl BoardClock {
     }
 }
 
-/// What work costs on the paper's board, in cycles, as one of its tables tells it.
+/// Cost of work on the paper's board, in cycles, from one of its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// The block of instructions without a read in it.
+    /// Block of instructions without a read in it.
     pub block: u64,
     /// One read of each of [`BoardClock::ALL`].
     pub reads: [u64; 4],
@@ -64,36 +63,36 @@ pub const AT_800_MHZ: Work = Work {
     reads: [1_066, 3_318, 2_202, 2_127],
 };
 
-/// How much the same work varies from run to run on that board: the coefficient of
-/// variation of another loop (section 4.2.1: 18.33 of 361.91).
+/// Variation of the same work from run to run on that board: the coefficient of variation of
+/// another loop (section 4.2.1: 18.33 of 361.91).
 const VARIATION: f64 = 0.0506;
 
-/// A row of Tables 3 and 4: running the block with one read of a clock in it.
+/// Row of Tables 3 and 4: running the block with one read of a clock in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostRow {
-    /// The clock.
+    /// Name of the clock.
     pub clock: &'static str,
     /// Mean time of block and read, in microseconds.
     pub mean_us: f64,
-    /// Its standard deviation, in microseconds.
+    /// Standard deviation of that time, in microseconds.
     pub deviation_us: f64,
-    /// Beyond what the block alone took in its own runs, in microseconds.
+    /// Time beyond that of the block alone in its own runs, in microseconds.
     pub overhead_us: f64,
-    /// Beyond the block alone, in percent of the block.
+    /// Time beyond that of the block alone, in percent of the block.
     pub overhead_percent: f64,
 }
 
-/// A row of Table 5: what a clock says that the block took.
+/// Row of Table 5: the duration of the block as measured with a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrecisionRow {
-    /// The clock.
+    /// Name of the clock.
     pub clock: &'static str,
-    /// Mean of what it measured, in microseconds.
+    /// Mean of the measured durations, in microseconds.
     pub mean_us: f64,
     /// Standard deviation of that, in microseconds.
     pub deviation_us: f64,
-    /// Mean of the absolute error against true time, in nanoseconds: what the
-    /// paper could not know.
+    /// Mean of the absolute error against true time, in nanoseconds, which the paper could not
+    /// know.
     pub error_ns: f64,
 }
 
@@ -140,9 +139,9 @@ pub fn costs(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec<Cos
     BoardClock::ALL.map(row).to_vec()
 }
 
-/// Table 5 as the paper measures it: the block between two reads of a clock, `runs`
-/// times at `frequency`, and the difference of what the two reads showed. Part of
-/// what it shows is the reads themselves.
+/// Table 5 as the paper measures it: the block between two reads of a clock, `runs` times at
+/// `frequency`, and the difference of the two readings. Part of that difference is the cost of the
+/// reads themselves.
 pub fn precision(frequency: Frequency, work: &Work, runs: u32, seed: u64) -> Vec<PrecisionRow> {
     let mut board = Board::new(frequency, *work, seed);
     let row = |clock: BoardClock| {
@@ -175,11 +174,11 @@ struct Board {
     /// True time.
     truth_ps: u64,
     noise: Noise,
-    /// How long the block is this time, of its mean.
+    /// Length of the current block, relative to the mean.
     length: f64,
 }
 
-/// What a read of a clock found, in the clock's own unit, and when.
+/// Reading of a clock, in the clock's own unit, with its instant.
 #[derive(Clone, Copy)]
 struct Look {
     shown: i64,
@@ -207,10 +206,10 @@ impl Board {
         self.truth_ps += length_ps;
     }
 
-    /// A part of the block; its length is drawn at its beginning.
+    /// Executes a part of the block; the block's length is drawn at its beginning.
     fn execute_block(&mut self, part: core::ops::Range<f64>) {
         if part.start == 0.0 {
-            // The scheduler sees to it that no wrap of the counter is missed.
+            // The scheduler ensures that no wrap of the counter is missed.
             self.rvec.read(&self.core);
             self.length = 1.0 + VARIATION * self.noise.normal();
         }
@@ -218,7 +217,7 @@ impl Board {
         self.execute(cycles as u64);
     }
 
-    /// Half of a read comes before the clock is looked at, half after.
+    /// Reads a clock: half of the cost comes before the reading, half after.
     fn read(&mut self, clock: BoardClock) -> Look {
         let cycles = self.work.reads[clock as usize];
         self.execute(cycles / 2);
@@ -235,7 +234,7 @@ impl Board {
         look
     }
 
-    /// What a clock says that passed between two looks at it, in nanoseconds.
+    /// Returns the time between two readings of a clock, in nanoseconds.
     fn between_ns(&self, clock: BoardClock, before: Look, after: Look) -> f64 {
         match clock {
             BoardClock::Ccnt => {
@@ -249,7 +248,8 @@ impl Board {
         }
     }
 
-    /// The block with a read in its middle, or none, in microseconds of the counter.
+    /// Returns the duration of the block with a read in its middle, or none, in microseconds of the
+    /// counter.
     fn time_block(&mut self, clock: Option<BoardClock>) -> f64 {
         let begun = self.look_at_counter();
         self.execute_block(0.0..0.5);
@@ -261,7 +261,7 @@ impl Board {
         self.between_ns(BoardClock::Ccnt, begun, ended) / 1e3
     }
 
-    /// The counter from outside, at no cost.
+    /// Reads the counter from outside, at no cost.
     fn look_at_counter(&self) -> Look {
         Look {
             shown: self.core.cycles() as i64,
@@ -333,8 +333,8 @@ mod tests {
         }
     }
 
-    /// A measurement knows the block only through the clock: two reads of a slower
-    /// clock measure more of themselves, and one of 1 MHz is off by its grain.
+    /// A measurement knows the block only through the clock: two reads of a slower clock measure
+    /// more of themselves, and one of 1 MHz is off by its granularity.
     #[test]
     fn a_block_between_two_reads_is_longer_by_what_they_cost() {
         let rows = precision(Frequency::from_mhz(800), &AT_400_MHZ, 20_000, 1);

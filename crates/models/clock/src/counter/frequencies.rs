@@ -1,4 +1,4 @@
-//! When a core changes its frequency: by a list, or by a governor under load.
+//! Frequency changes of a core: from a list, or from a governor under load.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,25 +8,23 @@ use timeloom_time::Duration;
 use super::Frequency;
 use crate::noise::Noise;
 
-/// A change of a core's frequency.
+/// Change of a core's frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrequencyChange {
-    /// How long after the start, by the crystal that the core runs on.
+    /// Time since the start, by the crystal that drives the core.
     pub at: Duration,
-    /// The frequency from then on.
+    /// Frequency from then on.
     pub to: Frequency,
 }
 
-/// A list of changes, the first at 0, in order. As text, one a line: `0 s 800 MHz`,
-/// `1.5 s 400 MHz`; blank lines and `#` comments are skipped. After the last the
-/// frequency stays.
+/// List of changes, the first at 0, in order. As text, one a line: `0 s 800 MHz`, `1.5 s 400 MHz`;
+/// blank lines and `#` comments are skipped. After the last change the frequency stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequencyTrace {
     changes: Vec<FrequencyChange>,
 }
 
-/// Which line of a list of changes cannot be read, counted from 1, why, and what to
-/// write instead.
+/// Error in a list of changes: the line, counted from 1, the reason and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrequencyTraceError {
     /// The line; 0 for the list as a whole.
@@ -34,7 +32,7 @@ pub struct FrequencyTraceError {
     /// Description of the error. It does not quote the file: a file of another kind may contain
     /// secrets.
     pub reason: String,
-    /// What to do about it.
+    /// Fix to suggest to the user.
     pub fix: &'static str,
 }
 
@@ -50,10 +48,10 @@ impl fmt::Display for FrequencyTraceError {
 impl std::error::Error for FrequencyTraceError {}
 
 impl FrequencyTrace {
-    /// The most bytes that a list may have.
+    /// Maximum size of a list, in bytes.
     pub const MOST_BYTES: usize = 16 << 20;
 
-    /// The changes; never empty.
+    /// Returns the changes; never empty.
     pub fn changes(&self) -> &[FrequencyChange] {
         &self.changes
     }
@@ -130,12 +128,12 @@ fn change(text: &str) -> Result<FrequencyChange, (String, &'static str)> {
     Ok(FrequencyChange { at, to })
 }
 
-/// No processor's governor decides more often.
+/// Minimum distance of changes. No processor's governor decides more often.
 const CLOSEST: Duration = Duration::from_us(100);
 const LONGEST: Duration = Duration::from_s(10 * 365 * 86_400);
 const LIKE_THIS: &str = "write one change a line, as in `1.5 s 800 MHz`";
 
-/// Why a text is no frequency of a core.
+/// Error of a text that is not a core's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a core's frequency: write 1 MHz to 100 GHz, as in `800 MHz`, `1.2 GHz` or \
@@ -182,33 +180,33 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// How a governor chooses (Linux, Documentation/admin-guide/pm/cpufreq.rst).
+/// Policy of a governor (Linux, Documentation/admin-guide/pm/cpufreq.rst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The highest when the core was busy for more than 80 % of the last interval,
-    /// else in proportion to how busy it was.
+    /// The highest frequency if the core was busy for more than 80 % of the last interval, else in
+    /// proportion to the busy time.
     Ondemand,
-    /// The lowest that has a quarter to spare for what the load asks for.
+    /// The lowest frequency that exceeds the load's demand by a quarter.
     Schedutil,
 }
 
-/// A governor and the load that it sees.
+/// Governor and its simulated load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Governor {
-    /// How it chooses.
+    /// Policy.
     pub policy: Policy,
-    /// What it may choose, rising, not empty.
+    /// Available frequencies, ascending, not empty.
     pub frequencies: Vec<Frequency>,
-    /// How much of the time the work is heavy, 0 to 1: it then asks for 0.6 to 1 of
-    /// what the core can do at its highest frequency, else for up to 0.2.
+    /// Share of time with heavy work, 0 to 1: heavy work needs 0.6 to 1 of the core's capacity at
+    /// its highest frequency, light work up to 0.2.
     pub load: f64,
-    /// For how long the work is as heavy as it is, on average.
+    /// Mean duration of a period of constant weight.
     pub burst: Duration,
-    /// How often it looks.
+    /// Sampling interval.
     pub sampling: Duration,
 }
 
-/// A governor at work: one seed, one sequence of changes.
+/// Running governor: one seed, one sequence of changes.
 #[derive(Clone, Debug)]
 pub(super) struct Governed {
     governor: Governor,
@@ -219,7 +217,7 @@ pub(super) struct Governed {
 }
 
 impl Governed {
-    /// It begins at the lowest frequency.
+    /// Starts at the lowest frequency.
     pub(super) fn new(governor: Governor, seed: u64) -> Self {
         let current = governor.frequencies.first().copied();
         Self {
@@ -235,7 +233,7 @@ impl Governed {
         self.current
     }
 
-    /// The next change; after many looks without one, a change to what it is.
+    /// Returns the next change; after many samples without one, a change to the same frequency.
     pub(super) fn next(&mut self) -> FrequencyChange {
         for _ in 0..MOST_LOOKS {
             self.at += self.governor.sampling;
@@ -288,7 +286,7 @@ impl Governed {
     }
 }
 
-/// How often it looks before it says that nothing has changed.
+/// Number of samples after which an unchanged frequency is reported.
 const MOST_LOOKS: u32 = 1_000;
 
 #[cfg(test)]
@@ -344,7 +342,7 @@ mod tests {
                     .windows(2)
                     .all(|pair| pair[0].at < pair[1].at)
             );
-            // How long it is at the highest: more, the heavier the work.
+            // Time at the highest frequency: longer for heavier work.
             let highest = |load| {
                 let all = changes(&governor(policy, load), 7);
                 let at_highest = |pair: &&[FrequencyChange]| pair[0].to.as_hz() == 1_200_000_000;
@@ -354,7 +352,7 @@ mod tests {
             };
             assert!(highest(0.1) < highest(0.9), "{policy:?}");
         }
-        // Without a choice there is no change, and it says so in finite time.
+        // With a single frequency there is no change, and the call returns in finite time.
         let fixed = Governor {
             frequencies: vec![Frequency::from_mhz(600)],
             ..governor(Policy::Ondemand, 0.5)

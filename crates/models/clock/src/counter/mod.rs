@@ -1,18 +1,17 @@
-//! Cycle counters made into time that is strictly increasing and precise (the
-//! SIP property of the RVEC paper), although cores change frequency, counters
-//! wrap and tasks migrate.
+//! Conversion of cycle counters to time that is strictly increasing and precise (the SIP property
+//! of the RVEC paper), although cores change frequency, counters wrap and tasks migrate.
 //!
-//! The chain, each link in a file of its own:
+//! The chain, with a file for each link:
 //!
 //! 1. [`Widener`]: a narrow hardware counter extended to 63 bits.
 //! 2. [`Rvec`]: `base_count` and `age_time`, the paper's Figures 1 and 3.
 //! 3. [`CoreClock`]: one per core; it follows frequency changes and idling.
 //! 4. [`TaskClock`]: one per task; it counts in the *time* of the core it runs
 //!    on, so a frequency change touches one record per core and none per task.
-//! 5. [`DrivenClock`]: such a clock as the line that a host's programs read, over
-//!    changes out of a list ([`FrequencyTrace`]) or by a [`Governor`].
-//! 6. [`Strict`] and [`SharedStrict`]: no two readings alike, per thread or per
-//!    process, where the counter is finer than a nanosecond or cores disagree.
+//! 5. [`DrivenClock`]: such a clock as the line that a host's programs read, over changes from a
+//!    list ([`FrequencyTrace`]) or by a [`Governor`].
+//! 6. [`Strict`] and [`SharedStrict`]: strictly increasing readings, per thread or per process, for
+//!    a counter finer than a nanosecond or cores that disagree.
 //!
 //! [`replay()`] runs the chain over a trace, and [`dvfs`] repeats the paper's
 //! experiments with it.
@@ -49,22 +48,22 @@ pub use widen::Widener;
 
 use timeloom_time::Rate;
 
-/// A hardware counter of cycles. Back ends that touch hardware live in
-/// `timeloom-publish`; this crate has a simulated one.
+/// Hardware counter of cycles. Back ends that access hardware are in `timeloom-publish`; this crate
+/// has a simulated one.
 pub trait CycleCounter {
-    /// How many bits the counter has before it wraps: 1 … 64.
+    /// Returns the number of bits of the counter before it wraps: 1 … 64.
     fn width_bits(&self) -> u32;
 
-    /// What it shows, in cycles, in the low [`Self::width_bits`] bits.
+    /// Returns the counter's value, in cycles, in the low [`Self::width_bits`] bits.
     fn cycles(&self) -> u64;
 }
 
-/// A frequency in whole hertz, never zero.
+/// Frequency in whole hertz, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frequency(core::num::NonZeroU64);
 
 impl Frequency {
-    /// `hz` hertz; `None` for 0.
+    /// Returns `hz` hertz; `None` for 0.
     pub const fn from_hz(hz: u64) -> Option<Self> {
         match core::num::NonZeroU64::new(hz) {
             Some(hz) => Some(Self(hz)),
@@ -72,10 +71,10 @@ impl Frequency {
         }
     }
 
-    /// `mhz` megahertz.
+    /// Returns `mhz` megahertz.
     ///
     /// # Panics
-    /// For 0 and beyond 1.8 * 10^13.
+    /// Panics for 0 and beyond 1.8 * 10^13.
     pub const fn from_mhz(mhz: u64) -> Self {
         match Self::from_hz(mhz * 1_000_000) {
             Some(frequency) => frequency,
@@ -83,12 +82,12 @@ impl Frequency {
         }
     }
 
-    /// In hertz.
+    /// Returns the frequency in hertz.
     pub const fn as_hz(self) -> u64 {
         self.0.get()
     }
 
-    /// Nanoseconds per cycle, rounded down to 2^-64 ns.
+    /// Returns the nanoseconds per cycle, rounded down to 2^-64 ns.
     pub const fn period(self) -> Rate {
         match Rate::from_ratio(1_000_000_000, self.0.get()) {
             Some(period) => period,

@@ -1,18 +1,18 @@
-//! A core's clocks over a trace.
+//! Replay of a trace on a core's clocks.
 
 use timeloom_time::Duration;
 
 use super::{CoreClock, CoreTime, CycleCounter, Frequency, SimulatedCore, Stage, StageKind, Trace};
 
-/// What the clocks of a core showed at one instant of a replay.
+/// Clock readings of a core at one instant of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// True time since the replay began.
     pub truth: Duration,
-    /// What the counter showed, in cycles, as wide as it is.
+    /// Counter value, in cycles, at the counter's width.
     pub raw_cycles: u64,
-    /// The time that a program would make of the raw counter, which knows
-    /// neither of wraps nor of changes: cycles times the *first* period.
+    /// Raw counter converted to time without regard to wraps and changes: cycles times the *first*
+    /// period.
     pub raw: Duration,
     /// RVEC.
     pub rvec: CoreTime,
@@ -21,12 +21,12 @@ pub struct Sample {
 /// Runs a 32-bit counter and its RVEC clock through `trace`, and samples both at
 /// the beginning, every `every`, and at the end of each stage.
 ///
-/// The clock is told of changes as a driver tells it, and when an idle core
-/// wakes, how long that was, by a timer of 1 MHz (the paper's STC). A trace that
-/// begins without a frequency begins at 800 MHz.
+/// The clock is informed of changes as by a driver. When an idle core wakes, the idle time comes
+/// from a timer of 1 MHz (the paper's STC). A trace that begins without a frequency begins at 800
+/// MHz.
 ///
 /// # Panics
-/// When `every` is not positive, or so long that a wrap could be missed.
+/// Panics if `every` is not positive, or so long that a wrap could be missed.
 pub fn replay(trace: &Trace, every: Duration) -> Vec<Sample> {
     assert!(every > Duration::ZERO, "samples no time apart");
     let first = match trace.stages.first().map(|stage| stage.kind) {

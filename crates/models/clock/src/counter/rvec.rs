@@ -1,11 +1,11 @@
-//! The structure that gives the paper its name.
+//! The RVEC structure.
 
 use timeloom_time::Rate;
 
 use super::Age;
 
-/// `base_count` and `age_time`: the time counted up to a value of the counter,
-/// and that value (paper, section 3 and Figure 5).
+/// `base_count` and `age_time`: a value of the counter, and the time counted up to it (paper,
+/// section 3 and Figure 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rvec {
     base_count: u64,
@@ -13,7 +13,7 @@ pub struct Rvec {
 }
 
 impl Rvec {
-    /// Created when the counter shows `count`, with an age of zero.
+    /// Creates the structure at the counter value `count`, with an age of zero.
     pub const fn new(count: u64) -> Self {
         Self {
             base_count: count,
@@ -21,15 +21,15 @@ impl Rvec {
         }
     }
 
-    /// The age when the counter shows `count`, each cycle since `base_count`
-    /// having taken `period` (the paper's Figure 3). A count before the base
-    /// gives the age at the base: time does not go back.
+    /// Returns the age at the counter value `count`, if each cycle since `base_count` took `period`
+    /// (the paper's Figure 3). A count before the base gives the age at the base: time does not go
+    /// back.
     pub fn read(&self, count: u64, period: Rate) -> Age {
         self.age_time + Age::of_cycles(count.saturating_sub(self.base_count), period)
     }
 
-    /// Settles the time up to `count` at `period`, so that cycles from now on
-    /// may have another (the paper's Figure 1).
+    /// Adds the time up to `count` at `period`, so that later cycles may have another period (the
+    /// paper's Figure 1).
     pub fn consolidate(&mut self, count: u64, period: Rate) {
         self.age_time = self.read(count, period);
         self.base_count = self.base_count.max(count);

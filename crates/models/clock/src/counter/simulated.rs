@@ -1,24 +1,24 @@
-//! A core that needs no hardware.
+//! Simulated core.
 
 use super::{CycleCounter, Frequency};
 
-/// A core's cycle counter in a model where time is known: 32 bits wide as the
-/// ARM1176's CCNT, so that it wraps every 5.4 s at 800 MHz.
+/// Cycle counter of a core in a model with known true time: 32 bits wide like the ARM1176's CCNT,
+/// so that it wraps every 5.4 s at 800 MHz.
 #[derive(Clone, Debug)]
 pub struct SimulatedCore {
-    /// Cycles so far in units of 10^-12 cycles (hertz times picoseconds), so
-    /// that no step is rounded.
+    /// Cycles so far in units of 10^-12 cycles (hertz times picoseconds), so that no step is
+    /// rounded.
     progress: u128,
     width_bits: u32,
 }
 
 impl SimulatedCore {
-    /// A 32-bit counter that shows `start`.
+    /// Returns a 32-bit counter with the value `start`.
     pub fn new(start: u32) -> Self {
         Self::with_width(u64::from(start), 32)
     }
 
-    /// A counter of another width.
+    /// Returns a counter of another width.
     pub fn with_width(start: u64, width_bits: u32) -> Self {
         Self {
             progress: u128::from(start) * PER_CYCLE,
@@ -26,8 +26,8 @@ impl SimulatedCore {
         }
     }
 
-    /// Lets true time pass at a frequency; `None` for an idle core, whose
-    /// counter stands. Length in picoseconds of true time.
+    /// Advances true time by `length_ps` picoseconds at a frequency; `None` for an idle core, whose
+    /// counter is stopped.
     pub fn advance(&mut self, length_ps: u64, frequency: Option<Frequency>) {
         let hz = frequency.map_or(0, Frequency::as_hz);
         self.progress += u128::from(length_ps) * u128::from(hz);

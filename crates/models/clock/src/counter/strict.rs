@@ -1,17 +1,17 @@
-//! No two readings alike.
+//! Strictly increasing readings.
 
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use timeloom_time::{Duration, Instant, Scale};
 
-/// A reading made strictly later than the one before.
+/// Reading moved to strictly after the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrictTime<S: Scale> {
-    /// Later than every reading given before.
+    /// Instant later than every reading given before.
     pub at: Instant<S>,
-    /// How far `at` was moved from what the clock showed. An interval around
-    /// the reading must be widened by this.
+    /// Distance by which `at` was moved from the clock's reading. An interval around the reading
+    /// must be widened by this.
     pub moved: Duration,
 }
 
@@ -26,14 +26,14 @@ pub struct Strict<S: Scale> {
 }
 
 impl<S: Scale> Strict<S> {
-    /// Before the first reading.
+    /// Returns the state before the first reading.
     pub fn new() -> Self {
         Self {
             last: Instant::from_ns(i64::MIN),
         }
     }
 
-    /// `now`, or one nanosecond after the last reading if that is later.
+    /// Returns `now`, or one nanosecond after the last reading if that is later.
     pub fn next(&mut self, now: Instant<S>) -> StrictTime<S> {
         let at = now.max(self.last + Duration::from_ns(1));
         self.last = at;
@@ -50,8 +50,8 @@ impl<S: Scale> Default for Strict<S> {
     }
 }
 
-/// Strictly increasing readings for all who share it: the threads of a process,
-/// or of a host when it lies in shared memory (it is one 64-bit word).
+/// Strictly increasing readings for all users of the object: the threads of a process, or of a host
+/// if it lies in shared memory (it is one 64-bit word).
 ///
 /// One compare-and-swap on one word gives every reading a place in that word's
 /// single order of changes; nothing else is published through it, so no ordering
@@ -63,18 +63,17 @@ pub struct SharedStrict {
 }
 
 impl SharedStrict {
-    /// Before the first reading.
+    /// Returns the state before the first reading.
     pub const fn new() -> Self {
         Self {
             last_ns: AtomicI64::new(i64::MIN),
         }
     }
 
-    /// What `now` shows, or one nanosecond after the last reading that anyone
-    /// got if that is later.
+    /// Returns `now`, or one nanosecond after the last reading of any user if that is later.
     ///
-    /// `now` must have been read after the caller decided to ask, else an old
-    /// value would be moved for nothing; being wrong only widens.
+    /// `now` must have been read after the caller decided to call, else an old value is moved
+    /// needlessly; that only widens the interval.
     pub fn next<S: Scale>(&self, now: Instant<S>) -> StrictTime<S> {
         let now_ns = now.as_ns();
         let mut last_ns = self.last_ns.load(Relaxed);
@@ -126,7 +125,7 @@ mod tests {
         let run = || {
             let mut own = Vec::with_capacity(20_000);
             for turn in 0..20_000i64 {
-                // What the other thread finished with must be before ours.
+                // Readings that the other thread handed over must be before this thread's next one.
                 let seen = handed_over.load(core::sync::atomic::Ordering::Acquire);
                 let reading = shared.next(Instant::<Core>::from_ns(turn / 64)).at.as_ns();
                 assert!(reading > seen, "{reading} after {seen} of the other thread");

@@ -1,4 +1,4 @@
-//! What a simulated core goes through, as data.
+//! Activity of a simulated core, as data.
 
 use core::str::FromStr;
 
@@ -6,59 +6,59 @@ use timeloom_time::{Duration, ParseTimeError};
 
 use super::Frequency;
 
-/// One stretch of a core's life.
+/// Period of a core's activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// How long it lasts in true time.
+    /// Length in true time.
     pub length: Duration,
-    /// What the core does.
+    /// Activity of the core.
     pub kind: StageKind,
 }
 
-/// What a core does during a [`Stage`].
+/// Activity of a core during a [`Stage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageKind {
-    /// It runs at this frequency. When the stage before ran at another one, the
-    /// change happens between them in no time.
+    /// The core runs at this frequency. If the stage before ran at another one, the change between
+    /// them takes no time.
     Run(Frequency),
-    /// It is changing to this frequency; half of the stage runs at the old
-    /// frequency and half at the new, which the clock is not told.
+    /// The core is changing to this frequency; half of the stage runs at the old frequency and half
+    /// at the new, and the clock is not told the middle.
     Switch(Frequency),
-    /// It idles and its counter stands.
+    /// The core idles and its counter is stopped.
     Idle,
 }
 
-/// A list of stages. As text, one stage a line: `2 s 800 MHz`, `50 us to 400
-/// MHz`, `10 ms idle`; blank lines and `#` comments are skipped.
+/// List of stages. As text, one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`;
+/// blank lines and `#` comments are skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     /// The stages in order.
     pub stages: Vec<Stage>,
 }
 
-/// Which line of a trace cannot be read, counted from 1, and why.
+/// Error in a trace: the line, counted from 1, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct TraceError {
-    /// The line.
+    /// Line with the error.
     pub line: usize,
-    /// What is wrong with it.
+    /// Reason.
     pub fault: StageFault,
 }
 
-/// Why a line is no stage.
+/// Reason why a line is no stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StageFault {
-    /// None of the three kinds.
+    /// The line has none of the three forms.
     #[error("write `2 s 800 MHz`, `50 us to 400 MHz` or `10 ms idle`")]
     Form,
-    /// No frequency that a core could have.
+    /// The frequency is not one that a core could have.
     #[error("`{0}` is not 1 … 100000 MHz")]
     Frequency(String),
-    /// No length of time.
+    /// The length of time is invalid.
     #[error(transparent)]
     Length(#[from] ParseTimeError),
-    /// It would end before it begins.
+    /// The length of time is negative.
     #[error("a stage cannot last less than nothing")]
     Negative,
 }

@@ -1,12 +1,11 @@
-//! A narrow counter extended to 63 bits.
+//! Extension of a narrow counter to 63 bits.
 
 /// Extends an n-bit counter to 63 bits, as the kernel's `cnt32_to_63` does for
 /// the paper's CCNT (section 3.1): at 1 GHz, 32 bits wrap every 4.3 s.
 ///
-/// It must be shown the counter at least twice per wrap (the paper does it when
-/// the scheduler runs). A value up to half a wrap *behind* the last one is
-/// taken for a reading that another context took earlier, not for a wrap: it is
-/// extended downwards and does not move the state.
+/// It must read the counter at least twice per wrap (in the paper, in the scheduler). A value up to
+/// half a wrap *behind* the last one counts as an earlier reading of another context, not as a
+/// wrap: it is extended downwards and does not move the state.
 #[derive(Clone, Copy, Debug)]
 pub struct Widener {
     last: u64,
@@ -17,7 +16,7 @@ impl Widener {
     /// Starts at `raw`, the value of a counter of `width_bits` bits.
     ///
     /// # Panics
-    /// When `width_bits` is not 2 … 64.
+    /// Panics if `width_bits` is not 2 … 64.
     pub fn new(raw: u64, width_bits: u32) -> Self {
         assert!(
             (2..=64).contains(&width_bits),
@@ -30,14 +29,14 @@ impl Widener {
         }
     }
 
-    /// The 63-bit count for what the counter shows now.
+    /// Returns the 63-bit count for the current value of the counter.
     pub fn extend(&mut self, raw: u64) -> u64 {
         let count = self.peek(raw);
         self.last = self.last.max(count);
         count
     }
 
-    /// As [`Self::extend`], without moving the state.
+    /// Like [`Self::extend`], without moving the state.
     pub fn peek(&self, raw: u64) -> u64 {
         // Shifted to the top, the difference of two n-bit numbers wraps as an
         // i64 does, and the arithmetic shift back extends its sign.

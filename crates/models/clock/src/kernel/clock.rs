@@ -1,4 +1,4 @@
-//! The clock around the discipline.
+//! Clock around the discipline.
 
 use timeloom_time::{Core, Duration, Instant, Rate, Utc};
 
@@ -6,40 +6,40 @@ use super::ntp::{FREQ_SCALE, Ntp, SCALE, USER_TICKS_PER_S};
 use super::timex::{Errno, Timex, modes};
 use crate::scale::Monotonic;
 
-/// How a clock starts.
+/// Start values of a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelClockOptions {
     /// CLOCK_MONOTONIC_RAW at the start.
     pub raw: Instant<Core>,
     /// CLOCK_MONOTONIC at the start.
     pub monotonic: Instant<Monotonic>,
-    /// CLOCK_REALTIME at the start; not before `monotonic`, for no kernel has
-    /// been up for longer than since 1970.
+    /// CLOCK_REALTIME at the start; not before `monotonic`, since no kernel has been up since
+    /// before 1970.
     pub realtime: Instant<Utc>,
     /// TAI minus UTC in seconds.
     pub tai_s: i32,
-    /// The kernel's ticks in a second (CONFIG_HZ), which shows in roundings.
+    /// The kernel's ticks per second (CONFIG_HZ), which affects rounding.
     pub ticks_per_s: u32,
 }
 
 /// CLOCK_MONOTONIC as a line over CLOCK_MONOTONIC_RAW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonotonicLine {
-    /// Where it starts.
+    /// Start of the line.
     pub raw0: Instant<Core>,
-    /// CLOCK_MONOTONIC there, in units of 2^-32 ns.
+    /// CLOCK_MONOTONIC at the start of the line, in units of 2^-32 ns.
     pub monotonic0_32: i128,
     /// Units of 2^-32 ns per raw second.
     pub per_s_32: i128,
 }
 
 impl MonotonicLine {
-    /// CLOCK_MONOTONIC at `raw`, rounded down.
+    /// Returns CLOCK_MONOTONIC at `raw`, rounded down.
     pub fn at(&self, raw: Instant<Core>) -> Instant<Monotonic> {
         Instant::from_ns((self.at_32(raw) >> SCALE) as i64)
     }
 
-    /// Nanoseconds per raw nanosecond.
+    /// Returns the nanoseconds per raw nanosecond.
     pub fn rate(&self) -> Rate {
         Rate::from_bits(((self.per_s_32 as u128) << SCALE) / NS_PER_S as u128)
     }
@@ -49,7 +49,7 @@ impl MonotonicLine {
         self.monotonic0_32 + (since_ns * self.per_s_32).div_euclid(i128::from(NS_PER_S))
     }
 
-    /// The first raw instant at which it shows `monotonic_ns` or more.
+    /// Returns the first raw instant at which CLOCK_MONOTONIC is `monotonic_ns` or more.
     fn first_reaching(&self, monotonic_ns: i128) -> Instant<Core> {
         let missing = (monotonic_ns << SCALE) - self.monotonic0_32;
         let since = (missing * i128::from(NS_PER_S)).div_euclid(self.per_s_32);
@@ -61,12 +61,12 @@ impl MonotonicLine {
     }
 }
 
-/// What a successful call did.
+/// Result of a successful call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjusted {
-    /// What the call returns: one of [`super::state`].
+    /// Return value of the call: one of [`super::state`].
     pub state: i32,
-    /// Whether REALTIME was stepped.
+    /// True if REALTIME was stepped.
     pub stepped: bool,
 }
 
@@ -81,14 +81,14 @@ pub struct KernelClock {
     line: MonotonicLine,
     /// REALTIME minus MONOTONIC.
     realtime_offset_ns: i64,
-    /// The second of REALTIME that has begun.
+    /// Current second of REALTIME.
     second: i64,
-    /// Steps and leap seconds so far.
+    /// Number of steps and leap seconds so far.
     discontinuities: u64,
 }
 
 impl KernelClock {
-    /// A clock that runs as its oscillator does, unsynchronised.
+    /// Returns an unsynchronised clock that runs at the rate of its oscillator.
     pub fn new(options: &KernelClockOptions) -> Self {
         let ntp = Ntp::new(options.ticks_per_s, options.tai_s);
         let mut clock = Self {
@@ -107,32 +107,32 @@ impl KernelClock {
         clock
     }
 
-    /// The line in force since the last call that took an instant.
+    /// Returns the line in force since the last call that took an instant.
     pub fn line(&self) -> MonotonicLine {
         self.line
     }
 
-    /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
+    /// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub fn realtime_ahead(&self) -> Duration {
         Duration::from_ns(self.realtime_offset_ns)
     }
 
-    /// CLOCK_TAI minus CLOCK_MONOTONIC.
+    /// Returns CLOCK_TAI minus CLOCK_MONOTONIC.
     pub fn tai_ahead(&self) -> Duration {
         self.realtime_ahead() + Duration::from_s(self.ntp.tai_s.into())
     }
 
-    /// How often REALTIME was not continuous: steps and leap seconds.
+    /// Returns the number of discontinuities of REALTIME: steps and leap seconds.
     pub fn discontinuities(&self) -> u64 {
         self.discontinuities
     }
 
-    /// When the line or the offset will change by themselves next, if they may.
+    /// Returns the instant at which the line or the offset may next change by itself.
     pub fn next_wake(&self) -> Option<Instant<Core>> {
         self.ntp.is_moving().then(|| self.next_second())
     }
 
-    /// Lets all seconds begin that have begun by `now`.
+    /// Begins all seconds up to `now`.
     pub fn advance(&mut self, now: Instant<Core>) {
         loop {
             let at = self.next_second();
@@ -151,10 +151,10 @@ impl KernelClock {
         }
     }
 
-    /// `clock_settime(CLOCK_REALTIME)`: seconds and nanoseconds, unchecked.
+    /// `clock_settime(CLOCK_REALTIME)`: seconds and nanoseconds, not validated.
     ///
     /// # Errors
-    /// As the call, in its order.
+    /// Fails as the call does, with its checks in the same order.
     pub fn set(
         &mut self,
         now: Instant<Core>,
@@ -175,7 +175,7 @@ impl KernelClock {
     /// `adjtimex`. Fills `timex` unless it fails.
     ///
     /// # Errors
-    /// As the call, in its order; nothing has changed then.
+    /// Fails as the call does, with its checks in the same order; nothing has changed then.
     pub fn adjust(
         &mut self,
         now: Instant<Core>,
@@ -211,8 +211,8 @@ impl KernelClock {
         Ok(Adjusted { state, stepped })
     }
 
-    /// Lets CLOCK_MONOTONIC and CLOCK_REALTIME be `ahead` of where they are: what
-    /// a change of rate that came late amounts to.
+    /// Moves CLOCK_MONOTONIC and CLOCK_REALTIME forward by `ahead`: the effect of a change of rate
+    /// that came late.
     pub fn absorb(&mut self, now: Instant<Core>, ahead: Duration) {
         self.advance(now);
         self.begin_line(now);
@@ -238,7 +238,7 @@ impl KernelClock {
         self.line.at(now).as_ns() + self.realtime_offset_ns
     }
 
-    /// When the next second of REALTIME begins.
+    /// Returns the start of the next second of REALTIME.
     fn next_second(&self) -> Instant<Core> {
         let realtime_ns = i128::from(self.second + 1) * i128::from(NS_PER_S);
         self.line
@@ -255,7 +255,7 @@ impl KernelClock {
     }
 }
 
-/// What the kernel looks at before it changes anything.
+/// Carries out the kernel's checks before a change.
 fn validate(timex: &Timex, privileged: bool) -> Result<(), Errno> {
     let asked = |mode: u32| timex.modes & mode != 0;
     let permitted = privileged.then_some(()).ok_or(Errno::NotPermitted);

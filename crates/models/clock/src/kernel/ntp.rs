@@ -1,7 +1,7 @@
-//! The discipline: how long the next second is.
+//! The NTP discipline: computes the length of the next second.
 //!
-//! All lengths are in units of 2^-32 ns per tick, as in the kernel, whose
-//! roundings show in what `adjtimex` returns.
+//! All lengths are in units of 2^-32 ns per tick, as in the kernel, whose rounding errors are
+//! visible in the results of `adjtimex`.
 
 use super::timex::{Timex, modes, state, status};
 
@@ -10,7 +10,7 @@ use super::timex::{Timex, modes, state, status};
 pub(super) struct Ntp {
     ticks_per_s: i64,
     tick_us: i64,
-    /// Length of a tick in the present second.
+    /// Length of a tick in the current second.
     pub(super) tick_length: i64,
     base_length: i64,
     leap: i32,
@@ -23,7 +23,7 @@ pub(super) struct Ntp {
     est_error_us: i64,
     freq: i64,
     reference_s: i64,
-    /// Rest of the slew of adjtime(3), in µs.
+    /// Remaining slew of adjtime(3), in µs.
     slew_us: i64,
     pub(super) tai_s: i32,
 }
@@ -51,8 +51,7 @@ impl Ntp {
         ntp
     }
 
-    /// What a step of the clock does to the discipline: nothing that was
-    /// measured before it counts.
+    /// Resets the discipline after a step of the clock: earlier measurements no longer count.
     pub(super) fn clear(&mut self) {
         self.slew_us = 0;
         self.status |= status::UNSYNC;
@@ -64,8 +63,8 @@ impl Ntp {
         self.next_leap_s = i64::MAX;
     }
 
-    /// Whether the length of a second, or the count of seconds, may change by
-    /// itself at the next second.
+    /// Returns true if the length of a second, or the count of seconds, may change by itself at the
+    /// next second.
     pub(super) fn is_moving(&self) -> bool {
         self.tick_length != self.base_length
             || self.slew_us != 0
@@ -74,8 +73,8 @@ impl Ntp {
             || self.status & (status::INS | status::DEL) != 0
     }
 
-    /// A second of REALTIME begins, the one numbered `second`. Returns how many
-    /// seconds a leap adds to the count.
+    /// Begins the second of REALTIME with this number. Returns the number of seconds that a leap
+    /// adds to the count.
     pub(super) fn begin_second(&mut self, second: i64) -> i64 {
         let leap = self.advance_leap(second);
         self.max_error_us += MAX_FREQUENCY_NS / 1000;
@@ -139,9 +138,8 @@ impl Ntp {
         self.leap = state::OK;
     }
 
-    /// The part of `adjtimex` that is about the discipline, checked already.
-    /// `now_s` and `now_part_ns` are REALTIME. Fills `timex` and returns the
-    /// call's value.
+    /// Carries out the part of `adjtimex` that concerns the discipline, already validated. `now_s`
+    /// and `now_part_ns` are REALTIME. Fills `timex` and returns the call's value.
     pub(super) fn adjust(&mut self, timex: &mut Timex, now_s: i64, now_part_ns: i64) -> i32 {
         if timex.modes & modes::ADJTIME != 0 {
             let before = self.slew_us;
@@ -185,9 +183,8 @@ impl Ntp {
         self.look_at_leap(timex, now_s, result)
     }
 
-    /// A leap second that the count of seconds has not seen yet (the kernel
-    /// counts at its ticks) shows in the answer all the same. Ours is counted
-    /// at once, so that only the last line can apply.
+    /// Corrects the answer for a leap second that the count of seconds does not include yet (the
+    /// kernel counts at its ticks). This model counts at once, so only the last line can apply.
     fn look_at_leap(&self, timex: &mut Timex, now_s: i64, result: i32) -> i32 {
         if now_s < self.next_leap_s {
             return result;
@@ -260,7 +257,7 @@ impl Ntp {
         self.status |= wanted & !status::READ_ONLY;
     }
 
-    /// A new phase offset: the loop filter.
+    /// Processes a new phase offset: the loop filter.
     fn update_offset(&mut self, offset: i64, now_s: i64) {
         if self.status & status::PLL == 0 {
             return;
@@ -305,7 +302,7 @@ impl Ntp {
     }
 }
 
-/// Towards zero.
+/// Arithmetic shift right that rounds towards zero.
 fn shift_right(value: i64, by: u32) -> i64 {
     if value < 0 {
         -(-value >> by)
@@ -314,7 +311,7 @@ fn shift_right(value: i64, by: u32) -> i64 {
     }
 }
 
-/// Bits of fraction of a nanosecond.
+/// Fractional bits of a nanosecond.
 pub(super) const SCALE: u32 = 32;
 const SHIFT_PLL: i64 = 2;
 const SHIFT_FLL: u32 = 2;
@@ -326,9 +323,9 @@ const MIN_SINCE_S: i64 = 256;
 const MAX_SINCE_S: i64 = 2048;
 const MAX_SLEW_US: i64 = 500;
 const MAX_TAI_S: i64 = 100_000;
-/// Beyond this bound on its error (16 s) a clock counts as unsynchronised.
+/// Error bound (16 s) beyond which a clock counts as unsynchronised.
 const PHASE_LIMIT_US: i64 = (MAX_PHASE_NS / 1000) << 5;
-/// What `timex.freq` is multiplied with: ppm with 16 bits to ns/s with 32.
+/// Factor of `timex.freq`: from ppm with 16 fractional bits to ns/s with 32.
 pub(super) const FREQ_SCALE: i64 = 1000 << (SCALE - 16);
 const FREQ_INVERSE_SHIFT: u32 = 19;
 pub(super) const USER_TICKS_PER_S: i64 = 100;

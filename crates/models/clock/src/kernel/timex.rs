@@ -1,19 +1,18 @@
-//! The words of adjtimex(2).
+//! Types and constants of adjtimex(2).
 
-/// `struct timex`, as far as a kernel without PPS uses it. Every number is in
-/// the unit that the kernel gives it.
+/// `struct timex`, as used by a kernel without PPS. Every number is in the kernel's unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timex {
-    /// What to change: bits of [`modes`].
+    /// Fields to change: bits of [`modes`].
     pub modes: u32,
-    /// Phase still to be slewed, in ns with [`status::NANO`], else µs. For the
-    /// single-shot modes: the rest of that slew, in µs.
+    /// Phase still to be slewed, in ns with [`status::NANO`], else µs. For the single-shot modes:
+    /// the remaining slew, in µs.
     pub offset: i64,
     /// Frequency offset in ppm, 16 bits of fraction.
     pub freq: i64,
-    /// Bound of the error in µs.
+    /// Error bound in µs.
     pub maxerror: i64,
-    /// Estimate of the error in µs.
+    /// Estimated error in µs.
     pub esterror: i64,
     /// Bits of [`status`].
     pub status: i32,
@@ -25,7 +24,8 @@ pub struct Timex {
     pub tolerance: i64,
     /// CLOCK_REALTIME, or the step for [`modes::SETOFFSET`]: seconds.
     pub time_s: i64,
-    /// And ns with [`status::NANO`] ([`modes::NANO`] for the step), else µs.
+    /// Fraction of that second, in ns with [`status::NANO`] ([`modes::NANO`] for the step), else
+    /// µs.
     pub time_part: i64,
     /// Length of a hundredth of a second in µs.
     pub tick: i64,
@@ -49,7 +49,7 @@ pub mod modes {
     pub const TICK: u32 = 0x4000;
     /// The slew of adjtime(3); not without [`OFFSET`].
     pub const ADJTIME: u32 = 0x8000;
-    /// With [`ADJTIME`]: only reads it.
+    /// With [`ADJTIME`]: only reads the remaining slew.
     pub const OFFSET_READONLY: u32 = 0x2000;
 }
 
@@ -64,14 +64,13 @@ pub mod status {
     pub const FREQHOLD: i32 = 0x0080;
     pub const CLOCKERR: i32 = 0x1000;
     pub const NANO: i32 = 0x2000;
-    /// Set while the frequency-locked loop is in charge.
+    /// Set while the frequency-locked loop is active.
     pub const MODE: i32 = 0x4000;
-    /// What only the kernel sets.
+    /// Bits that only the kernel sets.
     pub const READ_ONLY: i32 = 0xff00;
 }
 
-/// What the calls return: the state of the leap second, or that the clock is
-/// not synchronised.
+/// Return values of the calls: the state of the leap second, or that the clock is not synchronised.
 pub mod state {
     #![allow(missing_docs, reason = "the names are those of adjtimex(2)")]
     pub const OK: i32 = 0;
@@ -82,7 +81,7 @@ pub mod state {
     pub const ERROR: i32 = 5;
 }
 
-/// Why the kernel refuses.
+/// Reason for the kernel's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// EINVAL.

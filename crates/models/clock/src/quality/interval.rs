@@ -1,4 +1,4 @@
-//! An instant that is not known exactly.
+//! Instant with an uncertainty.
 
 use core::fmt;
 
@@ -6,9 +6,9 @@ use timeloom_time::{Duration, Instant, Scale};
 
 /// `[earliest, estimate, latest]`: true time lies between the outer two.
 ///
-/// It cannot be inverted: the only constructor takes lengths to both sides of
-/// the estimate. (An inverted interval of another library was seen in a
-/// production cluster.) It need not be symmetric.
+/// It cannot be inverted: the only constructor takes lengths to both sides of the estimate. (A
+/// production cluster produced an inverted interval with another library.) It need not be
+/// symmetric.
 pub struct Interval<S: Scale> {
     estimate: Instant<S>,
     below: Duration,
@@ -16,8 +16,8 @@ pub struct Interval<S: Scale> {
 }
 
 impl<S: Scale> Interval<S> {
-    /// From the estimate and how far true time may lie below and above it.
-    /// Negative lengths count as none; the ends saturate.
+    /// Returns the interval around an estimate, with true time at most `below` before and `above`
+    /// after it. Negative lengths count as zero; the ends saturate.
     pub fn around(estimate: Instant<S>, below: Duration, above: Duration) -> Self {
         Self {
             estimate,
@@ -26,42 +26,42 @@ impl<S: Scale> Interval<S> {
         }
     }
 
-    /// True time is not before this.
+    /// Returns the earliest possible true time.
     pub fn earliest(&self) -> Instant<S> {
         self.estimate - self.below
     }
 
-    /// The best single value.
+    /// Returns the best single value.
     pub fn estimate(&self) -> Instant<S> {
         self.estimate
     }
 
-    /// True time is not after this.
+    /// Returns the latest possible true time.
     pub fn latest(&self) -> Instant<S> {
         self.estimate + self.above
     }
 
-    /// How far before the estimate true time may lie.
+    /// Returns the maximum distance of true time before the estimate.
     pub fn below(&self) -> Duration {
         self.below
     }
 
-    /// How far after the estimate true time may lie.
+    /// Returns the maximum distance of true time after the estimate.
     pub fn above(&self) -> Duration {
         self.above
     }
 
-    /// From the earliest to the latest.
+    /// Returns the length from the earliest to the latest.
     pub fn width(&self) -> Duration {
         self.below + self.above
     }
 
-    /// Whether `instant` may be the true one.
+    /// Returns true if `instant` may be the true one.
     pub fn contains(&self, instant: Instant<S>) -> bool {
         self.earliest() <= instant && instant <= self.latest()
     }
 
-    /// This interval shifted by a length that is known exactly.
+    /// Returns the interval shifted by an exactly known length.
     #[must_use]
     pub fn shifted(&self, by: Duration) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Readings that say how good they are: intervals, statuses, stamps.
+//! Quality of readings: intervals, statuses, stamps.
 
 mod interval;
 mod requirement;

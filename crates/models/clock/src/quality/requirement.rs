@@ -1,4 +1,4 @@
-//! What a program needs of a timeline.
+//! Requirement of a program on a timeline.
 
 use core::fmt;
 
@@ -7,37 +7,36 @@ use timeloom_time::Duration;
 use super::Stamp;
 use super::Status;
 
-/// The quality that a binding asks for (QuartzV's `timequality_t`): how far
-/// true time may lie to either side of the estimate, and how fine the steps of
-/// the clock must be.
+/// Quality that a binding requires (QuartzV's `timequality_t`): the maximum distance of true time
+/// to either side of the estimate, and the maximum step of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Most that true time may lie before the estimate.
+    /// Maximum distance of true time before the estimate.
     pub below: Duration,
-    /// Most that true time may lie after the estimate.
+    /// Maximum distance of true time after the estimate.
     pub above: Duration,
-    /// Coarsest step of the clock that will do.
+    /// Maximum step of the clock.
     pub resolution: Duration,
 }
 
-/// Why a requirement is not met at a reading.
+/// Reason why a reading does not meet a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
     /// There is no interval, for this reason.
     Void(Status),
-    /// The interval is too wide. When the status is not `Ok`, that is why.
+    /// The interval is too wide. If the status is not `Ok`, that is the cause.
     TooWide {
         /// The timeline's status.
         status: Status,
-        /// How far true time may lie before the estimate.
+        /// Maximum distance of true time before the estimate.
         below: Duration,
-        /// How far true time may lie after the estimate.
+        /// Maximum distance of true time after the estimate.
         above: Duration,
     },
 }
 
 impl Requirement {
-    /// Symmetric accuracy and nanosecond resolution or better.
+    /// Returns a requirement of symmetric accuracy and nanosecond resolution or better.
     pub fn within(accuracy: Duration) -> Self {
         Self {
             below: accuracy,
@@ -46,12 +45,12 @@ impl Requirement {
         }
     }
 
-    /// The tighter of the two sides.
+    /// Returns the tighter of the two sides.
     pub fn accuracy(&self) -> Duration {
         self.below.min(self.above)
     }
 
-    /// How `stamp` falls short of the requirement; `None` when it meets it.
+    /// Returns the shortfall of `stamp`; `None` if it meets the requirement.
     pub fn shortfall(&self, stamp: &Stamp) -> Option<Shortfall> {
         let Some(interval) = stamp.interval() else {
             return Some(Shortfall::Void(stamp.status()));

@@ -1,15 +1,15 @@
-//! A reading of a timeline that can be kept, sent and compared.
+//! Reading of a timeline that can be kept, sent and compared.
 
 use timeloom_time::Duration;
 
 use super::{Interval, Status};
 use crate::Timeline;
 
-/// Which timeline: 128 bits that are the same on every host that shares it.
+/// Identifier of a timeline: 128 bits that are the same on every host that shares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(pub u128);
 
-/// A reading: which timeline, its status, and the interval if there is one.
+/// Reading of a timeline: the timeline, its status, and the interval if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     timeline: TimelineId,
@@ -17,7 +17,7 @@ pub struct Stamp {
     interval: Option<Interval<Timeline>>,
 }
 
-/// How two stamps lie in time.
+/// Order of two stamps in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The first was certainly taken before the second.
@@ -28,19 +28,19 @@ pub enum Order {
     Uncertain,
 }
 
-/// Two stamps of different timelines do not compare.
+/// Error: stamps of different timelines do not compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stamps of timelines {:032x} and {:032x} do not compare", first.0, second.0)]
 pub struct OtherTimeline {
-    /// The timeline of the first stamp.
+    /// Timeline of the first stamp.
     pub first: TimelineId,
-    /// The timeline of the second stamp.
+    /// Timeline of the second stamp.
     pub second: TimelineId,
 }
 
 impl Stamp {
-    /// A reading with an interval. When `status` is one that excludes an
-    /// interval, it is dropped: a status outranks a number.
+    /// Returns a reading with an interval. If `status` excludes an interval, the interval is
+    /// dropped: a status outranks a number.
     pub fn new(timeline: TimelineId, status: Status, interval: Interval<Timeline>) -> Self {
         let interval = status.may_have_interval().then_some(interval);
         Self {
@@ -50,7 +50,7 @@ impl Stamp {
         }
     }
 
-    /// A reading that says only why there is no interval.
+    /// Returns a reading without an interval, with the reason.
     pub fn void(timeline: TimelineId, status: Status) -> Self {
         Self {
             timeline,
@@ -59,25 +59,25 @@ impl Stamp {
         }
     }
 
-    /// Which timeline was read.
+    /// Returns the timeline that was read.
     pub fn timeline(&self) -> TimelineId {
         self.timeline
     }
 
-    /// How far the reading can be trusted, or why there is none.
+    /// Returns the quality of the reading, or the reason for its absence.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// True time lies in it; `None` when nothing can be said.
+    /// Returns the interval that contains true time; `None` if there is none.
     pub fn interval(&self) -> Option<Interval<Timeline>> {
         self.interval
     }
 
-    /// Whether this stamp was taken before or after `other`.
+    /// Returns the order of this stamp and `other`.
     ///
     /// # Errors
-    /// When the stamps belong to different timelines.
+    /// Fails if the stamps belong to different timelines.
     pub fn compare(&self, other: &Self) -> Result<Order, OtherTimeline> {
         if self.timeline != other.timeline {
             return Err(OtherTimeline {
@@ -92,11 +92,11 @@ impl Stamp {
         })
     }
 
-    /// Whether it is certain that more than `length` has passed from `self` to
-    /// `now` (an expired lease). Doubt counts as no.
+    /// Returns true if more than `length` has certainly passed from `self` to `now` (an expired
+    /// lease). Doubt counts as no.
     ///
     /// # Errors
-    /// When the stamps belong to different timelines.
+    /// Fails if the stamps belong to different timelines.
     pub fn certainly_older_than(
         &self,
         length: Duration,

@@ -1,15 +1,15 @@
-//! What several sources say together, when some may lie.
+//! Agreement of several sources, some of which may lie.
 
 use super::Bound;
 
-/// The narrowest bound that contains true time as long as at most `liars` of
-/// the bounds do not: from the first to the last point that all but `liars` of
-/// them cover (as NTP intersects its sources, RFC 5905 section 11.2.1, but without
-/// asking for the middles). All must be at one instant.
+/// Returns the narrowest bound that contains true time if at most `liars` of the bounds do not:
+/// from the first to the last point that all but `liars` of them cover (as NTP intersects its
+/// sources, RFC 5905 section 11.2.1, but without regard to the middles). All bounds must be at one
+/// instant.
 ///
-/// `None` when there is no such point (more of them lie), or when so few answer
-/// that all could be liars. The points need not be connected; the hull of them
-/// is taken, because true time may be in any piece.
+/// `None` if there is no such point (more of them lie), or if so few answer that all could be
+/// liars. The points need not be connected; the result is their hull, because true time may be in
+/// any piece.
 pub fn agree(bounds: &[Bound], liars: usize) -> Option<Bound> {
     let needed = bounds
         .len()

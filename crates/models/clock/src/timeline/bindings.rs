@@ -1,4 +1,4 @@
-//! Who needs what of a timeline, and who must be told.
+//! Bindings: the programs' requirements on a timeline, and notifications of changes.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,17 @@ use super::{Action, Segment};
 use crate::Core;
 use crate::quality::{Requirement, Stamp};
 
-/// Number of a binding; never used twice by one keeper.
+/// Number of a binding; never reused by one keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u64);
 
-/// A requirement that cannot be met, with what can.
+/// Error for a requirement that cannot be met, with the best possible values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requirement cannot be met; possible are ± {accuracy} in steps of {resolution}")]
 pub struct Impossible {
-    /// The best accuracy that sources and oscillator allow at the highest
-    /// permitted effort.
+    /// Best accuracy that sources and oscillator allow at the highest permitted effort.
     pub accuracy: Duration,
-    /// The clock's step.
+    /// Step of the clock.
     pub resolution: Duration,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Bindings {
 #[derive(Clone, Copy, Debug)]
 struct Bindee {
     requirement: Requirement,
-    /// What was last told; `None` before anything was.
+    /// Last state reported; `None` before the first report.
     met: Option<bool>,
 }
 
@@ -66,7 +65,7 @@ impl Bindings {
         true
     }
 
-    /// The accuracy of the tightest binding.
+    /// Returns the accuracy of the tightest binding.
     pub(super) fn tightest(&self) -> Option<Duration> {
         self.bound
             .values()
@@ -74,8 +73,8 @@ impl Bindings {
             .min()
     }
 
-    /// Tells every binding whose requirement has begun or ceased to be met:
-    /// edges only, with the reason.
+    /// Notifies every binding whose requirement has begun or ceased to be met: transitions only,
+    /// with the reason.
     pub(super) fn tell(&mut self, stamp: &Stamp, mut act: impl FnMut(Action)) {
         for (&binding, bindee) in &mut self.bound {
             let shortfall = bindee.requirement.shortfall(stamp);
@@ -90,7 +89,7 @@ impl Bindings {
         }
     }
 
-    /// When the first binding that is met now will not be any more.
+    /// Returns the instant at which the first currently met binding will no longer be met.
     pub(super) fn met_until(&self, segment: &Segment) -> Option<Instant<Core>> {
         let met = self
             .bound

@@ -1,25 +1,24 @@
-//! Where true time lay at one instant of the core clock.
+//! Bound on true time at one instant of the core clock.
 
 use timeloom_time::{Duration, Instant};
 
 use crate::{Core, RateError, Timeline};
 
-/// When the core clock showed exactly `at`, the timeline lay between
-/// `earliest` and `latest`.
+/// Bound on the timeline: it was between `earliest` and `latest` when the core clock showed exactly
+/// `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The instant on the core clock.
+    /// Instant on the core clock.
     pub at: Instant<Core>,
-    /// The timeline was not before this.
+    /// Earliest possible time on the timeline.
     pub earliest: Instant<Timeline>,
-    /// The timeline was not after this.
+    /// Latest possible time on the timeline.
     pub latest: Instant<Timeline>,
 }
 
 impl Bound {
-    /// What is known at a later instant, when the timeline runs against
-    /// the core clock at a rate error within `rates` (lowest, highest). An
-    /// instant before `at` leaves the bound as it is.
+    /// Returns the bound at a later instant, if the timeline runs against the core clock at a rate
+    /// error within `rates` (lowest, highest). An instant before `at` leaves the bound unchanged.
     #[must_use]
     pub fn carried_to(&self, to: Instant<Core>, rates: (RateError, RateError)) -> Self {
         let age = to - self.at;
@@ -33,8 +32,7 @@ impl Bound {
         }
     }
 
-    /// What both say, of bounds at one instant. `None` when they contradict
-    /// each other.
+    /// Returns the intersection of two bounds at one instant. `None` if they contradict each other.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         debug_assert_eq!(self.at, other.at);
         let earliest = self.earliest.max(other.earliest);
@@ -46,12 +44,12 @@ impl Bound {
         })
     }
 
-    /// The middle.
+    /// Returns the middle.
     pub fn middle(&self) -> Instant<Timeline> {
         self.earliest + Duration::from_ns(self.width().as_ns() / 2)
     }
 
-    /// From the earliest to the latest.
+    /// Returns the length from the earliest to the latest.
     pub fn width(&self) -> Duration {
         self.latest - self.earliest
     }

@@ -1,4 +1,4 @@
-//! What is stated about a timeline before it runs.
+//! Configuration of a timeline.
 
 use timeloom_time::Duration;
 
@@ -10,39 +10,39 @@ use crate::quality::TimelineId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub usize);
 
-/// The statements on which a timeline's bounds rest, and its policy.
+/// Assumptions on which a timeline's bounds rest, and its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which timeline.
+    /// Identifier of the timeline.
     pub timeline: TimelineId,
-    /// The local oscillator.
+    /// Specification of the local oscillator.
     pub oscillator: OscillatorSpec,
-    /// The core clock's step.
+    /// Step of the core clock.
     pub resolution: Duration,
-    /// How many sources there are.
+    /// Number of sources.
     pub sources: usize,
-    /// How many of them may err by more than they state. With 0 every source is
-    /// believed; `n` liars are seen through when there are `2 n + 1` sources.
+    /// Number of sources that may be off by more than they state. With 0 every source is believed;
+    /// `n` liars are outvoted if there are `2 n + 1` sources.
     pub tolerated_liars: usize,
-    /// Whether answers must prove where they come from.
+    /// Answers must be authenticated.
     pub demand_authentication: bool,
-    /// How often sources may be asked.
+    /// Limits of the polling interval.
     pub poll: PollLimits,
-    /// How long an answer keeps the timeline `Ok`, at least; three times the
-    /// time between questions when that is longer.
+    /// Minimum time for which an answer keeps the timeline `Ok`; three times the time between
+    /// questions if that is longer.
     pub fresh_for: Duration,
-    /// How long an answer keeps the timeline at all.
+    /// Time for which an answer keeps an interval at all.
     pub time_to_live: Duration,
-    /// How long the keeper may be silent before readers call it dead.
+    /// Time without a sign of life after which readers consider the keeper dead.
     pub alive_for: Duration,
-    /// What is still no disturbance of the local clock.
+    /// Tolerances within which a change of the local clock is no disturbance.
     pub watch: WatchLimits,
 }
 
 impl Config {
-    /// A timeline over `sources` sources on a local clock of nanosecond
-    /// resolution: asked every 125 ms … 64 s, fresh for 16 s, void after
-    /// 1000 s, dead after 5 s of silence, believing a majority.
+    /// Returns a timeline over `sources` sources on a local clock of nanosecond resolution: asked
+    /// every 125 ms … 64 s, fresh for 16 s, void after 1000 s, dead after 5 s of silence,
+    /// tolerating a minority of liars.
     pub fn new(timeline: TimelineId, oscillator: OscillatorSpec, sources: usize) -> Self {
         Self {
             timeline,

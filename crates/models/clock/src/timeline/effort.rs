@@ -1,24 +1,24 @@
-//! How often sources are asked: quality drives the effort.
+//! Polling interval of the sources, derived from the required quality.
 
 use timeloom_time::Duration;
 
 use crate::RateError;
 
-/// The shortest and the longest time between two questions to one source.
+/// Shortest and longest time between two questions to one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollLimits {
-    /// Never more often than this, however tight a binding is.
+    /// Minimum interval, however tight a binding is.
     pub shortest: Duration,
-    /// Never less often than this, even without any binding.
+    /// Maximum interval, even without any binding.
     pub longest: Duration,
 }
 
-/// The longest time between questions with which the tightest binding's
-/// accuracy is kept, even if every second answer is lost.
+/// Returns the longest time between questions with which the tightest binding's accuracy is kept,
+/// even if every second answer is lost.
 ///
-/// `accuracy` is that of the tightest binding, `None` without any; `after_sync`
-/// is how far true time may be from the estimate right after an answer, and
-/// `growth` how fast that grows.
+/// `accuracy` is that of the tightest binding, `None` without any; `after_sync` is the maximum
+/// distance of true time from the estimate right after an answer, and `growth` the rate at which
+/// that distance grows.
 pub fn poll_interval(
     accuracy: Option<Duration>,
     after_sync: Duration,

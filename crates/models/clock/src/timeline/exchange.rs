@@ -1,4 +1,4 @@
-//! One question to a source and its answer.
+//! A question to a source and its answer.
 
 use core::fmt;
 
@@ -7,37 +7,37 @@ use timeloom_time::{Duration, Instant};
 use super::{Bound, Era};
 use crate::{Core, RateError, Timeline};
 
-/// The four time stamps of a two-way exchange, with what the source says of
-/// itself. A source that is read directly (a PHC, `adjtimex`, another timeline)
-/// gives `answered == asked`: its reading, between two of the core clock.
+/// The four time stamps of a two-way exchange, with the source's statements about itself. A source
+/// that is read directly (a PHC, `adjtimex`, another timeline) gives `answered == asked`: its
+/// reading, between two of the core clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// As given by the [`Action::Poll`](super::Action::Poll) that asked.
+    /// Era of the [`Action::Poll`](super::Action::Poll) that asked.
     pub era: Era,
     /// Core clock before the question left.
     pub sent: Instant<Core>,
-    /// The source's clock when the question came in.
+    /// The source's clock when the question arrived.
     pub asked: Instant<Timeline>,
     /// The source's clock when the answer left.
     pub answered: Instant<Timeline>,
-    /// Core clock after the answer came in.
+    /// Core clock after the answer arrived.
     pub received: Instant<Core>,
     /// The source's stated round trip to its own reference.
     pub root_delay: Duration,
     /// The source's stated error beyond that.
     pub root_dispersion: Duration,
-    /// Each way took at least this (0 when nothing is known).
+    /// Minimum delay of each direction (0 if unknown).
     pub least_delay: Duration,
-    /// The two ways differed by at most this, when somebody promises that;
-    /// without a promise the whole round trip may have been one way.
+    /// Maximum difference of the delays of the two directions, if guaranteed; without a guarantee
+    /// the whole round trip may have been in one direction.
     pub asymmetry: Option<Duration>,
-    /// Whether the answer was proved to come from the source.
+    /// True if the answer was proved to come from the source.
     pub authenticated: bool,
 }
 
 impl Exchange {
-    /// A source that was read directly, between two readings of the core clock. It is no
-    /// further off than `error`, and nobody proves that it is the source.
+    /// Returns a direct reading of a source, between two readings of the core clock. The source is
+    /// off by at most `error` and is not authenticated.
     pub fn direct(
         era: Era,
         (sent, received): (Instant<Core>, Instant<Core>),
@@ -59,14 +59,14 @@ impl Exchange {
     }
 }
 
-/// Why an exchange tells nothing.
+/// Reason why an exchange is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The question was asked before the last disturbance.
     OldEra,
-    /// The timeline demands proof of origin and there is none.
+    /// The timeline demands authentication and the answer has none.
     Unauthenticated,
-    /// No such source.
+    /// The source does not exist.
     UnknownSource,
     /// The stamps contradict each other or the stated errors.
     Impossible,
@@ -84,19 +84,18 @@ impl fmt::Display for Refused {
 }
 
 impl Exchange {
-    /// Where the timeline lay when the answer was received.
+    /// Returns the bound on the timeline at the instant when the answer was received.
     ///
-    /// The answer left at `answered` and cannot have arrived before: that is
-    /// the earliest. The question was there at `asked` and cannot have been
-    /// sent after: `asked` plus the whole round trip, on the slowest clock that
-    /// the spec allows, is the latest. A promised asymmetry narrows both.
+    /// The answer left at `answered` and cannot have arrived before: that is the earliest. The
+    /// question was there at `asked` and cannot have been sent after: `asked` plus the whole round
+    /// trip, on the slowest clock that the spec allows, is the latest. A guaranteed asymmetry
+    /// narrows both.
     ///
-    /// `resolution` is the core clock's step: what it shows may be that much
-    /// behind what it is. `rate` is how far true time may run from the core
-    /// clock (positive).
+    /// `resolution` is the core clock's step: its reading may be that much behind its value. `rate`
+    /// is the maximum difference between true time's rate and the core clock's (positive).
     ///
     /// # Errors
-    /// [`Refused::Impossible`].
+    /// Returns [`Refused::Impossible`] if the stamps contradict each other or the stated errors.
     pub fn bound(&self, resolution: Duration, rate: RateError) -> Result<Bound, Refused> {
         let round_trip = self.received - self.sent;
         let held = self.answered - self.asked;
@@ -116,7 +115,7 @@ impl Exchange {
         };
         if let Some(asymmetry) = self.asymmetry {
             let shortest = round_trip - resolution - rate.over_up(round_trip);
-            // Both of the source's stamps may err, each to another side.
+            // Both of the source's stamps may be wrong, in opposite directions.
             let twice = source_error + source_error;
             let (most, least) = (longest - held + twice, shortest - held - twice);
             let half = |length: Duration| Duration::from_ns(length.as_ns().div_euclid(2));
@@ -149,7 +148,7 @@ mod tests {
             difference in -50_000i64..50_000, drift_ppb in -90_000i64..90_000,
             source_error in -5_000i64..5_000, promise in any::<bool>(),
         ) {
-            // True instants; the core clock runs 1 + drift against them.
+            // True instants; the core clock runs at 1 + drift against them.
             let down = (up + difference).max(0);
             let t1 = 1 << 41;
             let (t2, t3) = (t1 + up, t1 + up + held);

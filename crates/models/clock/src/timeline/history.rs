@@ -1,4 +1,4 @@
-//! Local stamps of the past.
+//! Conversion of past local stamps.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -9,24 +9,23 @@ use super::Segment;
 use crate::Core;
 use crate::quality::Stamp;
 
-/// The segments that were in force, so that a stamp of the local clock taken
-/// earlier (by a driver, a capture, another process) can be told in the
-/// timeline's time as it was known *then*.
+/// Past segments, so that an earlier stamp of the local clock (from a driver, a capture, another
+/// process) can be converted to the timeline's time as it was known *then*.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     segments: VecDeque<Segment>,
 }
 
-/// Why a past stamp of the local clock cannot be converted.
+/// Reason why a past stamp of the local clock cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastError {
-    /// It lies before what is remembered: before the first synchronisation,
-    /// before the last disturbance, or too long ago.
+    /// The stamp is older than the history: before the first synchronisation, before the last
+    /// disturbance, or too long ago.
     TooOld {
-        /// The earliest that can be converted, if anything can.
+        /// Earliest instant that can be converted, if any.
         oldest: Option<Instant<Core>>,
     },
-    /// It lies in the future of the local clock.
+    /// The stamp is in the future of the local clock.
     InFuture,
 }
 
@@ -56,7 +55,7 @@ impl History {
         self.segments.clear();
     }
 
-    /// The stamp that a reader would have got at `core`.
+    /// Returns the stamp that a reader would have got at `core`.
     pub(super) fn read(&self, core: Instant<Core>) -> Result<Stamp, PastError> {
         let after = self
             .segments
@@ -74,5 +73,5 @@ impl History {
     }
 }
 
-/// At one segment a second, over an hour.
+/// Number of segments kept: over an hour, at one segment a second.
 const KEPT: usize = 4096;

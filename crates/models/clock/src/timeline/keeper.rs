@@ -1,4 +1,4 @@
-//! The state machine of one timeline on one host.
+//! State machine of one timeline on one host.
 
 mod combining;
 
@@ -15,45 +15,44 @@ use super::{
 use crate::Core;
 use crate::quality::{Requirement, Stamp, Status};
 
-/// Counts disturbances: what was asked in one era is not believed in another.
+/// Number of disturbances: an answer to a question of an earlier era does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Era(pub u32);
 
-/// What is to be done.
+/// Action that the caller must carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask a source; give the era back in the [`Exchange`].
+    /// Ask a source; return the era in the [`Exchange`].
     Poll {
-        /// Which source.
+        /// Source to ask.
         source: SourceId,
-        /// The era of the question.
+        /// Era of the question.
         era: Era,
     },
     /// Give readers this segment in place of the last.
     Publish(Segment),
-    /// Tell readers that the keeper lives: the new `alive_until` of the segment.
+    /// Tell readers that the keeper is alive: the new `alive_until` of the segment.
     Alive(Instant<Core>),
-    /// A binding's requirement is not met any more (or not yet).
+    /// A binding's requirement is no longer met (or not yet).
     Violated {
-        /// Whose requirement.
+        /// Affected binding.
         binding: BindingId,
-        /// In what way, and with which status.
+        /// Shortfall, with the status.
         why: crate::quality::Shortfall,
     },
-    /// A binding's requirement is met again (or at first).
+    /// A binding's requirement is met again (or for the first time).
     Restored {
-        /// Whose requirement.
+        /// Affected binding.
         binding: BindingId,
     },
-    /// The timeline was lost and begins anew.
+    /// The timeline was lost and starts again.
     Disturbed(Disturbance),
 }
 
-/// Keeps one timeline on one host.
+/// Keeper of one timeline on one host.
 ///
-/// Drive it so: carry out [`Self::poll_action`] until it gives `None`; wait
-/// until [`Self::next_wake`] or an answer; call [`Self::handle_tick`] or
-/// [`Self::handle_exchange`].
+/// Usage: carry out [`Self::poll_action`] until it returns `None`; wait until [`Self::next_wake`]
+/// or an answer; call [`Self::handle_tick`] or [`Self::handle_exchange`].
 #[derive(Clone, Debug)]
 pub struct Keeper {
     config: Config,
@@ -66,7 +65,7 @@ pub struct Keeper {
     history: History,
     bindings: Bindings,
     segment: Segment,
-    /// What the machine showed last.
+    /// Last readings of the machine.
     seen: LocalNow,
     next_heartbeat: Instant<Core>,
     achievable: Option<Duration>,
@@ -81,7 +80,7 @@ struct Source {
 }
 
 impl Keeper {
-    /// A timeline that nothing is known of yet: never synchronised.
+    /// Returns a timeline that was never synchronised.
     pub fn new(config: Config, now: LocalNow) -> Self {
         let source = Source {
             bound: None,
@@ -115,12 +114,12 @@ impl Keeper {
         keeper
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`Self::handle_tick`] should be called at the latest.
+    /// Returns the latest instant for the next call of [`Self::handle_tick`].
     pub fn next_wake(&self) -> Instant<Core> {
         let polls = self.sources.iter().map(|source| source.next_poll);
         let broken = self.bindings.met_until(&self.segment);
@@ -128,8 +127,8 @@ impl Keeper {
         polls.chain(broken).fold(self.next_heartbeat, Instant::min)
     }
 
-    /// Asks whom it is time to ask, shows that the keeper lives, and tells
-    /// bindings what has changed.
+    /// Asks the sources that are due, shows readers that the keeper is alive, and tells bindings
+    /// about changes.
     pub fn handle_tick(&mut self, now: LocalNow) {
         self.look_for_disturbance(&now);
         let interval = self.interval();
@@ -143,7 +142,7 @@ impl Keeper {
             }
         }
         if self.next_heartbeat <= now.core {
-            // Three chances to be late before readers give up.
+            // Three heartbeats may be late before readers report a dead daemon.
             self.next_heartbeat = now.core + Duration::from_ns(self.config.alive_for.as_ns() / 3);
             self.segment.alive_until = now.core + self.config.alive_for;
             self.actions
@@ -152,10 +151,10 @@ impl Keeper {
         self.tell_bindings(&now);
     }
 
-    /// Takes in a source's answer. `now` is the machine after it was received.
+    /// Processes a source's answer. `now` was read after it was received.
     ///
     /// # Errors
-    /// When the answer tells nothing. That is no fault of the keeper's: count it.
+    /// Fails if the answer carries no information. That is no fault of the keeper's: count it.
     pub fn handle_exchange(
         &mut self,
         now: LocalNow,
@@ -169,12 +168,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// As [`Self::handle_exchange`] for a source that was heard in another way
-    /// than by a question and its answer: what was learned, with the era in
-    /// which it was, and whether it was proved to come from the source.
+    /// Like [`Self::handle_exchange`], for a source that was not queried with a question and an
+    /// answer: takes the bound, the era in which it was observed, and the authentication result.
     ///
     /// # Errors
-    /// As [`Self::handle_exchange`].
+    /// Fails as [`Self::handle_exchange`] does.
     pub fn handle_bound(
         &mut self,
         now: LocalNow,
@@ -191,12 +189,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes in that a source was heard and did not prove who it is, where such
-    /// an answer never counts, whatever the timeline demands. Nothing but the
-    /// status can come of it.
+    /// Records an unauthenticated answer of a source, if such an answer never counts, whatever the
+    /// timeline demands. It can change nothing but the status.
     ///
     /// # Errors
-    /// Always: why the answer tells nothing.
+    /// Always returns an error: the reason why the answer does not count.
     pub fn handle_unproven(
         &mut self,
         now: LocalNow,
@@ -229,9 +226,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Where there is no interval to lose. One that rests on proved answers goes
-    /// on to the end of its time to live: else whoever can send an unsigned
-    /// message could end it.
+    /// Sets the status if there is no interval to lose. An interval that rests on authenticated
+    /// answers lasts to the end of its time to live: otherwise any sender of an unsigned message
+    /// could end it.
     fn say_unauthenticated(&mut self, now: &LocalNow) {
         let segment = &self.segment;
         let has_ended = segment.status.may_have_interval() && now.core > segment.void_after;
@@ -243,7 +240,7 @@ impl Keeper {
 
     fn take_in(&mut self, now: LocalNow, source: SourceId, heard: Bound) {
         self.carry_to(heard.at);
-        // Answers may come in another order than they were received in.
+        // Answers may be processed in another order than they were received in.
         let at = self
             .combined
             .map_or(heard.at, |bound| bound.at.max(heard.at));
@@ -253,15 +250,15 @@ impl Keeper {
         let before = source
             .bound
             .map(|bound| bound.carried_to(at, (-outer, outer)));
-        // A source that contradicts itself is taken at its last word; whether it
-        // lied or the local clock jumped is decided by all sources together.
+        // If a source contradicts itself, its last answer counts; all sources together decide if it
+        // lied or the local clock jumped.
         source.bound = Some(before.and_then(|b| b.intersection(&heard)).unwrap_or(heard));
         source.heard = at;
         self.combine(now, at);
     }
 
-    /// Takes in a disturbance that was seen elsewhere, such as the kernel's
-    /// notice that the system clock, which is the timeline's source, was set.
+    /// Processes a disturbance that was detected elsewhere, such as the kernel's notice that the
+    /// system clock, which is the timeline's source, was set.
     pub fn handle_disturbance(&mut self, now: LocalNow, disturbance: Disturbance) {
         self.seen = now;
         self.era.0 = self.era.0.wrapping_add(1);
@@ -282,11 +279,11 @@ impl Keeper {
         self.publish_void(now, Status::Disrupted);
     }
 
-    /// Binds to the timeline with a requirement; whether it is met is told by
-    /// actions, the first at once.
+    /// Binds to the timeline with a requirement; actions report if it is met, the first one at
+    /// once.
     ///
     /// # Errors
-    /// When it is known that no effort can meet it. Before the first
+    /// Fails if it is known that no effort can meet the requirement. Before the first
     /// synchronisation only the resolution is known.
     pub fn bind(&mut self, requirement: Requirement) -> Result<BindingId, Impossible> {
         self.possible(&requirement)?;
@@ -296,20 +293,20 @@ impl Keeper {
         Ok(id)
     }
 
-    /// Gives a binding up; `false` when there is none.
+    /// Removes a binding; `false` if there is none.
     pub fn unbind(&mut self, binding: BindingId) -> bool {
         self.bindings.remove(binding)
     }
 
-    /// What a binding asks for.
+    /// Returns the requirement of a binding.
     pub fn requirement(&self, binding: BindingId) -> Option<Requirement> {
         self.bindings.get(binding)
     }
 
-    /// Changes what a binding asks for; `false` when there is no such binding.
+    /// Changes the requirement of a binding; `false` if there is no such binding.
     ///
     /// # Errors
-    /// As [`Self::bind`]; the old requirement then stays.
+    /// Fails as [`Self::bind`] does; the old requirement then stays.
     pub fn set_requirement(
         &mut self,
         binding: BindingId,
@@ -330,7 +327,7 @@ impl Keeper {
     /// Converts a past reading of the core clock.
     ///
     /// # Errors
-    /// When nothing is known of that time.
+    /// Fails if no segment of that time is known.
     pub fn convert(&self, core: Instant<Core>, now: &LocalNow) -> Result<Stamp, PastError> {
         if core > now.core {
             return Err(PastError::InFuture);
@@ -345,20 +342,20 @@ impl Keeper {
         self.history.read(core)
     }
 
-    /// The segment in force.
+    /// Returns the segment in force.
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
 
-    /// The time between two questions to a source at present.
+    /// Returns the current time between two questions to a source.
     pub fn interval(&self) -> Duration {
         if self.combined.is_none() {
             return self.config.poll.shortest;
         }
         let after_sync = self.segment.below.max(self.segment.above);
         let growth = self.segment.below_growth.max(self.segment.above_growth);
-        // Two answers may be lost before the time to live is over, unless it is
-        // shorter than that.
+        // Two answers may be lost before the time to live is over, unless a third of it is shorter
+        // than the shortest interval.
         let third = Duration::from_ns(self.config.time_to_live.as_ns() / 3);
         poll_interval(
             self.bindings.tightest(),
@@ -369,7 +366,7 @@ impl Keeper {
         .min(third.max(self.config.poll.shortest))
     }
 
-    /// The statistical view with this probability, such as 0.999999.
+    /// Returns the statistical view with this probability, such as 0.999999.
     pub fn statistical(&self, probability: f64) -> Option<Statistical> {
         self.statistics.within(probability)
     }
@@ -377,8 +374,8 @@ impl Keeper {
     fn look_for_disturbance(&mut self, now: &LocalNow) {
         match self.seen.disturbance_until(now, &self.config.watch) {
             Some(disturbance) => self.handle_disturbance(*now, disturbance),
-            // Against the last look, not the first: small errors of the witness
-            // must not add up. Another core's view may be a little behind.
+            // Relative to the last reading, not the first: small errors of the witness must not add
+            // up. Another core's view may be a little behind.
             None if now.core >= self.seen.core => self.seen = *now,
             None => {}
         }
@@ -391,8 +388,8 @@ impl Keeper {
             .tell(&stamp, |action| actions.push_back(action));
     }
 
-    /// The best that was seen: the accuracy right after an answer and what it
-    /// loses until the next one at the highest effort.
+    /// Records the best accuracy so far: the accuracy right after an answer, and its loss until the
+    /// next answer at the highest effort.
     fn note_achievable(&mut self) {
         let segment = &self.segment;
         let growth = segment.below_growth.max(segment.above_growth);

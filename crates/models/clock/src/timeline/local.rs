@@ -1,4 +1,4 @@
-//! What a machine shows of itself, and what it tells about its clock.
+//! Local readings of a machine, and the disturbances that they reveal.
 
 use core::fmt;
 
@@ -6,33 +6,32 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::{Core, RateError};
 
-/// All that is read of the local machine at one moment, the core clock last:
-/// a change of the marker that is seen after it would come too late.
+/// All readings of the local machine at one moment, the core clock last: a change of the marker
+/// after it would be seen too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalNow {
-    /// The core clock.
+    /// Core clock.
     pub core: Instant<Core>,
-    /// Changes whenever the machine was migrated or restored from a snapshot
-    /// (vmclock's `disruption_marker` and `vm_generation_counter`); constant
-    /// where there is no hypervisor to say so.
+    /// Value that changes if the machine was migrated or restored from a snapshot (vmclock's
+    /// `disruption_marker` and `vm_generation_counter`); constant without a hypervisor that reports
+    /// it.
     pub marker: u64,
-    /// How long the machine has been suspended since boot (CLOCK_BOOTTIME minus
-    /// CLOCK_MONOTONIC).
+    /// Time in suspend since boot (CLOCK_BOOTTIME minus CLOCK_MONOTONIC).
     pub suspended: Duration,
-    /// Another clock of the machine that does not hang on the same counter, if
-    /// it is worth its cost; a step of either is seen as their disagreement.
+    /// Another clock of the machine, on a different counter, if it is worth its cost; a step of
+    /// either shows as a disagreement of the two.
     pub witness: Option<Instant<Wall>>,
 }
 
-/// Why the local clock is not the one that was synchronised, or the sources
-/// cannot be right.
+/// Reason why the local clock is not the one that was synchronised, or why the sources cannot be
+/// right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// The machine was migrated or restored from a snapshot.
     Migrated,
     /// The machine was suspended.
     Suspended,
-    /// The core clock showed less than it had shown.
+    /// The core clock showed less than before.
     CounterBackwards,
     /// The core clock and the witness disagree: one of them was stepped.
     Stepped,
@@ -40,8 +39,8 @@ pub enum Disturbance {
     SystemClockSet,
     /// More sources contradict each other than may lie.
     SourcesDisagree,
-    /// What the sources say now cannot follow from what they said before with
-    /// this oscillator: one of the three broke its promise.
+    /// The sources' present answers cannot follow from their earlier ones with this oscillator: one
+    /// of the three is out of specification.
     Contradiction,
 }
 
@@ -59,17 +58,17 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// What is still no disturbance.
+/// Tolerances within which a change is no disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimits {
-    /// How far two cores' views of the core clock may differ: a reading this
-    /// little before the segment's start is not a counter gone backwards.
+    /// Maximum difference of two cores' views of the core clock: a reading this little before the
+    /// segment's start does not mean that the counter went backwards.
     pub backwards: Duration,
-    /// How exactly the time in suspend can be read.
+    /// Precision of the time in suspend.
     pub suspended: Duration,
-    /// How exactly the witness can be read beside the core clock.
+    /// Precision of the witness, read beside the core clock.
     pub witness: Duration,
-    /// How fast witness and core clock may drift apart.
+    /// Maximum relative drift of witness and core clock.
     pub witness_rate: RateError,
 }
 
@@ -86,7 +85,7 @@ impl Default for WatchLimits {
 }
 
 impl LocalNow {
-    /// What happened to the machine from `self` to `now`, if anything.
+    /// Returns the disturbance of the machine from `self` to `now`, if any.
     pub fn disturbance_until(&self, now: &Self, limits: &WatchLimits) -> Option<Disturbance> {
         if now.marker != self.marker {
             return Some(Disturbance::Migrated);

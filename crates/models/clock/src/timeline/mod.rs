@@ -1,21 +1,20 @@
 //! Timelines: named clocks that a group of hosts shares, with the quality of
 //! every reading (QuartzV, section IV).
 //!
-//! Who does what:
+//! Division of work:
 //!
-//! - [`Keeper`] is the state machine of one timeline on one host. It is given
-//!   samples of sources and what the local clock shows; it gives [`Action`]s:
-//!   poll this source, publish this segment, tell this binding.
-//! - [`Segment`] is what it publishes and all that a reader needs: a line, how
-//!   far true time may be from it, and until when any of this holds. **A reader
-//!   derives the status itself**, from the age of the segment and from what its
-//!   own machine shows, so nothing good outlives a dead keeper.
+//! - [`Keeper`] is the state machine of one timeline on one host. Its inputs are samples of sources
+//!   and readings of the local clock; its outputs are [`Action`]s: poll this source, publish this
+//!   segment, notify this binding.
+//! - [`Segment`] is its published result and all that a reader needs: a line, the error bounds of
+//!   true time, and the limits of their validity. **A reader derives the status itself**, from the
+//!   age of the segment and from the readings of its own machine, so no good status outlives a dead
+//!   keeper.
 //!
-//! The bounds are worst-case: they hold when the oscillator keeps its
-//! [`OscillatorSpec`](crate::oscillator::OscillatorSpec), when sources err by no
-//! more than they state, and when no more of them lie than
-//! [`Config::tolerated_liars`]. The statistical view of the papers is beside
-//! them ([`Keeper::statistical`]), never in their place.
+//! The bounds are worst-case: they hold if the oscillator keeps its
+//! [`OscillatorSpec`](crate::oscillator::OscillatorSpec), if sources err by no more than they
+//! state, and if no more of them lie than [`Config::tolerated_liars`]. The statistical view of the
+//! papers is additional ([`Keeper::statistical`]) and never replaces them.
 
 mod agree;
 mod bindings;

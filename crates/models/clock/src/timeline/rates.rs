@@ -1,4 +1,4 @@
-//! How fast true time may run against the core clock.
+//! Bounds on the rate of true time against the core clock.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,13 @@ use super::Bound;
 use crate::oscillator::OscillatorSpec;
 use crate::{Core, RateError};
 
-/// Bounds on the timeline's rate error against the core clock, for some time to
-/// come: the spec's, narrowed by what has been observed.
+/// Bounds on the timeline's rate error against the core clock, for a future period: the spec's,
+/// narrowed by observations.
 ///
-/// Two bounds of the timeline at two instants bound the mean rate between them.
-/// With a stated [`Stability`](crate::oscillator::Stability) the mean over a
-/// past window of length W bounds the mean over the next H: the slow part moves
-/// by at most `wander * (W + H) / 2` between the two means, and the fast part
-/// is off by at most `jitter` in each.
+/// Two bounds of the timeline at two instants bound the mean rate between them. With a stated
+/// [`Stability`](crate::oscillator::Stability) the mean over a past window of length W bounds the
+/// mean over the next H: the slow part moves by at most `wander * (W + H) / 2` between the two
+/// means, and the fast part is off by at most `jitter` in each.
 #[derive(Clone, Debug)]
 pub struct RateBounds {
     spec: OscillatorSpec,
@@ -27,7 +26,7 @@ pub struct RateBounds {
 }
 
 impl RateBounds {
-    /// Nothing observed yet.
+    /// Returns bounds without observations.
     pub fn new(spec: OscillatorSpec) -> Self {
         let outer = (-spec.max_error).of_inverse_outward();
         Self {
@@ -39,12 +38,12 @@ impl RateBounds {
         }
     }
 
-    /// The widest that the spec allows (positive).
+    /// Returns the widest error that the spec allows (positive).
     pub fn outer(&self) -> RateError {
         self.outer
     }
 
-    /// The lowest and the highest mean rate error from now until `until`.
+    /// Returns the lowest and the highest mean rate error from now until `until`.
     pub fn until(&self, until: Instant<Core>) -> (RateError, RateError) {
         if until <= self.valid_until {
             self.inner
@@ -53,9 +52,8 @@ impl RateBounds {
         }
     }
 
-    /// Takes in where the timeline lies now and bounds the rate for `horizon`
-    /// from there. `None` when that contradicts the spec: then the oscillator
-    /// is not what was stated, or a source lied.
+    /// Adds a bound of the timeline and bounds the rate for `horizon` from there. `None` if that
+    /// contradicts the spec: the oscillator is out of its spec, or a source lied.
     pub fn observe(&mut self, now: &Bound, horizon: Duration) -> Option<(RateError, RateError)> {
         let (mut low, mut high) = (-self.outer, self.outer);
         for before in &self.observed {
@@ -82,19 +80,19 @@ impl RateBounds {
         Some(self.inner)
     }
 
-    /// Forgets what was observed: the oscillator may be another one now.
+    /// Forgets the observations: the oscillator may be another one now.
     pub fn forget(&mut self) {
         *self = Self::new(self.spec);
     }
 
-    /// How far the mean rate over `horizon` may be from that over `window`.
+    /// Returns the maximum difference between the mean rates over `horizon` and over `window`.
     fn change(&self, window: Duration, horizon: Duration) -> Option<RateError> {
         let stability = self.spec.stability?;
         let length_ns = i128::from((window + horizon).as_ns());
         let wander = i128::from(stability.wander_per_second.as_ppt()) * length_ns / 2_000_000_000;
         let total = wander + 2 * i128::from(stability.jitter.as_ppt());
-        // A hundredth more, because the spec speaks of the oscillator against
-        // true time and this is the inverse, of which second-order terms differ.
+        // A hundredth more, because the spec describes the oscillator against true time and this is
+        // the inverse, whose second-order terms differ.
         let total = total + total / 100 + 1;
         Some(RateError::from_ppt(
             i64::try_from(total).unwrap_or(i64::MAX),
@@ -112,11 +110,11 @@ impl RateBounds {
     }
 }
 
-/// Over less, the width of the bounds says nothing about the rate.
+/// Minimum window: over a shorter one, the width of the bounds gives no information on the rate.
 const SHORTEST_WINDOW: Duration = Duration::from_s(2);
 
-/// Observations closer together than this tell the same.
+/// Minimum distance of observations: closer ones give no new information.
 const SPACING: Duration = Duration::from_s(4);
 
-/// Observations that are compared with every new one.
+/// Number of observations that are compared with every new one.
 const KEPT: usize = 24;

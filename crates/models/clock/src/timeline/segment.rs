@@ -1,4 +1,4 @@
-//! What a keeper publishes and a reader reads.
+//! Segment of a timeline, published by a keeper for its readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
@@ -6,43 +6,42 @@ use super::local::{LocalNow, WatchLimits};
 use crate::quality::{Interval, Requirement, Stamp, Status, TimelineId};
 use crate::{Core, RateError, Timeline};
 
-/// A line from the core clock to the timeline, with how far true time may lie
-/// from it. Equation 1 of QuartzV with both uncertainties, and with the limits
-/// that QuartzV's clock page lacks.
+/// Line from the core clock to the timeline, with the error bounds of true time. Equation 1 of
+/// QuartzV with both uncertainties, and with the limits that QuartzV's clock page lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Whose segment this is.
+    /// Timeline of the segment.
     pub timeline: TimelineId,
-    /// `Ok`, or why there is no interval. What age makes of an `Ok` the reader
-    /// finds out itself.
+    /// `Ok`, or the reason why there is no interval. The reader itself derives the status of an
+    /// aged `Ok`.
     pub status: Status,
-    /// The machine when the segment was made; its core clock is the line's start.
+    /// The machine when the segment was made; its core clock is the start of the line.
     pub origin: LocalNow,
-    /// What a reader may find different without calling it a disturbance.
+    /// Differences that a reader may observe without a disturbance.
     pub watch: WatchLimits,
-    /// The estimate.
+    /// Estimate of the timeline.
     pub map: ClockMap<Core, Timeline>,
-    /// At the origin, how far true time may lie before the estimate.
+    /// Maximum distance of true time before the estimate, at the origin.
     pub below: Duration,
-    /// At the origin, how far true time may lie after the estimate.
+    /// Maximum distance of true time after the estimate, at the origin.
     pub above: Duration,
-    /// How fast `below` grows with age.
+    /// Growth rate of `below` with age.
     pub below_growth: RateError,
-    /// How fast `above` grows with age.
+    /// Growth rate of `above` with age.
     pub above_growth: RateError,
-    /// The core clock's step.
+    /// Step of the core clock.
     pub resolution: Duration,
-    /// Later readings are [`Status::SourceLost`].
+    /// Instant after which readings are [`Status::SourceLost`].
     pub fresh_until: Instant<Core>,
-    /// Later readings have no interval.
+    /// Instant after which readings have no interval.
     pub void_after: Instant<Core>,
-    /// Later readings are [`Status::DaemonDead`].
+    /// Instant after which readings are [`Status::DaemonDead`].
     pub alive_until: Instant<Core>,
 }
 
 impl Segment {
-    /// A segment that says only why there is no interval. What a timeline
-    /// begins with: a fresh timeline is unknown, never ± 0.
+    /// Returns a segment without an interval, with the reason. A timeline starts with one: a fresh
+    /// timeline is unknown, never ± 0.
     pub fn void(
         timeline: TimelineId,
         status: Status,
@@ -82,7 +81,7 @@ impl Segment {
         Stamp::new(self.timeline, status, self.interval_at(now.core))
     }
 
-    /// What the segment's age alone makes of its status.
+    /// Returns the status of the segment at this age, from the age alone.
     pub fn status_at(&self, core: Instant<Core>) -> Status {
         if !self.status.may_have_interval() {
             self.status
@@ -95,11 +94,10 @@ impl Segment {
         }
     }
 
-    /// The interval when the core clock shows `core`, whatever the status.
+    /// Returns the interval when the core clock shows `core`, whatever the status.
     ///
-    /// Everything is rounded outward: products up, one step of the core clock
-    /// because it may be that far ahead of what it shows, and 2 ns because the
-    /// line's value was rounded down.
+    /// Everything is rounded outward: products up, one step of the core clock because its value may
+    /// be that far ahead of its reading, and 2 ns because the line's value was rounded down.
     pub fn interval_at(&self, core: Instant<Core>) -> Interval<Timeline> {
         let age = core - self.origin.core;
         let rounding = Duration::from_ns(2);
@@ -117,8 +115,7 @@ impl Segment {
         Interval::around(self.map.at(core), below + rounding, above)
     }
 
-    /// The core instant after which the interval is wider than `requirement`,
-    /// or void.
+    /// Returns the core instant after which the interval is wider than `requirement`, or void.
     pub fn meets_until(&self, requirement: &Requirement) -> Instant<Core> {
         let rounding = Duration::from_ns(2);
         let spare_below = requirement.below - self.below - rounding;
@@ -129,7 +126,7 @@ impl Segment {
     }
 }
 
-/// How long it takes until `spare` has grown away.
+/// Returns the time in which `spare` is used up.
 fn lasting(spare: Duration, growth: RateError) -> Duration {
     if spare.is_negative() {
         return Duration::ZERO;

@@ -1,31 +1,30 @@
-//! The estimate between the bounds.
+//! Servo: moves the estimate between the bounds.
 
 use timeloom_time::{Duration, Instant};
 
 use super::Bound;
 use crate::{RateError, Timeline};
 
-/// Feedback on offset and frequency (QuartzV, section IV-B-4), one per
-/// timeline. It makes the estimate smooth; the bounds do not depend on it, and
-/// whatever it does the estimate stays between them.
+/// Feedback on offset and frequency (QuartzV, section IV-B-4), one per timeline. It makes the
+/// estimate smooth; the bounds do not depend on it, and the estimate always stays between them.
 #[derive(Clone, Debug, Default)]
 pub struct Servo {
     frequency: RateError,
 }
 
-/// Where the estimate goes on from and how fast.
+/// Start and rate of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
-    /// The estimate now.
+    /// Current estimate.
     pub estimate: Instant<Timeline>,
-    /// The estimate's rate against the core clock.
+    /// Rate of the estimate against the core clock.
     pub rate: RateError,
-    /// How far the middle of the bounds was from what had been predicted.
+    /// Distance of the middle of the bounds from the predicted value.
     pub offset: Duration,
 }
 
 impl Servo {
-    /// The first steering: the middle of the bound, by a step.
+    /// Returns the first steering: a step to the middle of the bound.
     pub fn start(&mut self, bound: &Bound, rates: (RateError, RateError)) -> Steering {
         self.frequency = middle(rates);
         let offset = Duration::ZERO;
@@ -36,13 +35,12 @@ impl Servo {
         }
     }
 
-    /// Goes on from `predicted`, what the estimate showed until now, `since`
-    /// after the last steering and about `next` before the next one.
+    /// Continues from `predicted`, the current value of the estimate, `since` after the last
+    /// steering and about `next` before the next one.
     ///
-    /// A tenth of the offset goes to the frequency (integral part), kept within
-    /// what `rates` says is possible; half of it is slewed away until the next
-    /// time (proportional part). A prediction outside of the bound is certainly
-    /// wrong and is moved to its edge at once.
+    /// A tenth of the offset goes to the frequency (integral part), kept within `rates`; half of it
+    /// is slewed away until the next steering (proportional part). A prediction outside of the
+    /// bound is certainly wrong and is moved to its edge at once.
     pub fn steer(
         &mut self,
         predicted: Instant<Timeline>,
@@ -71,5 +69,5 @@ fn middle(rates: (RateError, RateError)) -> RateError {
     RateError::from_ppt(rates.0.as_ppt().midpoint(rates.1.as_ppt()))
 }
 
-/// As the kernel's: 500 ppm.
+/// Limit of the kernel's slew: 500 ppm.
 const MOST_SLEW: RateError = RateError::from_ppb(500_000);

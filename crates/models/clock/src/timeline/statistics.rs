@@ -1,31 +1,31 @@
-//! The statistical view of a timeline's quality.
+//! Statistical view of a timeline's quality.
 
 use std::collections::VecDeque;
 
 use timeloom_time::Duration;
 
-/// The last offsets that the servo saw.
+/// The servo's last offsets.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     offsets_ns: VecDeque<f64>,
 }
 
-/// An estimate of quality with a probability, not a bound.
+/// Estimate of quality with a probability, not a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistical {
-    /// Offsets behind the estimate.
+    /// Number of offsets behind the estimate.
     pub samples: usize,
-    /// Their mean.
+    /// Mean of the offsets.
     pub mean: Duration,
-    /// Their standard deviation.
+    /// Standard deviation of the offsets.
     pub deviation: Duration,
-    /// With the asked probability the estimate is within this of the middle of
-    /// the bounds. **No asymmetry of paths is in it.**
+    /// Distance from the middle of the bounds within which the estimate lies with the given
+    /// probability. **It does not include asymmetry of the paths.**
     pub within: Duration,
 }
 
 impl Statistics {
-    /// Takes in an offset.
+    /// Adds an offset.
     pub fn add(&mut self, offset: Duration) {
         self.offsets_ns.push_back(offset.as_ns() as f64);
         if self.offsets_ns.len() > WINDOW {
@@ -38,10 +38,10 @@ impl Statistics {
         self.offsets_ns.clear();
     }
 
-    /// The formula of the QoT Stack: `sqrt(2) erfinv(p) sqrt(upper bound of the
-    /// variance)`, the latter from the lower quantile of chi-square. `None`
-    /// before half of the window of samples and for a probability outside (0, 1): a
-    /// timeline that knows nothing has no statistics either.
+    /// Returns the estimate by the formula of the QoT Stack: `sqrt(2) erfinv(p) sqrt(upper bound of
+    /// the variance)`, the latter from the lower quantile of chi-square. `None` before half of the
+    /// window of samples and for a probability outside (0, 1): a timeline without observations has
+    /// no statistics either.
     pub fn within(&self, probability: f64) -> Option<Statistical> {
         let n = self.offsets_ns.len();
         if n < WINDOW / 2 || !(probability > 0.0 && probability < 1.0) {
@@ -62,18 +62,18 @@ impl Statistics {
     }
 }
 
-/// As many as the QoT Stack takes, rounded to a power of two.
+/// Size of the QoT Stack's window, rounded to a power of two.
 const WINDOW: usize = 64;
 
-/// The cube-root approximation; below 1 % off for 30 degrees and more.
+/// Chi-square quantile by the cube-root approximation; below 1 % off for 30 degrees and more.
 fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
     let ninth = 2.0 / (9.0 * freedom);
     let root = 1.0 - ninth + normal_quantile(p) * ninth.sqrt();
     freedom * root.max(0.05).powi(3)
 }
 
-/// The standard normal's quantile by bisection of its distribution, which
-/// [`normal_tail`] gives; for a view that is asked for a few times a second.
+/// Standard normal's quantile by bisection of its distribution, which [`normal_tail`] gives;
+/// sufficient for a few calls a second.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
@@ -92,8 +92,8 @@ fn normal_quantile(p: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// P(X > x) for x ≥ 0 (Handbook of Mathematical Functions, 7.1.26; the absolute
-/// error is below 10^-7).
+/// Returns P(X > x) for x ≥ 0 (Handbook of Mathematical Functions, 7.1.26; the absolute error is
+/// below 10^-7).
 fn normal_tail(x: f64) -> f64 {
     let z = x / core::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.3275911 * z);

@@ -5,7 +5,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Utc};
 use crate::Timeline;
 use crate::quality::Interval;
 
-/// A leap second to come (or just over).
+/// Upcoming leap second (or one just over).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeapSecond {
     /// The instant of TAI at which the new offset begins.
@@ -14,27 +14,27 @@ pub struct LeapSecond {
     pub change_s: i8,
 }
 
-/// How to see a timeline that follows TAI as UTC.
+/// View of a timeline that follows TAI as UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtcView {
     /// TAI minus UTC, in seconds, before `leap`.
     pub tai_offset_s: i16,
-    /// The next leap second, when one is announced.
+    /// Next leap second, if one is announced.
     pub leap: Option<LeapSecond>,
 }
 
 impl UtcView {
-    /// UTC for an interval of TAI. During an inserted second (23:59:60), which
-    /// this count of nanoseconds cannot name, UTC stands just before midnight;
-    /// an interval that touches the change covers what either side says.
+    /// Returns UTC for an interval of TAI. During an inserted second (23:59:60), which this count
+    /// of nanoseconds cannot represent, UTC is stopped just before midnight; an interval that
+    /// contains the change covers the values of both sides.
     pub fn view(&self, tai: Interval<Timeline>) -> Interval<Utc> {
         let (earliest, latest) = (self.at(tai.earliest()), self.at(tai.latest()));
         let estimate = self.at(tai.estimate());
-        // A second left out moves the estimate no further than the ends.
+        // An omitted second moves the estimate no further than the ends.
         Interval::around(estimate, estimate - earliest, latest - estimate)
     }
 
-    /// Monotone, so that ends map to ends.
+    /// Maps an instant; monotone, so that ends map to ends.
     fn at(&self, tai: Instant<Timeline>) -> Instant<Utc> {
         let behind = |offset_s: i64| ClockMap::ahead_by(-Duration::from_s(offset_s));
         let before = i64::from(self.tai_offset_s);

@@ -1,32 +1,32 @@
-//! What goes wrong in a world.
+//! Faults of a world.
 
 use timeloom_time::Duration;
 
 use crate::noise::Noise;
 
-/// One thing that goes wrong.
+/// Fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The core clock jumps, without any notice.
+    /// The core clock jumps, without notice.
     Step(Duration),
-    /// The machine sleeps.
+    /// The machine is suspended.
     Suspend(Duration),
     /// The machine is migrated.
     Migrate,
-    /// The daemon stops for so long and then goes on as if nothing had been
-    /// (SIGSTOP, a debugger, a starved machine).
+    /// The daemon stops for this long and then continues as if nothing had happened (SIGSTOP, a
+    /// debugger, an overloaded machine).
     DaemonStops(Duration),
-    /// The daemon is killed; another is started after so long.
+    /// The daemon is killed; another is started after this long.
     DaemonDies(Duration),
-    /// No source can be reached for so long.
+    /// No source can be reached for this long.
     Blackout(Duration),
 }
 
 impl Fault {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const KINDS: usize = 6;
 
-    /// Which kind: 0 … [`Self::KINDS`] − 1, for counting.
+    /// Returns the kind, 0 … [`Self::KINDS`] − 1, for counting.
     pub fn kind(&self) -> usize {
         match self {
             Self::Step(_) => 0,
@@ -38,8 +38,8 @@ impl Fault {
         }
     }
 
-    /// Some fault. Steps are beyond what the witness allows for drift over the
-    /// longest silence of a daemon: a smaller one *is* drift to every observer.
+    /// Returns a random fault. Steps are beyond the witness's tolerance for drift over the longest
+    /// silence of a daemon: a smaller step cannot be distinguished from drift.
     pub fn random(noise: &mut Noise) -> Self {
         let seconds =
             |noise: &mut Noise, most: i64| Duration::from_ms(noise.between(1, most * 1000));

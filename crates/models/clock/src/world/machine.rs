@@ -1,4 +1,4 @@
-//! The machine: true time and what its clocks make of it.
+//! The machine: true time and its clock readings.
 
 use timeloom_time::{Duration, Instant};
 
@@ -7,9 +7,8 @@ use crate::noise::Noise;
 use crate::oscillator::{Oscillator, OscillatorSpec, TemperatureCycle};
 use crate::timeline::LocalNow;
 
-/// A machine whose core clock is a simulated oscillator. Internally in
-/// picoseconds, so that rounding to the nanoseconds that a clock shows is part
-/// of the model and not of the arithmetic.
+/// Machine whose core clock is a simulated oscillator. Internally in picoseconds, so that rounding
+/// to the clock's nanoseconds is part of the model and not of the arithmetic.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// True time since the timeline's zero.
@@ -25,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine that starts at `true_now` with an oscillator within `spec`.
+    /// Returns a machine that starts at `true_now` with an oscillator within `spec`.
     pub fn new(
         spec: OscillatorSpec,
         has_witness: bool,
@@ -45,17 +44,17 @@ impl Machine {
         }
     }
 
-    /// True time now, in picoseconds since the timeline's zero.
+    /// Returns the true time, in picoseconds since the timeline's zero.
     pub fn true_ps(&self) -> i128 {
         self.true_ps
     }
 
-    /// True time now, rounded down to a nanosecond.
+    /// Returns the true time, rounded down to a nanosecond.
     pub fn true_ns(&self) -> i64 {
         self.true_ps.div_euclid(1000) as i64
     }
 
-    /// What the machine shows.
+    /// Returns the machine's readings.
     pub fn now(&self) -> LocalNow {
         LocalNow {
             core: Instant::from_ns(self.core_ps.div_euclid(1000) as i64),
@@ -67,8 +66,8 @@ impl Machine {
         }
     }
 
-    /// Lets true time pass until `until_ps`, in steps of 100 ms at most, so
-    /// that the oscillator's noise has a shape.
+    /// Advances true time to `until_ps`, in steps of 100 ms at most, so that the oscillator's noise
+    /// has a shape.
     pub fn run_until(&mut self, until_ps: i128) {
         while self.true_ps < until_ps {
             let step_ps = (until_ps - self.true_ps).min(100_000_000_000);
@@ -80,19 +79,19 @@ impl Machine {
         }
     }
 
-    /// The core clock jumps.
+    /// Steps the core clock.
     pub fn step(&mut self, by: Duration) {
         self.core_ps += ps(by);
     }
 
-    /// The machine sleeps; its core clock stands and true time goes on.
+    /// Suspends the machine; its core clock stops and true time goes on.
     pub fn suspend(&mut self, length: Duration) {
         self.true_ps += ps(length);
         self.suspended += length;
     }
 
-    /// The machine finds itself on another host: another oscillator, another
-    /// counter value, a little later; the hypervisor raises the marker.
+    /// Migrates the machine to another host: another oscillator, another counter value, a little
+    /// later; the hypervisor raises the marker.
     pub fn migrate(&mut self) {
         self.true_ps += ps(Duration::from_ms(self.noise.between(1, 2000)));
         self.core_ps += ps(Duration::from_ms(self.noise.between(-10_000, 1_000_000)));
@@ -100,8 +99,8 @@ impl Machine {
         self.oscillator = some_oscillator(self.spec, &mut self.noise);
     }
 
-    /// Gives the machine an oscillator outside of what is stated about it. For
-    /// proving that the proof can fail.
+    /// Gives the machine an oscillator outside of its specification, to show that the test can
+    /// fail.
     pub fn break_promise(&mut self, factor: i64) {
         let max_error = RateError::from_ppt(self.spec.max_error.as_ppt() * factor);
         let broken = OscillatorSpec {
@@ -112,7 +111,7 @@ impl Machine {
     }
 }
 
-/// A natural one or, as often, one that goes to every limit of its spec.
+/// Returns a random oscillator: realistic or, as often, at every limit of its spec.
 fn some_oscillator(spec: OscillatorSpec, noise: &mut Noise) -> Oscillator {
     if noise.chance(0.5) {
         return Oscillator::adversary(spec, noise.fork());

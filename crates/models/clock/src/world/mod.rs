@@ -1,16 +1,14 @@
-//! Worlds in which true time is known, to prove containment: **for every read,
-//! true time lies in the interval or the status says otherwise.**
+//! Simulated worlds in which true time is known, to test containment: **for every read, true time
+//! lies in the interval or the status says otherwise.**
 //!
 //! A [`World`] is one machine with a drifting oscillator, a timeline's
-//! [`Keeper`](crate::timeline::Keeper) on it, sources behind paths that delay
-//! unequally and lose, and a [`Plan`] of what goes wrong: steps, suspend,
-//! migration, a dead daemon, a lying source, an unauthenticated one. It reads
-//! only what a reader would have (the last published segment and what its
-//! machine shows) and compares with the truth, which no part of the timeline
-//! ever sees. One seed gives one world.
+//! [`Keeper`](crate::timeline::Keeper) on it, sources behind paths with unequal delays and loss,
+//! and a [`Plan`] of faults: steps, suspend, migration, a dead daemon, a lying source, an
+//! unauthenticated one. It uses only the data available to readers (the last published segment and
+//! the machine's readings) and compares with true time, which no part of the timeline ever sees.
+//! One seed gives one world.
 //!
-//! Public, so that a source adapter or another keeper can be put to the same
-//! proof.
+//! The module is public, so that a source adapter or another keeper can be tested in the same way.
 //!
 //! ```
 //! use timeloom_clock::world::World;

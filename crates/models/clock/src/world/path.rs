@@ -1,25 +1,25 @@
-//! The way to a source.
+//! Network path to a source.
 
 use timeloom_time::Duration;
 
 use crate::noise::Noise;
 
-/// A path that takes unequal times each way and loses packets.
+/// Path with unequal delays in each direction and packet loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// Least time to the source.
+    /// Minimum delay to the source.
     pub up: Duration,
-    /// Least time back.
+    /// Minimum delay back.
     pub down: Duration,
-    /// Queues add up to this each way, mostly much less.
+    /// Maximum queueing delay in each direction; mostly much less.
     pub queues: Duration,
-    /// Probability that a packet is lost, each way.
+    /// Probability of loss of a packet, in each direction.
     pub loss: f64,
 }
 
 impl Path {
-    /// Some path: 10 µs … 20 ms each way, independently, as lossy as 30 %; or
-    /// one that takes no time at all, where only rounding is left.
+    /// Returns a random path: 10 µs … 20 ms in each direction, independently, with up to 30 % loss;
+    /// or one without any delay, where only rounding is left.
     pub fn random(noise: &mut Noise) -> Self {
         if noise.chance(0.2) {
             let none = Duration::ZERO;
@@ -44,8 +44,8 @@ impl Path {
         }
     }
 
-    /// How long a packet takes on a way that takes at least `least`; `None`
-    /// when it is lost. The cube of a uniform has a long tail.
+    /// Returns the delay of a packet in a direction with the minimum `least`; `None` if it is lost.
+    /// The cube of a uniform has a long tail.
     pub fn delay(&self, least: Duration, noise: &mut Noise) -> Option<Duration> {
         let queued = noise.unit().powi(3) * self.queues.as_ns() as f64;
         let lost = noise.chance(self.loss);

@@ -1,4 +1,4 @@
-//! What a world is made of.
+//! Components of a world.
 
 use timeloom_time::Duration;
 
@@ -9,28 +9,28 @@ use crate::oscillator::{OscillatorSpec, Stability};
 use crate::quality::{Requirement, TimelineId};
 use crate::timeline::Config;
 
-/// A world before it runs: what is stated and what is true.
+/// World before it runs: the stated and the true parameters.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the timeline is told.
+    /// Configuration of the timeline.
     pub config: Config,
-    /// The sources as they are.
+    /// True behaviour of the sources.
     pub sources: Vec<SimulatedSource>,
-    /// What is bound to the timeline.
+    /// Requirements bound to the timeline.
     pub requirements: Vec<Requirement>,
-    /// Whether the machine has a second clock beside the core clock. Without
-    /// one, a step that nothing announces cannot be seen, so none is made.
+    /// The machine has a second clock beside the core clock. Without one, an unannounced step
+    /// cannot be detected, so none is made.
     pub has_witness: bool,
     /// Mean true time between two faults; zero for none.
     pub between_faults: Duration,
-    /// How long reads are apart, at most.
+    /// Maximum time between two reads.
     pub between_reads: Duration,
 }
 
 impl Plan {
-    /// Some world: one to five sources, as many liars among them as the
-    /// timeline is told to tolerate, any oscillator between a good and a bad
-    /// one, one of four demanding proof of origin, and faults.
+    /// Returns a random world: one to five sources, as many liars among them as the timeline is
+    /// configured to tolerate, any oscillator between a good and a bad one, one of four demanding
+    /// authentication, and faults.
     pub fn random(noise: &mut Noise) -> Self {
         let max_error = RateError::from_ppb(noise.between(1_000, 100_000));
         let stability = noise.chance(0.7).then(|| Stability {
@@ -68,8 +68,8 @@ impl Plan {
         }
     }
 
-    /// A quiet world for examples: a good crystal, three honest sources at the
-    /// end of a LAN, no faults, a read every 100 ms at most.
+    /// Returns a quiet world for examples: a good crystal, three honest sources at the end of a
+    /// LAN, no faults, a read every 100 ms at most.
     pub fn quiet(noise: &mut Noise) -> Self {
         let oscillator = OscillatorSpec {
             max_error: RateError::from_ppb(50_000),

@@ -1,4 +1,4 @@
-//! A clock that is asked.
+//! Simulated time source.
 
 use timeloom_time::{Duration, Instant};
 
@@ -6,43 +6,42 @@ use super::Path;
 use crate::Timeline;
 use crate::noise::Noise;
 
-/// A source in the model: a path and a clock whose error is within what it
-/// states, unless it lies.
+/// Source in the model: a path and a clock whose error is within its stated bounds, unless it lies.
 #[derive(Clone, Debug)]
 pub struct SimulatedSource {
-    /// The way to it.
+    /// Path to the source.
     pub path: Path,
-    /// Whether its answers prove where they come from.
+    /// True if its answers are authenticated.
     pub authenticated: bool,
-    /// How it lies.
+    /// Kind of lie.
     pub lie: Lie,
-    /// What it states as delay to its own reference.
+    /// Stated delay to its own reference.
     pub root_delay: Duration,
-    /// What it states as error beyond that.
+    /// Stated error beyond that.
     pub root_dispersion: Duration,
-    /// Its error now, within the two.
+    /// Current error, within the two.
     error: Duration,
-    /// Whether the error stays at one end of what is stated: +1, −1, or 0.
+    /// End of the stated range at which the error stays: +1 or −1, or 0 if it varies.
     pinned: i64,
     noise: Noise,
 }
 
-/// How a source lies.
+/// Kind of a source's lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lie {
-    /// It does not.
+    /// No lie.
     Honest,
-    /// It is off by this, always.
+    /// The source is always off by this.
     Constant(Duration),
-    /// It goes wrong slowly, so that no answer contradicts the one before:
-    /// parts per million of true time.
+    /// The error grows slowly, so that no answer contradicts the one before: parts per million of
+    /// true time.
     Creeping(i64),
-    /// Each answer is off by another amount, up to this.
+    /// Each answer has a different error, up to this.
     Erratic(Duration),
 }
 
 impl SimulatedSource {
-    /// An honest source with a small error of its own.
+    /// Returns an honest source with a small error.
     pub fn honest(path: Path, mut noise: Noise) -> Self {
         let root_delay = Duration::from_ns(noise.between(0, 2_000_000));
         let root_dispersion = Duration::from_ns(noise.between(0, 500_000));
@@ -58,9 +57,9 @@ impl SimulatedSource {
         }
     }
 
-    /// What it shows at a true instant, in whole nanoseconds.
+    /// Returns the source's reading at a true instant, in whole nanoseconds.
     pub fn show(&mut self, true_ns: i64) -> Instant<Timeline> {
-        // A slow walk over all of what is stated, ends included.
+        // A slow walk over the whole stated range, ends included.
         let most = Duration::from_ns(self.root_delay.as_ns() / 2) + self.root_dispersion;
         let step = Duration::from_ns(self.noise.between(-10_000, 10_001));
         self.error = match self.pinned {

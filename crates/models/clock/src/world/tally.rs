@@ -1,4 +1,4 @@
-//! What a world has seen.
+//! Counts of events in a world.
 
 use core::fmt;
 
@@ -8,52 +8,52 @@ use super::Fault;
 use crate::quality::Status;
 use crate::quality::{Shortfall, Stamp};
 
-/// Counts over a run, so that a proof can show that it was not empty.
+/// Counts over a run, to show that a test was not vacuous.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Reads by status, as numbered by [`Status`].
     pub by_status: [u64; Status::ALL.len()],
     /// Reads that had an interval.
     pub with_interval: u64,
-    /// Those of them with an interval of at most [`NARROW`].
+    /// Reads with an interval of at most [`NARROW`].
     pub narrow: u64,
     /// Sum of the interval widths in nanoseconds.
     pub width_sum_ns: u128,
-    /// Sum of how far the estimates were from true time, in nanoseconds.
+    /// Sum of the estimates' distances from true time, in nanoseconds.
     pub error_sum_ns: u128,
     /// The narrowest interval.
     pub narrowest: Option<Duration>,
     /// Faults by kind, as numbered by [`Fault::kind`].
     pub faults: [u64; Fault::KINDS],
-    /// Questions asked of sources.
+    /// Questions sent to sources.
     pub questions: u64,
-    /// Answers that told nothing.
+    /// Answers that were rejected.
     pub refused: u64,
-    /// Times that the timeline was lost.
+    /// Number of times that the timeline was lost.
     pub disturbed: u64,
-    /// Edges to a requirement not met.
+    /// Transitions to a requirement not met.
     pub violated: u64,
-    /// Edges to a requirement met.
+    /// Transitions to a requirement met.
     pub restored: u64,
-    /// Why requirements were last not met.
+    /// Last reason why a requirement was not met.
     pub last_shortfall: Option<Shortfall>,
 }
 
-/// An interval that says something even behind the worst of the paths. (One
-/// honest and one lying answer where one liar is tolerated give an interval as
-/// wide as the lie: true, and of little use.)
+/// Width of an interval that is informative even behind the worst of the paths. (One honest and one
+/// lying answer, with one tolerated liar, give an interval as wide as the lie: true, and of little
+/// use.)
 pub const NARROW: Duration = Duration::from_ms(500);
 
-/// A read that told a wrong time: the end of a proof.
+/// Read with a wrong time: ends a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Brings the world back.
+    /// Seed that reproduces the world.
     pub seed: u64,
-    /// Which read, from 0.
+    /// Number of the read, from 0.
     pub read: u64,
-    /// The stamp.
+    /// Stamp of the read.
     pub stamp: Stamp,
-    /// True time then, in picoseconds since the timeline's zero.
+    /// True time of the read, in picoseconds since the timeline's zero.
     pub true_ps: i128,
 }
 
@@ -95,7 +95,7 @@ impl Tally {
         self.last_shortfall = other.last_shortfall.or(self.last_shortfall);
     }
 
-    /// Reads in all.
+    /// Returns the number of reads.
     pub fn reads(&self) -> u64 {
         self.by_status.iter().sum()
     }

@@ -1,4 +1,4 @@
-//! The world and its run.
+//! The simulated world and its run.
 
 use timeloom_time::Duration;
 
@@ -6,7 +6,7 @@ use super::{Fault, Machine, Plan, Tally, Violation};
 use crate::noise::Noise;
 use crate::timeline::{Action, Era, Exchange, Keeper, Segment, SourceId};
 
-/// A world that runs.
+/// Running world.
 #[derive(Clone, Debug)]
 pub struct World {
     seed: u64,
@@ -14,12 +14,12 @@ pub struct World {
     machine: Machine,
     /// `None` while the daemon is dead.
     keeper: Option<Keeper>,
-    /// What readers have: it outlives the keeper.
+    /// Segment published to readers: it outlives the keeper.
     published: Segment,
     in_flight: Vec<InFlight>,
     tally: Tally,
     noise: Noise,
-    /// True times until which the daemon does not run, sources cannot be reached.
+    /// True times until which the daemon is stopped and the sources are unreachable.
     daemon_back_ps: i128,
     sources_back_ps: i128,
     next_fault_ps: i128,
@@ -29,12 +29,12 @@ pub struct World {
 struct InFlight {
     source: SourceId,
     arrives_ps: i128,
-    /// Complete but for `received`.
+    /// Complete except for `received`.
     exchange: Exchange,
 }
 
 impl World {
-    /// The world that `plan` and `seed` stand for.
+    /// Returns the world of this plan and seed.
     pub fn new(plan: Plan, seed: u64) -> Self {
         let mut noise = Noise::new(seed ^ 0x7469_6d65_6c6f_6f6d);
         let start = Duration::from_s(noise.between(0, 1_800_000_000));
@@ -61,32 +61,32 @@ impl World {
         world
     }
 
-    /// A random world.
+    /// Returns a random world.
     pub fn random(seed: u64) -> Self {
         Self::new(Plan::random(&mut Noise::new(seed)), seed)
     }
 
-    /// The machine, for worlds that a test bends.
+    /// Returns the machine, for tests that modify the world.
     pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
     }
 
-    /// The machine as it is now.
+    /// Returns the machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// What readers have: the last segment, with the last sign of life.
+    /// Returns the readers' data: the last segment, with the last sign of life.
     pub fn published(&self) -> &Segment {
         &self.published
     }
 
-    /// The keeper, unless the daemon is dead just now.
+    /// Returns the keeper, unless the daemon is dead.
     pub fn keeper(&self) -> Option<&Keeper> {
         self.keeper.as_ref()
     }
 
-    /// What was seen so far.
+    /// Returns the counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -94,10 +94,10 @@ impl World {
     /// Runs until `reads` reads have been made.
     ///
     /// # Errors
-    /// The first read whose interval does not contain true time.
+    /// Returns the first read whose interval does not contain true time.
     pub fn run(&mut self, reads: u64) -> Result<(), Violation> {
         for _ in 0..reads {
-            // Mostly close together; sometimes long after anything happened.
+            // Mostly close together; sometimes long after the last event.
             let longest = self.plan.between_reads.as_ns();
             let pause_ns = (self.noise.unit().powi(2) * longest as f64) as i64;
             let next_ps = self.machine.true_ps() + i128::from(pause_ns.max(1)) * 1000;
@@ -145,8 +145,8 @@ impl World {
         }
     }
 
-    /// When the daemon next wants to run, as far as the core clock tells; at
-    /// least a millisecond from now, as schedulers have it.
+    /// Returns the time of the daemon's next run, by the core clock; at least a millisecond from
+    /// now, as with real schedulers.
     fn wake_ps(&self) -> i128 {
         let now_ps = self.machine.true_ps();
         let Some(keeper) = &self.keeper else {
@@ -166,7 +166,7 @@ impl World {
             .partition(|packet| packet.arrives_ps <= now_ps);
         self.in_flight = rest;
         if now_ps < self.daemon_back_ps {
-            return; // Answers that nobody waits for are lost.
+            return; // Unexpected answers are dropped.
         }
         if self.keeper.is_none() {
             self.start_daemon();
@@ -196,7 +196,7 @@ impl World {
     fn start_daemon(&mut self) {
         let mut keeper = Keeper::new(self.plan.config, self.machine.now());
         for requirement in &self.plan.requirements {
-            // Impossible ones cannot be told before the first synchronisation.
+            // Impossible requirements cannot be rejected before the first synchronisation.
             let _ = keeper.bind(*requirement);
         }
         self.in_flight.clear();

@@ -1,5 +1,5 @@
-//! The proof of the timelines: for every read true time lies in the interval,
-//! or the status says that there is none.
+//! Containment of the timelines: for every read true time lies in the interval, or the status says
+//! that there is none.
 
 use timeloom_clock::noise::Noise;
 use timeloom_clock::quality::{Requirement, Status};
@@ -17,8 +17,8 @@ fn prove(first_seed: u64, worlds: u64, reads: u64) -> Tally {
         total.add(world.tally());
     }
     assert_eq!(total.reads(), worlds * reads);
-    // The proof must not be empty: every status and every fault has been there,
-    // and most reads told a time.
+    // The test must not be vacuous: every status and every fault has occurred, and most reads had
+    // an interval.
     assert!(total.by_status.iter().all(|count| *count > 0), "{total:?}");
     assert!(total.faults.iter().all(|count| *count > 0), "{total:?}");
     assert!(total.with_interval > total.reads() / 2, "{total:?}");
@@ -89,13 +89,13 @@ fn bounds_are_tight_in_a_quiet_world_and_needs_drive_the_effort() {
     };
     let accuracy = Duration::from_us(100);
     let (idle, bound) = (run(vec![]), run(vec![Requirement::within(accuracy)]));
-    // Twenty thousand reads are about eleven minutes.
+    // Twenty thousand reads take about eleven minutes of true time.
     let (few, many) = (idle.tally().questions, bound.tally().questions);
     assert!(
         many > 2 * few,
         "{few} questions without a binding, {many} with one"
     );
-    // Once before the first answer, never again.
+    // Violated once before the first answer, never again.
     assert_eq!(bound.tally().violated, 1, "{:?}", bound.tally());
     assert_eq!(bound.tally().restored, 1, "{:?}", bound.tally());
     assert!(bound.tally().by_status[Status::Ok as usize] > 19_900);

@@ -1,4 +1,4 @@
-//! What a timeline tells, in worlds small enough to follow by hand.
+//! Timeline readings in scenarios small enough to follow by hand.
 
 use timeloom_clock::oscillator::OscillatorSpec;
 use timeloom_clock::quality::{Requirement, Shortfall, Status, TimelineId};
@@ -7,7 +7,7 @@ use timeloom_clock::timeline::{
 };
 use timeloom_time::{Duration, Instant};
 
-/// The core clock is true and shows 1000 s less than the timeline.
+/// Offset of the timeline over the core clock, which is exact: 1000 s.
 const AHEAD_NS: i64 = 1_000_000_000_000;
 
 fn at(s: f64) -> LocalNow {
@@ -85,14 +85,14 @@ fn an_interval_grows_with_the_stated_error_and_then_is_void() {
         (1_200_000..1_201_000).contains(&later.width().as_ns()),
         "{later:?}"
     );
-    // The keeper lives and the source does not.
+    // The keeper is alive and the source is not.
     keeper.handle_tick(at(900.0));
     assert_eq!(keeper.read(&at(900.0)).status(), Status::SourceLost);
     assert!(keeper.read(&at(900.0)).interval().is_some());
     keeper.handle_tick(at(1002.0));
     let void = keeper.read(&at(1002.0));
     assert_eq!((void.status(), void.interval()), (Status::SourceLost, None));
-    // Neither lives: the reader finds out by itself.
+    // Neither is alive: the reader detects that by itself.
     assert_eq!(segment.read(&at(7.0)).status(), Status::DaemonDead);
     assert!(segment.read(&at(7.0)).interval().is_some());
     assert_eq!(segment.read(&at(1002.0)).interval(), None);
@@ -185,7 +185,7 @@ fn a_short_time_to_live_has_sources_asked_before_it_is_over() {
 
 #[test]
 fn unproven_time_ends_nothing_and_begins_nothing() {
-    // Not even where proof is not demanded of others.
+    // The same holds if the timeline does not demand authentication.
     let mut keeper = Keeper::new(config(), at(0.0));
     let era = exchange(0.5).era;
     let unproven = |keeper: &mut Keeper, s: f64| {
@@ -215,7 +215,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         unproven(&mut keeper, late).status(),
         Status::Unauthenticated
     );
-    // Proved time comes back.
+    // Authenticated time returns.
     let heard = exchange(late + 1.0);
     keeper
         .handle_exchange(at(late + 1.0), SourceId(0), &heard)
@@ -229,7 +229,7 @@ fn unproven_time_ends_nothing_and_begins_nothing() {
         interval.width() < Duration::from_ms(1),
         "afresh, not from where the void began: {interval:?}"
     );
-    // Nor does the gap count as an error of the clock's.
+    // The gap does not count as an error of the clock either.
     let rate = keeper.segment().map.rate.as_f64();
     assert!((rate - 1.0).abs() < 1e-6, "steered by {rate}");
 }
@@ -248,8 +248,8 @@ fn a_binding_is_told_edges_with_reasons_and_what_is_possible() {
         .handle_exchange(at(1.0), SourceId(0), &exchange(1.0))
         .unwrap();
     assert!(actions(&mut keeper).contains(&Action::Restored { binding }));
-    // 100 µs and 50 ppm: 300 µs are exceeded after 4 s. Nothing before, then
-    // one edge, at the wake that the keeper itself asks for.
+    // 100 µs and 50 ppm: 300 µs are exceeded after 4 s. No violation before, then one edge, at the
+    // wake-up that the keeper itself requests.
     let mut wakes = 0;
     loop {
         let core = keeper.next_wake().max(at(1.0).core);

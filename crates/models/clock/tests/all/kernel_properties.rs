@@ -1,4 +1,4 @@
-//! What must hold for the kernel clock whatever it is told.
+//! Properties of the kernel clock that hold for every sequence of calls.
 
 use proptest::prelude::*;
 use timeloom_clock::Core;
@@ -96,7 +96,7 @@ proptest! {
             let expected = line.at(later);
             clock.advance(later);
             prop_assert_eq!(clock.line().rate(), line.rate());
-            // Each second begins a line of its own, which rounds by 2^-32 ns.
+            // Each second begins a new line, which rounds by 2^-32 ns.
             prop_assert!((clock.line().at(later) - expected).as_ns().abs() <= 1);
             prop_assert_eq!(clock.realtime_ahead(), offset);
         }

@@ -1,24 +1,23 @@
 //! The kernel clock model against a recording of a real kernel.
 //!
-//! `kernel/trace.txt` is what Linux, as user-mode Linux, answered to a sequence
-//! of some 300 calls (`kernel/record.c`, `kernel/record.sh`), with its clocks
-//! read after each. The model is given the same calls at the same instants of
-//! CLOCK_MONOTONIC_RAW; every field that the kernel returned must be the same,
-//! and the clocks must agree to within what the recording can tell.
+//! `kernel/trace.txt` contains the answers of Linux, as user-mode Linux, to a sequence of some 300
+//! calls (`kernel/record.c`, `kernel/record.sh`), with its clocks read after each. The model is
+//! given the same calls at the same instants of CLOCK_MONOTONIC_RAW; every field that the kernel
+//! returned must be the same, and the clocks must agree to within the precision of the recording.
 
 use timeloom_clock::kernel::{Errno, KernelClock, KernelClockOptions, Timex, modes};
 use timeloom_time::Instant;
 
-/// How much the difference between model and kernel may change from one line to
-/// the next: reading the clocks takes some 17 µs, in a fixed order.
+/// Maximum change of the difference between model and kernel from one line to the next: reading the
+/// clocks takes some 17 µs, in a fixed order.
 const CLOCK_TOLERANCE_NS: i64 = 5_000;
 
-/// A rate that changes at a second's beginning is in force from the kernel's
-/// next tick on, which is counted one tick later still (10 ms each at HZ=100).
-/// Some of what that amounts to the kernel makes up for later.
+/// Delay of a rate change. A rate that changes at a second's beginning is in force from the
+/// kernel's next tick on, which is counted one tick later still (10 ms each at HZ=100). The kernel
+/// later compensates for a part of that.
 const TICKS_OF_DELAY_S: f64 = 0.02;
 
-/// What reading the clocks takes at least.
+/// Minimum duration of reading the clocks.
 const READING_NS: i64 = 17_000;
 
 struct Line<'a> {
@@ -28,7 +27,7 @@ struct Line<'a> {
     errno: i64,
     after: Vec<i64>,
     raw: (i64, i64),
-    /// RAW, REALTIME, MONOTONIC, TAI, and how long reading them took.
+    /// RAW, REALTIME, MONOTONIC, TAI, and the duration of reading them.
     clocks: Vec<i64>,
 }
 
@@ -69,8 +68,8 @@ fn the_model_answers_as_the_kernel_did() {
         .filter(|(_, l)| !l.starts_with('#'));
     let (_, hz) = lines.next().expect("the kernel's HZ");
     let ticks_per_s = hz.strip_prefix("hz ").expect("HZ").parse().expect("HZ");
-    // The first command sets the clock, whatever it showed; from its answer the
-    // model learns where MONOTONIC was.
+    // The first command sets the clock, whatever its previous value; its answer gives the model the
+    // value of MONOTONIC.
     let (number, first) = lines.next().expect("the first command");
     let first = parse(number, first);
     let [raw, realtime, monotonic, ..] = first.clocks[..] else {
@@ -99,7 +98,7 @@ fn the_model_answers_as_the_kernel_did() {
             _ => {}
         }
         let line = parse(number, text);
-        // A step cannot be told better than the call's own length.
+        // The instant of a step is known only to within the length of the call.
         slack_ns = 0;
         let now = Instant::from_ns((line.raw.0 + line.raw.1) / 2);
         match line.words[0] {
@@ -107,12 +106,12 @@ fn the_model_answers_as_the_kernel_did() {
                 slack_ns = check_adjtimex(&mut clock, &line, now, privileged);
             }
             "settime" => {
-                // What differed before differs no more.
+                // The previous difference is gone.
                 slack_ns = before.1[0].abs();
                 slack_ns += check_settime(&mut clock, &line, now, privileged);
             }
-            // Which clocks there are is the supervisor's to know; the reading
-            // of the clocks below counts.
+            // The set of existing clocks is known to the supervisor only; the clock readings below
+            // count.
             "clock_adjtime" => {}
             other => panic!("line {}: {other}?", line.number + 1),
         }

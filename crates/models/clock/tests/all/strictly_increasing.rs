@@ -1,12 +1,12 @@
-//! The SIP property of the RVEC paper (strictly increasing and precise), over
-//! random lives of two cores: frequency changes with and without a switch
-//! interval, idling, wraps, and a task that migrates between them.
+//! Property test of SIP (strictly increasing and precise, from the RVEC paper) over random
+//! histories of two cores: frequency changes with and without a switch interval, idling, wraps, and
+//! a task that migrates between them.
 
 use proptest::prelude::*;
 use timeloom_clock::counter::{CoreClock, Frequency, SimulatedCore, TaskClock};
 use timeloom_time::Duration;
 
-/// One core in the model: hardware, its clock, and true time since it began.
+/// Model of one core: hardware, its clock, and true time since the start.
 struct Machine {
     hardware: SimulatedCore,
     clock: CoreClock,
@@ -31,7 +31,7 @@ impl Machine {
         self.true_ps += length_ps;
     }
 
-    /// Half of the switch at the old frequency, half at the new.
+    /// Changes the frequency: half of the switch at the old frequency, half at the new.
     fn change(&mut self, next: Frequency, length_ps: u64) {
         self.clock.handle_change_begin(&self.hardware, next);
         self.run(length_ps / 2, self.frequency);
@@ -48,7 +48,7 @@ impl Machine {
         self.clock.handle_wake(length, resolution);
     }
 
-    /// True elapsed time lies between the age and the age plus what is missing.
+    /// Checks that true elapsed time lies between the age and the age plus `missing`.
     fn check(&mut self) {
         let time = self.clock.read(&self.hardware);
         let truth_ns = (self.true_ps / 1000) as i64;
@@ -158,7 +158,7 @@ fn a_frequency_change_updates_one_record_and_no_task() {
     core.change(Frequency::from_mhz(400), 0);
     core.run(10_000_000, core.frequency); // 10 us at half the speed
     let age = core.clock.read(&core.hardware).age;
-    // The tasks were not told of the change, and all show 15 us.
+    // The tasks were not informed of the change, and all show 15 us.
     assert!(
         tasks
             .iter()

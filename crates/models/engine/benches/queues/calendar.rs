@@ -1,22 +1,21 @@
-//! Brown's calendar queue, measured against the queue that ships.
+//! Brown's calendar queue, for comparison with the queue in use.
 
 use timeloom_engine::Event;
 use timeloom_engine::queue::EventQueue;
 use timeloom_time::{Instant, Virtual};
 
-/// R. Brown, "Calendar queues", CACM 31(10), 1988: days of equal length in a
-/// year that goes round; the number of days follows the population, their
-/// length the mean distance of the first events.
+/// R. Brown, "Calendar queues", CACM 31(10), 1988: days of equal length in a cyclic year; the
+/// number of days follows the population, their length the mean distance of the first events.
 ///
-/// Its weakness is that very mean: with packets a microsecond apart and timers
-/// a fifth of a second away, no single length suits.
+/// Its weakness is that mean: with packets a microsecond apart and timers a fifth of a second away,
+/// no single length is suitable.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     /// Each day's events, last first.
     days: Vec<Vec<Event>>,
     /// Length of a day in ns.
     width: i64,
-    /// The day, counted from the zero of time, from which to search.
+    /// Day, counted from the zero of time, from which to search.
     today: i64,
     len: usize,
 }
@@ -50,7 +49,7 @@ impl Calendar {
         list.insert(place, event);
     }
 
-    /// The day that holds the first event: go round once, then look at all.
+    /// Returns the day of the first event: searches one year, then all events.
     fn first_day(&self) -> Option<i64> {
         if self.len == 0 {
             return None;
@@ -65,8 +64,8 @@ impl Calendar {
         firsts.min().map(|event| self.day(event))
     }
 
-    /// Gives every event a new place, with days three times as long as the
-    /// mean distance of the first 25 events (the paper's section 3).
+    /// Distributes all events anew, with days three times as long as the mean distance of the first
+    /// 25 events (the paper's section 3).
     fn resize(&mut self, days: usize) {
         let mut all: Vec<Event> = self.days.drain(..).flatten().collect();
         all.sort_unstable();

@@ -1,4 +1,4 @@
-//! A ladder queue, measured against the queue that ships.
+//! Ladder queue, for comparison with the queue in use.
 
 use timeloom_engine::Event;
 use timeloom_engine::queue::{EventQueue, Heap4};
@@ -7,17 +7,17 @@ use timeloom_time::{Instant, Virtual};
 /// Tang, Goh and Thng, "Ladder queue: an O(1) priority queue structure for
 /// large-scale discrete event simulation", ACM TOMACS 15(3), 2005.
 ///
-/// Far events lie unsorted on top. When the ladder runs empty they are dealt
-/// into the buckets of a rung; a bucket that is too full is dealt into a finer
-/// rung below; one that is small enough is sorted to the bottom.
+/// Distant events are unsorted on top. When the ladder runs empty they are distributed into the
+/// buckets of a rung; a bucket that is too full is distributed into a finer rung below; one that is
+/// small enough is sorted into the bottom.
 #[derive(Debug, Default)]
 pub(crate) struct Ladder {
     top: Vec<Event>,
     /// Events at this many ns or later belong on top.
     top_from: i64,
-    /// Coarsest first. Events of a rung lie before those of the rung above it.
+    /// Coarsest first. Events of a rung are before those of the rung above it.
     rungs: Vec<Rung>,
-    /// Emptied rungs, whose vectors are used again.
+    /// Emptied rungs, whose vectors are reused.
     spare: Vec<Rung>,
     /// The first events, last first.
     bottom: Vec<Event>,
@@ -42,13 +42,13 @@ impl Rung {
     }
 }
 
-/// A bucket of no more than this is sorted (the paper's THRES).
+/// Maximum size of a bucket that is sorted (the paper's THRES).
 const SORT_AT_MOST: usize = 50;
-/// No more than this many rungs (the paper's section 3.1).
+/// Maximum number of rungs (the paper's section 3.1).
 const RUNGS: usize = 8;
 
 impl Ladder {
-    /// Deals `events`, all within `start..end`, into a new rung below the rest.
+    /// Distributes `events`, all within `start..end`, into a new rung below the rest.
     fn deal(&mut self, events: &mut Vec<Event>, start: i64, end: i64) {
         let mut rung = self.spare.pop().unwrap_or_default();
         let span = (end - start).max(1);
@@ -146,7 +146,7 @@ impl EventQueue for Ladder {
         Some(event)
     }
 
-    /// Looks at every event when the bottom is empty.
+    /// Searches all events if the bottom is empty.
     fn first_at(&self) -> Option<Instant<Virtual>> {
         let sorted = self.bottom.last().map(|event| event.at);
         let here = sorted.into_iter().chain(self.fresh.first_at()).min();

@@ -1,10 +1,11 @@
-//! Measures the queue that ships beside three others on the hold model: take the first event, put
-//! it back a random while later, with a constant population.
+//! Compares the queue in use with three others on the hold model: take the first event, put it back
+//! a random while later, with a constant population.
 //!
 //! `cargo bench -p timeloom-engine`, or with `-- --quick` behind it for a few seconds.
 //!
 //! All of them must first give the same events in the same order. Then it prints one JSON line per
-//! queue, distribution and population: the median of interleaved rounds, in ns of CPU time per hold.
+//! queue, distribution and population: the median of interleaved rounds, in ns of CPU time per
+//! hold.
 
 mod calendar;
 mod ladder;
@@ -15,12 +16,12 @@ use timeloom_engine::queue::{EventQueue, Heap4, Wheel};
 use timeloom_engine::{Event, NodeId, Random};
 use timeloom_time::{Duration, Instant};
 
-/// How far ahead an event is put back, in ns.
+/// Distribution of the delay after which an event is put back, in ns.
 #[derive(Clone, Copy)]
 enum Wait {
     /// Exponential with a mean that keeps 1 event per 300 ns.
     Exponential,
-    /// As a network has them: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
+    /// Delays of a network: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
     Network,
 }
 
@@ -37,8 +38,8 @@ impl Wait {
     }
 }
 
-/// CPU time of this thread in ns, from the scheduler: other programs on the
-/// machine do not count.
+/// Returns the CPU time of this thread in ns, from the scheduler: other programs on the machine do
+/// not count.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split_whitespace().next();
@@ -72,8 +73,8 @@ fn round<Q: EventQueue>(wait: Wait, population: u32, holds: u64) -> f64 {
     (cpu_ns() - start) as f64 / holds as f64
 }
 
-/// Pushes and pops with limits, with ties, events before those already popped and long pauses; gives
-/// back what each pop gave.
+/// Pushes and pops with limits, with ties, events before those already popped and long pauses;
+/// returns the result of each pop.
 fn order<Q: EventQueue>(seed: u64) -> Vec<Option<Event>> {
     let mut random = Random::new(seed, 1);
     let mut queue = Q::default();
@@ -117,7 +118,7 @@ fn main() {
     check_order();
     let asked = |word: &str| std::env::args().any(|argument| argument == word);
     if !asked("--bench") {
-        return; // built by `cargo test`, which wants to know only whether it runs
+        return; // built by `cargo test`, which only checks that it runs
     }
     let (most, rounds) = if asked("--quick") {
         (10_000, 3)

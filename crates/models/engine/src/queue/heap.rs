@@ -5,15 +5,15 @@ use timeloom_time::{Instant, Virtual};
 use super::EventQueue;
 use crate::Event;
 
-/// A 4-ary min-heap in one vector. Logarithmic whatever the distribution of
-/// instants, so other queues fall back on it where they have no advantage.
+/// A 4-ary min-heap in one vector. Logarithmic for every distribution of instants, so other queues
+/// use it as a fallback.
 #[derive(Debug, Default)]
 pub struct Heap4 {
     items: Vec<Event>,
 }
 
 impl Heap4 {
-    /// The first event, left where it is.
+    /// Returns the first event without removing it.
     #[inline]
     pub fn peek(&self) -> Option<&Event> {
         self.items.first()
@@ -60,7 +60,7 @@ impl Heap4 {
     }
 }
 
-/// Children per node: four entries of 24 bytes lie in two cache lines.
+/// Children per node: four entries of 24 bytes fit into two cache lines.
 const ARITY: usize = 4;
 
 impl EventQueue for Heap4 {

@@ -1,27 +1,27 @@
 //! The queue of events: a timing [`Wheel`], chosen by measurement.
 //!
-//! Three others were measured beside it and are kept in `benches/queues`: a heap with four children
-//! per node ([`Heap4`], which is also a part of the wheel), Brown's calendar queue and a ladder queue.
-//! Anything that is an [`EventQueue`] can stand in the wheel's place.
+//! Three others were measured for comparison and are kept in `benches/queues`: a heap with four
+//! children per node ([`Heap4`], which is also a part of the wheel), Brown's calendar queue and a
+//! ladder queue. Any [`EventQueue`] can replace the wheel.
 //!
-//! `cargo bench -p timeloom-engine` holds all four to one order and measures ns of CPU time per hold
-//! (take the first event, put it back later). These are medians of 5 interleaved rounds on a virtual
-//! machine with 2 cores (AMD EPYC) that was busy with other work. *exp*: exponential waits, one event
-//! per 300 ns. *net*: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
+//! `cargo bench -p timeloom-engine` checks that all four give the same order and measures ns of CPU
+//! time per hold (take the first event, put it back later). These are medians of 5 interleaved
+//! rounds on a virtual machine with 2 cores (AMD EPYC) that was busy with other work. *exp*:
+//! exponential waits, one event per 300 ns. *net*: 50 % about 1.2 µs, 47 % about 1 ms, 3 % 200 ms.
 //!
-//! | queue            | exp 1e3 | exp 1e4 | exp 1e5 | exp 1e6 | net 1e3 | net 1e4 | net 1e5 | net 1e6 |
-//! |------------------|---------|---------|---------|---------|---------|---------|---------|---------|
-//! | heap4            |      64 |      87 |     122 |     235 |      45 |      72 |     112 |     190 |
-//! | calendar         |      36 |      44 |     119 |     223 |     890 |     667 |      88 |     132 |
-//! | ladder           |      20 |      28 |      75 |     134 |      28 |      28 |      36 |      34 |
-//! | wheel            |      23 |      51 |     140 |     292 |      32 |      32 |      32 |      62 |
+//! | queue    | exp 1e3 | exp 1e4 | exp 1e5 | exp 1e6 | net 1e3 | net 1e4 | net 1e5 | net 1e6 |
+//! |----------|---------|---------|---------|---------|---------|---------|---------|---------|
+//! | heap4    |      64 |      87 |     122 |     235 |      45 |      72 |     112 |     190 |
+//! | calendar |      36 |      44 |     119 |     223 |     890 |     667 |      88 |     132 |
+//! | ladder   |      20 |      28 |      75 |     134 |      28 |      28 |      36 |      34 |
+//! | wheel    |      23 |      51 |     140 |     292 |      32 |      32 |      32 |      62 |
 //!
-//! The hold model alone would choose the ladder. A network does not: a link keeps only its first
-//! packet in the queue, so populations are small, and what is scheduled is mostly near. In the model
-//! that matters the wheel leads by a fifth and more, and it answers [`EventQueue::first_at`] without
-//! a search, which pacing asks all the time. These are millions of packet hops per CPU second, 128
-//! hosts on a dumbbell, medians of 3 (`cargo run --release -p timeloom-net --example dumbbell --
-//! --flows 16,64 --queue NAME`):
+//! The hold model alone would favour the ladder. A network differs: a link keeps only its first
+//! packet in the queue, so populations are small, and most events are scheduled for the near
+//! future. In the network model the wheel is faster by a fifth and more, and it answers
+//! [`EventQueue::first_at`] without a search, which pacing calls all the time. These are millions
+//! of packet hops per CPU second, 128 hosts on a dumbbell, medians of 3 (`cargo run --release -p
+//! timeloom-net --example dumbbell -- --flows 16,64 --queue NAME`):
 //!
 //! | queue    | 16 flows | 64 flows |
 //! |----------|----------|----------|
@@ -40,24 +40,24 @@ use crate::Event;
 pub use heap::Heap4;
 pub use wheel::Wheel;
 
-/// A queue that gives events back in the order of [`Event`].
+/// Queue that returns events in the order of [`Event`].
 ///
-/// Every queue must give the same sequence for the same input: `tests/order.rs` and the benchmark
-/// hold them against one another.
+/// Every queue must return the same sequence for the same input: `tests/order.rs` and the benchmark
+/// compare them.
 pub trait EventQueue: Default {
-    /// Adds an event. It may lie before events already taken out.
+    /// Adds an event. It may be earlier than events already taken out.
     fn push(&mut self, event: Event);
 
     /// Takes out the first event if it is due at `limit` or earlier.
     fn pop_due(&mut self, limit: Instant<Virtual>) -> Option<Event>;
 
-    /// When the first event is due.
+    /// Returns the instant of the first event.
     fn first_at(&self) -> Option<Instant<Virtual>>;
 
-    /// How many events wait.
+    /// Returns the number of events.
     fn len(&self) -> usize;
 
-    /// Whether none waits.
+    /// Returns true if there are no events.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

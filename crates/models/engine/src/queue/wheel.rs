@@ -1,25 +1,23 @@
-//! A timing wheel that sorts one slot at a time.
+//! Timing wheel that sorts one slot at a time.
 //!
-//! Time is cut into slots of 2^8 ns; the next 16,384 of them (4.2 ms) have a
-//! list each. Pushing is one list insertion. Popping empties the first
-//! occupied slot (found in a bitmap) into a small sorted vector. What lies
-//! beyond the horizon waits in a heap and moves over once, when the wheel gets
-//! there: retransmission timers, mostly, which are rarely reached at all.
+//! Time is cut into slots of 2^8 ns; the next 16,384 of them (4.2 ms) have a list each. Pushing is
+//! one list insertion. Popping empties the first occupied slot (found in a bitmap) into a small
+//! sorted vector. Events beyond the horizon wait in a heap and are moved once, when the wheel gets
+//! there: mostly retransmission timers, which are rarely reached at all.
 //!
-//! Lists run through one pool, so a queue that has seen its largest population
-//! allocates no more.
+//! Lists use one pool, so a queue that has had its maximum population allocates no more.
 
 use timeloom_time::{Instant, Virtual};
 
 use super::{EventQueue, Heap4};
 use crate::Event;
 
-/// The timing wheel.
+/// Timing wheel.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The slot being emptied, counted from the zero of time.
+    /// Slot being emptied, counted from the zero of time.
     slot: u64,
-    /// What is left of that slot, last first.
+    /// Rest of that slot, last first.
     current: Vec<Event>,
     /// Events pushed for that slot, or an earlier one, since it was emptied.
     fresh: Heap4,
@@ -64,8 +62,8 @@ impl Default for Wheel {
     }
 }
 
-/// The slot of an instant. Flipping the sign bit keeps the order for instants
-/// before the scale's zero too.
+/// Returns the slot of an instant. Flipping the sign bit keeps the order for instants before the
+/// scale's zero too.
 #[inline]
 fn slot_of(at: Instant<Virtual>) -> u64 {
     ((at.as_ns() as u64) ^ (1 << 63)) >> SLOT_BITS
@@ -93,8 +91,8 @@ impl Wheel {
         }
     }
 
-    /// Moves on to the first slot that holds anything, unless it begins after
-    /// `limit`. Says whether it did.
+    /// Advances to the first non-empty slot, unless it begins after `limit`. Returns true if it
+    /// did.
     fn advance(&mut self, limit: Instant<Virtual>) -> bool {
         let near = self.occupied.distance(((self.slot + 1) & MASK) as usize);
         let near = near.map(|distance| self.slot + 1 + distance as u64);
@@ -127,7 +125,7 @@ impl Wheel {
         true
     }
 
-    /// Brings over what the horizon has reached.
+    /// Moves the events that the horizon has reached from the heap to the slots.
     #[cold]
     fn fetch_from_beyond(&mut self) {
         while let Some(first) = self.beyond.peek().copied() {
@@ -209,7 +207,7 @@ impl EventQueue for Wheel {
     }
 }
 
-/// Which slots hold anything: one bit each, and one bit per word above them.
+/// Bitmap of the non-empty slots: one bit each, and one bit per word above them.
 #[derive(Debug)]
 struct Bitmap {
     words: [u64; WORDS],
@@ -242,7 +240,7 @@ impl Bitmap {
         }
     }
 
-    /// How far the first set bit lies from `start`, going round.
+    /// Returns the distance of the first set bit from `start`, with wrap-around.
     #[inline]
     fn distance(&self, start: usize) -> Option<usize> {
         let word = self.words[start / 64] >> (start % 64);
@@ -256,7 +254,7 @@ impl Bitmap {
         Some((index + SLOTS - start) % SLOTS)
     }
 
-    /// The first word in `from..to` with a bit set.
+    /// Returns the first word in `from..to` with a bit set.
     #[inline]
     fn first_word(&self, from: usize, to: usize) -> Option<usize> {
         let mut group = from / 64;

@@ -4,26 +4,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{ICMPV6, TCP, UDP, be16, be32, checksum, put16};
 
-/// What the model needs of an IP header, of either version.
+/// Fields of an IP header that the model needs, of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpHeader {
-    /// Bytes of the header itself, with all options or extension headers.
+    /// Length of the header itself, with all options or extension headers.
     pub(crate) header: u16,
-    /// Bytes of the packet.
+    /// Length of the packet.
     pub(crate) length: u16,
-    /// The type of service, or traffic class.
+    /// Type of service, or traffic class.
     pub(crate) tos: u8,
-    /// The time to live, or hop limit.
+    /// Time to live, or hop limit.
     pub(crate) ttl: u8,
-    /// What follows the header.
+    /// Protocol after the header.
     pub(crate) protocol: u8,
     pub(crate) src: IpAddr,
     pub(crate) dst: IpAddr,
-    /// Whether it is a part of a larger packet.
+    /// The packet is a fragment.
     pub(crate) fragment: bool,
-    /// Whether that is not the first part.
+    /// The packet is a fragment other than the first.
     pub(crate) later_fragment: bool,
-    /// Whether routers must not cut it.
+    /// Routers must not fragment the packet.
     pub(crate) dont_fragment: bool,
 }
 
@@ -67,7 +67,7 @@ impl IpHeader {
                 _ => break,
             };
             if protocol == FRAGMENT {
-                // One that is whole has this header, too, when somebody asked for it (RFC 6946).
+                // A whole packet can have this header, too (atomic fragment, RFC 6946).
                 fragment = be16(extension, 2) & 0xfff9 != 0;
                 later_fragment = be16(extension, 2) & 0xfff8 != 0;
                 header += 8;
@@ -94,8 +94,8 @@ impl IpHeader {
         self.dst.is_ipv6()
     }
 
-    /// Whether `packet`, which it begins, is a message between neighbours, which no router
-    /// forwards (RFC 4861, section 4).
+    /// Returns true if `packet`, which begins with this header, is a message between neighbours,
+    /// which no router forwards (RFC 4861, section 4).
     pub(crate) fn is_neighbour_discovery(&self, packet: &[u8]) -> bool {
         let kind = packet.get(usize::from(self.header));
         self.protocol == ICMPV6
@@ -105,7 +105,7 @@ impl IpHeader {
     }
 }
 
-/// Bytes of a header of IPv6 without extensions.
+/// Length of a header of IPv6 without extensions.
 pub(crate) const V6_HEADER: usize = 40;
 
 const HOP_BY_HOP: u8 = 0;
@@ -118,13 +118,13 @@ pub(super) fn v6(bytes: &[u8], at: usize) -> Ipv6Addr {
     octets.into()
 }
 
-/// Whether these bytes, which begin with an IP header, are of version 6.
+/// Returns true if these bytes, which begin with an IP header, are of version 6.
 #[inline]
 pub(crate) fn is_v6(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// The two addresses of an IP header, one behind the other.
+/// Returns the two addresses of an IP header, one behind the other.
 pub(crate) fn addresses(header: &[u8]) -> &[u8] {
     if is_v6(header) {
         &header[8..40]
@@ -133,7 +133,7 @@ pub(crate) fn addresses(header: &[u8]) -> &[u8] {
     }
 }
 
-/// Writes how long the packet is, of which `header` is the beginning.
+/// Writes the length of the packet that begins with `header`.
 pub(crate) fn set_length(header: &mut [u8], length: u16) {
     if is_v6(header) {
         put16(header, 4, length - V6_HEADER as u16);
@@ -142,8 +142,8 @@ pub(crate) fn set_length(header: &mut [u8], length: u16) {
     }
 }
 
-/// Writes what changes on the way, the type of service (by marks of
-/// congestion) and the time to live, and the header's checksum anew.
+/// Writes the fields that change on the way, the type of service (by congestion marks) and the time
+/// to live, and recomputes the header's checksum.
 pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
     if is_v6(header) {
         header[0] = 0x60 | tos >> 4;
@@ -156,7 +156,7 @@ pub(crate) fn set_tos_and_ttl(header: &mut [u8], tos: u8, ttl: u8) {
     renew_ip_checksum(header);
 }
 
-/// `header` is the IPv4 header or begins with it.
+/// Recomputes the checksum; `header` is the IPv4 header or begins with it.
 pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
     let length = usize::from(header[0] & 15) * 4;
     put16(header, 10, 0);
@@ -164,8 +164,8 @@ pub(crate) fn renew_ip_checksum(header: &mut [u8]) {
     put16(header, 10, sum);
 }
 
-/// A number that is alike for all packets of a flow: equal-cost paths are
-/// chosen by it (RFC 2992). `bytes` begin with the IP header.
+/// Returns a number that is the same for all packets of a flow: it selects one of several
+/// equal-cost paths (RFC 2992). `bytes` begin with the IP header.
 pub(crate) fn flow_hash(ip: &IpHeader, bytes: &[u8]) -> u32 {
     let at = usize::from(ip.header);
     let ports = match bytes.get(at..at + 4) {

@@ -1,7 +1,6 @@
-//! Bytes of real packets: what the model reads of them, and what it writes.
+//! Bytes of real packets: reading and writing of the fields that the model needs.
 //!
-//! Pure functions over slices. Everything that comes from outside may be
-//! anything at all, so that every access is checked.
+//! Pure functions over slices. All input is untrusted, so every access is checked.
 
 mod ip;
 mod neighbour;
@@ -19,7 +18,7 @@ pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// Bytes of the transport header that begins `bytes`, if it is all there.
+/// Returns the length of the transport header at the start of `bytes`, if it is complete.
 pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
     let length = match protocol {
         TCP => u16::from(*bytes.get(12)? >> 4) * 4,
@@ -30,7 +29,7 @@ pub(crate) fn transport_header(protocol: u8, bytes: &[u8]) -> Option<u16> {
     (length >= least && usize::from(length) <= bytes.len()).then_some(length)
 }
 
-/// RFC 1071: the sum of 16-bit words with the carries added in, not inverted.
+/// Returns the sum of RFC 1071: 16-bit words with the carries added in, not inverted.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(8);
     let mut sum: u64 = 0;
@@ -53,26 +52,25 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The internet checksum, as it stands in a header.
+/// Returns the internet checksum, as in a header.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// The sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1) that a sender
-/// leaves in the checksum's place when somebody else is to complete it.
+/// Returns the sum over the pseudo header (RFC 9293, section 3.1; RFC 8200, section 8.1) that a
+/// sender writes in place of a checksum to be completed later.
 pub(crate) fn pseudo_sum(src_and_dst: &[u8], protocol: u8, length: u16) -> u16 {
     fold(u64::from(sum(src_and_dst)) + u64::from(protocol) + u64::from(length))
 }
 
-/// Completes a checksum: the place `offset` after `start` holds the sum over
-/// the pseudo header. Gives back whether the place exists.
+/// Completes a checksum: the place `offset` after `start` holds the sum over the pseudo header.
+/// Returns true if the place exists.
 pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
     let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
     if place + 2 > bytes.len() {
         return false;
     }
-    // In UDP zero means that there is none (RFC 768); for TCP both forms of
-    // zero are alike.
+    // In UDP zero means no checksum (RFC 768); for TCP both forms of zero are equivalent.
     let sum = match checksum(&bytes[start..]) {
         0 => 0xffff,
         sum => sum,
@@ -81,8 +79,8 @@ pub(crate) fn complete(bytes: &mut [u8], start: u16, offset: u16) -> bool {
     true
 }
 
-/// Makes an ICMP echo request the reply to itself (RFC 792; RFC 4443, section 4); says whether
-/// it was one. Of a request over IPv6 that is no packet of its own, nothing is made.
+/// Turns an ICMP echo request into its reply (RFC 792; RFC 4443, section 4); returns true if it was
+/// a request. A request over IPv6 with extension headers is left unchanged.
 pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
     let Some(ip) = IpHeader::read(bytes) else {
         return false;
@@ -108,11 +106,11 @@ pub(crate) fn turn_into_echo_reply(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Completes an ICMP message that begins `at` and ends with the packet.
+/// Completes the checksum of an ICMP message that begins `at` and ends with the packet.
 pub(crate) fn set_icmp_checksum(packet: &mut [u8], at: usize) {
     put16(packet, at + 2, 0);
     if is_v6(packet) {
-        // Only this one sums the addresses, too (RFC 4443, section 2.3).
+        // Only ICMPv6 includes the addresses in the sum (RFC 4443, section 2.3).
         let length = (packet.len() - at) as u16;
         let pseudo = pseudo_sum(addresses(packet), ICMPV6, length);
         put16(packet, at + 2, pseudo);

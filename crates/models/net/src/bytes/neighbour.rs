@@ -1,4 +1,4 @@
-//! How neighbours find one another: ARP (RFC 826), and the solicitations and advertisements of
+//! Messages of neighbour resolution: ARP (RFC 826), and the solicitations and advertisements of
 //! IPv6 (RFC 4861, sections 4.3 and 4.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,20 +6,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::ip::v6;
 use super::{ICMPV6, IpHeader, V6_HEADER, be16, be32, mac, put16, set_icmp_checksum, sum};
 
-/// What a message of either protocol comes to for who receives it.
+/// Content of a message of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Whether somebody wants an answer.
+    /// The sender wants an answer.
     pub(crate) is_request: bool,
-    /// Whose MAC address it tells.
+    /// Address whose MAC address the message contains.
     pub(crate) sender: IpAddr,
-    /// That, where it is said.
+    /// That MAC address, if it is given.
     pub(crate) mac: Option<[u8; 6]>,
-    /// Who is asked for, or is answered.
+    /// Address that is requested, or of the host that is answered.
     pub(crate) target: IpAddr,
 }
 
-/// An ARP message about Ethernet and IPv4 (RFC 826).
+/// ARP message about Ethernet and IPv4 (RFC 826).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArpMessage {
     pub(crate) is_request: bool,
@@ -61,18 +61,18 @@ impl ArpMessage {
     }
 }
 
-/// A neighbour solicitation or advertisement, with the header of IPv6.
+/// Neighbour solicitation or advertisement, with the header of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NdMessage {
-    /// Whether it is a solicitation.
+    /// True for a solicitation.
     pub(crate) is_request: bool,
     /// Of an advertisement: its router, solicited and override flags, in the three high bits.
     pub(crate) flags: u8,
     pub(crate) src: Ipv6Addr,
     pub(crate) dst: Ipv6Addr,
-    /// Who is asked for, or who answers.
+    /// Address that is requested, or that answers.
     pub(crate) target: Ipv6Addr,
-    /// The MAC address of who asks, or of the target.
+    /// MAC address of the requesting host, or of the target.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -81,11 +81,11 @@ impl NdMessage {
     pub(crate) const SOLICITED: u8 = 0x40;
     pub(crate) const OVERRIDE: u8 = 0x20;
 
-    /// Bytes of one with a MAC address, from the IP header on.
+    /// Length of a message with a MAC address, from the IP header on.
     pub(crate) const BYTES: u16 = V6_HEADER as u16 + 32;
 
-    /// `None` for what is none or what RFC 4861, section 7.1, has dropped: a hop limit other than
-    /// 255 is one of somebody beyond a router.
+    /// Parses a message. `None` for other packets, and for those that RFC 4861, section 7.1,
+    /// requires to be dropped: a hop limit other than 255 means a sender beyond a router.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let ip = IpHeader::read(packet)?;
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
@@ -150,7 +150,8 @@ impl NdMessage {
         set_icmp_checksum(packet, V6_HEADER);
     }
 
-    /// Who asks for `target`, to all of its link who could have that address.
+    /// Returns the solicitation for `target`, to all hosts on its link that could have that
+    /// address.
     pub(crate) fn solicitation(src: Ipv6Addr, mac: [u8; 6], target: Ipv6Addr) -> Self {
         Self {
             is_request: true,
@@ -181,13 +182,13 @@ const ADVERTISEMENT: u8 = 136;
 const OF_SOURCE: u8 = 1;
 const OF_TARGET: u8 = 2;
 
-/// RFC 4291, section 2.7.1.
+/// Returns the solicited-node address (RFC 4291, section 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(PREFIX | address.to_bits() & 0xff_ffff)
 }
 
-/// The MAC address of a group (RFC 2464, section 7).
+/// Returns the MAC address of a group (RFC 2464, section 7).
 pub(crate) fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c, d] = group.octets();
     [0x33, 0x33, a, b, c, d]
@@ -240,11 +241,11 @@ mod tests {
             for short in 0..bytes.len() {
                 assert_eq!(NdMessage::read(&bytes[..short]), None);
             }
-            // One wrong byte, and the sum is wrong or it is another message.
+            // One wrong byte, and the checksum is wrong or it is another message.
             for at in 0..bytes.len() {
                 let mut wrong = bytes.clone();
                 wrong[at] ^= 1;
-                // Traffic class and flow label are in no sum.
+                // Traffic class and flow label are not in the checksum.
                 assert!(at < 4 || NdMessage::read(&wrong).is_none(), "byte {at}");
             }
         }

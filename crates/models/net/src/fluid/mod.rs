@@ -1,21 +1,19 @@
 //! Fluid background traffic: rates instead of packets.
 //!
-//! A fluid flow is a rate on the links of its path that changes once in a
-//! step (a millisecond, or a quarter of the shortest round trip), so that it
-//! costs the same whatever it carries. Packets and fluid meet in the queue of
-//! each link ([`queue`]): fluid is work that lies before a packet and room
-//! that it does not find; packets are work before which fluid gives way or
-//! is lost. The idea is that of Liu et al., "Fluid models and solutions for
-//! large-scale IP networks" (SIGMETRICS 2003), and of the hybrid of PRIME
-//! (J. Liu, "Packet-level integration of fluid TCP models in real-time network
-//! simulation", WSC 2006).
+//! A fluid flow is a rate on the links of its path that changes once in a step (a millisecond, or a
+//! quarter of the shortest round trip), so that its cost does not depend on its load. Packets and
+//! fluid meet in the queue of each link ([`queue`]): for a packet, fluid is work before it and
+//! occupied room; for fluid, packets are work in front of which it is displaced or lost. The idea
+//! is that of Liu et al., "Fluid models and solutions for large-scale IP networks" (SIGMETRICS
+//! 2003), and of the hybrid of PRIME (J. Liu, "Packet-level integration of fluid TCP models in
+//! real-time network simulation", WSC 2006).
 //!
-//! Not here: anything that looks at single packets. Fluid teaches no switch,
-//! asks no ARP, carries no congestion marks; RED loses a part of it ([`red`]).
-//! A change of rate is felt on the whole path within a step; the round trip is in the senders' feedback.
+//! Left out: anything that depends on single packets. Switches learn nothing from fluid, fluid
+//! sends no ARP and carries no congestion marks; RED loses a part of it ([`red`]). A change of rate
+//! takes effect on the whole path within a step; the round trip is in the senders' feedback.
 //!
-//! [`source`] and [`window`] say how much is sent, [`queue`] what a link does with it. The steps
-//! that take it along the paths of all flows are the world's ([`crate::run`]).
+//! [`source`] and [`window`] compute how much is sent, [`queue`] its effect on a link. The steps
+//! that take it along the paths of all flows are in the world ([`crate::run`]).
 
 mod queue;
 mod red;
@@ -31,27 +29,24 @@ use crate::tcp::Control;
 pub(crate) use queue::FluidQueue;
 pub(crate) use source::Source;
 
-/// A fluid flow of a world.
+/// Fluid flow of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FluidId(pub u32);
 
-/// How much a fluid flow sends.
+/// Sending pattern of a fluid flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FluidPattern {
-    /// A constant rate, perfectly smooth: it makes nobody wait before a link
-    /// is full.
+    /// Constant rate, perfectly smooth: it delays no packet before a link is full.
     Constant {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// A constant rate whose packets would come at random: others wait for
-    /// them as in an M/D/1 queue.
+    /// Constant rate of packets at random instants: they delay others as in an M/D/1 queue.
     Poisson {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// As [`FluidPattern::Constant`] for a while, then silent for a while;
-    /// both exponential.
+    /// Alternately [`FluidPattern::Constant`] and silent, each for an exponential time.
     OnOff {
         /// Bits per second while on.
         rate_bps: u64,
@@ -60,35 +55,34 @@ pub enum FluidPattern {
         /// Mean length of a silence.
         mean_off: Duration,
     },
-    /// A bulk transfer whose window grows with time and shrinks with loss
-    /// (Misra, Gong and Towsley, SIGCOMM 2000).
+    /// Bulk transfer whose window grows with time and shrinks with loss (Misra, Gong and Towsley,
+    /// SIGCOMM 2000).
     Tcp {
-        /// How the window grows and shrinks.
+        /// Congestion control.
         control: Control,
         /// Packets in flight that the receiver allows.
         receive_window: u32,
-        /// Least retransmission timeout.
+        /// Minimum retransmission timeout.
         min_rto: Duration,
     },
 }
 
-/// A fluid flow from one host to another.
+/// Fluid flow from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FluidConfig {
-    /// How much it sends.
+    /// Sending pattern.
     pub pattern: FluidPattern,
-    /// Bytes, from the IP header on, of the packets that it stands for: what
-    /// they take in queues that count packets, and on links that add to each.
+    /// Bytes, from the IP header on, of the packets that it represents: their size in queues that
+    /// count packets, and on links that add to each.
     pub packet_bytes: u16,
-    /// When it starts.
+    /// Start instant.
     pub start: Instant<Virtual>,
-    /// When it stops.
+    /// Stop instant.
     pub stop: Instant<Virtual>,
 }
 
 impl FluidConfig {
-    /// A flow of this pattern, from the beginning on, of packets of 1,000
-    /// bytes.
+    /// Returns a flow of this pattern, from the beginning on, of packets of 1,000 bytes.
     pub fn new(pattern: FluidPattern) -> Self {
         Self {
             pattern,
@@ -98,7 +92,7 @@ impl FluidConfig {
         }
     }
 
-    /// A bulk transfer as [`crate::TcpConfig::default`] makes with packets.
+    /// Returns a bulk transfer like that of [`crate::TcpConfig::default`] with packets.
     pub fn tcp(control: Control) -> Self {
         Self {
             packet_bytes: 1_500,
@@ -110,7 +104,7 @@ impl FluidConfig {
         }
     }
 
-    /// Why this flow cannot be, if so.
+    /// Returns the reason why this flow is invalid, if it is.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let zero = |length: &Duration| *length <= Duration::ZERO;
         if self.packet_bytes == 0 {
@@ -140,8 +134,8 @@ impl FluidConfig {
     }
 }
 
-/// What has become of a fluid flow, as of the end of the step that runs. All
-/// that was sent was delivered, was lost, or is under way.
+/// Results of a fluid flow, as of the end of the current step. All that was sent was delivered, was
+/// lost, or is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FluidStats {
     /// Bytes that left the sender, IP headers included.
@@ -152,16 +146,16 @@ pub struct FluidStats {
     pub lost_bytes: f64,
     /// Bytes that wait in queues.
     pub waiting_bytes: f64,
-    /// The congestion window in packets; zero without one.
+    /// Congestion window in packets; zero without one.
     pub window: f64,
-    /// The round trip as of now; zero without a window.
+    /// Current round trip; zero without a window.
     pub round_trip: Duration,
-    /// How often loss made it slow down.
+    /// Number of losses to which it reacted.
     pub slowed: u64,
 }
 
-/// What fluid has done at one direction of a link, in bytes on the wire. All
-/// that arrived was sent on, was lost, or waits.
+/// Counters of the fluid at one direction of a link, in bytes on the wire. All that arrived was
+/// sent on, was lost, or waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FluidLinkStats {
     /// Bytes that came to the queue.
@@ -172,19 +166,19 @@ pub struct FluidLinkStats {
     pub waiting_bytes: f64,
 }
 
-/// All fluid flows of a world, and the links they are on.
+/// Fluid flows of a world, and their links.
 #[derive(Clone, Debug)]
 pub(crate) struct Fluid {
     pub(crate) flows: Vec<FluidFlow>,
-    /// The paths of all flows, one after another.
+    /// Paths of all flows, one after another.
     pub(crate) hops: Vec<FlowHop>,
     pub(crate) accounts: Vec<Account>,
-    /// Where flows leave for other engines and come from them.
+    /// Places where flows leave for other engines and come from them.
     pub(crate) cuts: Vec<FluidCut>,
     /// By port: the number of its account plus one, 0 without one.
     pub(crate) account_of: Vec<u32>,
     pub(crate) step: Option<Duration>,
-    /// The length of the steps, once they have begun.
+    /// Length of the steps, once they have begun.
     pub(crate) running: Duration,
 }
 
@@ -202,9 +196,9 @@ impl Default for Fluid {
     }
 }
 
-/// The step where no round trip asks for a shorter one.
+/// Length of a step if no round trip requires a shorter one.
 pub(crate) const STEP: Duration = Duration::from_ms(1);
-/// The shortest that is chosen: below, steps cost more than packets would.
+/// Minimum step that is chosen: below, steps cost more than packets would.
 pub(crate) const LEAST_STEP: Duration = Duration::from_us(100);
 
 /// Amounts are in packets.
@@ -217,70 +211,71 @@ pub(crate) struct FluidFlow {
     pub(crate) hop_count: u32,
     pub(crate) packet_bytes: u16,
     pub(crate) poisson: bool,
-    /// Nothing of it is in this engine.
+    /// No part of the flow is in this engine.
     pub(crate) is_elsewhere: bool,
     pub(crate) sent: f64,
     pub(crate) delivered: f64,
     pub(crate) lost: f64,
 }
 
-/// A flow on one link.
+/// Flow on one link.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHop {
     pub(crate) account: u32,
-    /// Where it goes from one engine to another after this link, [`NIL`](crate::packet::NIL) where it does not.
+    /// Cut after this link, where the flow goes from one engine to another,
+    /// [`NIL`](crate::packet::NIL) if there is none.
     pub(crate) cut: u32,
-    /// Packets of the flow that wait there.
+    /// Packets of the flow that wait at the link.
     pub(crate) waiting: f64,
 }
 
-/// A flow at a cut link. The engine before it is told what becomes of the flow beyond, the engine
-/// behind it what comes.
+/// Flow at a cut link. The engine before it is informed of the flow's losses and delays beyond, the
+/// engine behind it of the arriving amount.
 #[derive(Clone, Debug)]
 pub(crate) struct FluidCut {
-    /// Packets that have come and been taken no further.
+    /// Packets that have arrived and have not been taken further.
     pub(crate) came: f64,
-    /// The part that gets through beyond, of all that was told since the last step.
+    /// Part that gets through beyond, over all reports since the last step.
     pub(crate) survives: f64,
-    /// How long packets wait beyond, in ns.
+    /// Waiting time of packets beyond, in ns.
     pub(crate) wait_ns: f64,
 }
 
-/// What flows are told about a link, in bytes on the wire. The queue itself
-/// is exact; its loss and its waiting fluid are divided among the flows a step
-/// later, and all that was once wrong is made good in the step after.
+/// State of a link as reported to the flows, in bytes on the wire. The queue itself is exact; its
+/// loss and its waiting fluid are divided among the flows a step later, and any error is corrected
+/// in the following step.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) port: PortId,
     pub(crate) overhead: f64,
-    /// Probability of a loss on the wire.
+    /// Probability of loss on the wire.
     pub(crate) wire_loss: f64,
-    /// What flows bring in this step, smoothly and at random.
+    /// Arrivals from the flows in this step, smooth and random.
     pub(crate) smooth: Inflow,
     pub(crate) poisson: Inflow,
-    /// What all flows have waiting and have lost here.
+    /// Waiting and lost fluid of all flows here.
     pub(crate) waiting: f64,
     pub(crate) lost: f64,
-    /// The part of what comes that is lost, and of the rest that is passed on.
+    /// Part of the arrivals that is lost, and part of the rest that is passed on.
     pub(crate) loss: f64,
     pub(crate) passed: f64,
-    /// How long a packet that came now would wait, in ns.
+    /// Waiting time of a packet that arrives now, in ns.
     pub(crate) wait_ns: f64,
 }
 
-/// A link's fluid at the end of a step, in bytes on the wire.
+/// Fluid of a link at the end of a step, in bytes on the wire.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// What was lost so far.
+    /// Bytes lost so far.
     pub(crate) lost: f64,
-    /// What waits, as far as flows are concerned.
+    /// Waiting bytes, as far as they concern the flows.
     pub(crate) waiting: f64,
-    /// How long a packet would wait that came now.
+    /// Waiting time of a packet that arrives now.
     pub(crate) wait_ns: f64,
     pub(crate) up: bool,
 }
 
-/// Bytes and packets that come in a step.
+/// Bytes and packets that arrive in a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inflow {
     pub(crate) bytes: f64,
@@ -294,13 +289,13 @@ impl Inflow {
     }
 }
 
-/// A stream for the flow with this number; links and packet sources have those
-/// below.
+/// Returns the random stream of the flow with this number; links and packet sources have the
+/// numbers below.
 pub(crate) fn flow_random(seed: u64, index: u32) -> Random {
     Random::new(seed, 2 << 32 | u64::from(index))
 }
 
-/// A stream for the fluid in the queue behind this port.
+/// Returns the random stream of the fluid in the queue behind this port.
 pub(crate) fn queue_random(seed: u64, port: PortId) -> Random {
     Random::new(seed, 3 << 32 | u64::from(port.0))
 }

@@ -1,21 +1,19 @@
 //! Random early detection of fluid.
 //!
-//! The average of the queue follows what waits, packets and fluid, once for each
-//! packet that comes or that fluid stands for; the part of the fluid that is lost
-//! early is what RED would drop of as many packets. That is the model of Misra,
-//! Gong and Towsley ("Fluid-based analysis of a network of AQM routers supporting
-//! TCP flows", SIGCOMM 2000), with the average itself as state.
+//! The average of the queue follows the waiting packets and fluid, once for each packet that
+//! arrives or that fluid represents; the part of the fluid that is lost early is what RED would
+//! drop of as many packets. That is the model of Misra, Gong and Towsley ("Fluid-based analysis of
+//! a network of AQM routers supporting TCP flows", SIGCOMM 2000), with the average itself as state.
 //!
-//! RED spreads its drops: after one, the next is uniform among the following
-//! 1/p − 1 packets, so that 2p of all are dropped where its base probability is
-//! p (Floyd and Jacobson 1993, section VII). Packets between fluid are drawn
-//! with that probability each: their neighbours are mostly fluid, and so are most
-//! drops between two of theirs.
+//! RED spreads its drops: after one, the next is uniform among the following 1/p − 1 packets, so
+//! that 2p of all are dropped at a base probability of p (Floyd and Jacobson 1993, section VII).
+//! Packets between fluid are drawn with that probability each: their neighbours are mostly fluid,
+//! and so are most drops between two of theirs.
 
 use crate::config::RedConfig;
 use crate::queue::Verdict;
 
-/// The RED of a queue that fluid passes.
+/// RED of a queue with fluid.
 #[derive(Clone, Debug)]
 pub(super) struct FluidRed {
     config: RedConfig,
@@ -30,14 +28,14 @@ impl FluidRed {
         }
     }
 
-    /// So many packets came, or could have come while nothing waited, to a queue
-    /// in which `waiting` were.
+    /// Updates the average for `packets` packets that arrived, or could have arrived while the
+    /// queue was empty, with `waiting` in the queue.
     pub(super) fn see(&mut self, packets: f64, waiting: f64) {
         let left = (1.0 - self.config.weight).powf(packets);
         self.average = waiting + (self.average - waiting) * left;
     }
 
-    /// The part of what comes that is dropped, or marked where it can be.
+    /// Returns the part of the arrivals that is dropped, or marked if possible.
     pub(super) fn loss(&self) -> f64 {
         let config = &self.config;
         let (least, most) = (config.min_threshold, config.max_threshold);
@@ -52,8 +50,8 @@ impl FluidRed {
         (2.0 * base).min(1.0)
     }
 
-    /// What becomes of a packet to which `chance` is drawn from 0 to 1, in a queue
-    /// in which `waiting` are.
+    /// Returns the verdict on a packet with the random number `chance` from 0 to 1, in a queue with
+    /// `waiting` packets.
     pub(super) fn judge(&mut self, waiting: f64, chance: f64) -> Verdict {
         self.see(1.0, waiting);
         if chance >= self.loss() {
@@ -84,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Before a queue held at some length both lose the same part.
+    /// A queue of constant length loses the same part of both.
     #[test]
     fn of_a_steady_queue_as_much_is_lost_as_red_drops_of_packets() {
         for waiting in [3u32, 6, 10, 14, 17, 25] {
@@ -95,7 +93,7 @@ mod tests {
             for n in 0..PACKETS + 5_000 {
                 fluid.see(1.0, f64::from(waiting));
                 let verdict = red.judge(waiting, 0.0, &mut random);
-                // The averages come near first.
+                // The averages converge first.
                 if n >= 5_000 {
                     dropped += u32::from(verdict != Verdict::Admit);
                     expected += fluid.loss();

@@ -1,4 +1,4 @@
-//! How many packets a flow sends in a step.
+//! Number of packets that a flow sends in a step.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -29,7 +29,7 @@ enum State {
 }
 
 impl Source {
-    /// `base` is the round trip on empty links.
+    /// Makes a source; `base` is the round trip on empty links.
     pub(crate) fn new(config: &FluidConfig, base: Duration, random: Random) -> Self {
         let per_ns = |rate_bps: u64| {
             let bits = f64::from(config.packet_bytes) * 8.0;
@@ -76,7 +76,7 @@ impl Source {
         }
     }
 
-    /// Packets that leave from `now` on for `step`.
+    /// Returns the packets that leave from `now` on for `step`.
     pub(crate) fn sends(&mut self, now: Instant<Virtual>, step: Duration) -> f64 {
         let from = now.max(self.start);
         let until = (now + step).min(self.stop);
@@ -115,8 +115,8 @@ impl Source {
         }
     }
 
-    /// What the path has done with what was sent: the part that was lost, and
-    /// how long queues make packets wait now.
+    /// Handles the feedback of the path: the part that was lost, and the current waiting time in
+    /// queues.
     pub(crate) fn feel(&mut self, now: Instant<Virtual>, loss: f64, wait_ns: f64) {
         if let State::Tcp(window) = &mut self.pattern {
             window.feel(now, loss, wait_ns, &mut self.random);

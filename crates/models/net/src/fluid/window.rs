@@ -1,10 +1,9 @@
-//! A TCP sender as a fluid: its window over time.
+//! TCP sender as a fluid: its window over time.
 //!
-//! Between losses the window follows its differential equation, dW/dt = 1/R
-//! for NewReno (Misra, Gong and Towsley, SIGCOMM 2000, with their losses
-//! as a process of single events), RFC 9438's curve for CUBIC, and the rate is
-//! W/R with the round trip R of now. A loss is drawn with the probability that
-//! one of the packets of the step was lost, is known a round trip later, and
+//! Between losses the window follows its differential equation, dW/dt = 1/R for NewReno (Misra,
+//! Gong and Towsley, SIGCOMM 2000, with their losses as a process of single events), RFC 9438's
+//! curve for CUBIC, and the rate is W/R with the current round trip R. A loss is drawn with the
+//! probability that one of the packets of the step was lost, is detected a round trip later, and
 //! counts once for all losses until then.
 
 use timeloom_engine::Random;
@@ -12,7 +11,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::tcp::{Control, Cubic};
 
-/// The window of one sender, in packets; times in ns.
+/// Window of one sender, in packets; times in ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) window: f64,
@@ -25,24 +24,24 @@ pub(crate) struct Window {
     /// Packets sent in the last step, and its length.
     sent: f64,
     step_ns: f64,
-    /// When a loss that has happened will be known.
+    /// Instant at which a loss will be detected.
     known_at: Option<Instant<Virtual>>,
-    /// Until when the window stands: what was lost is sent again.
+    /// End of the repair, during which the window is constant.
     recovers_until: Instant<Virtual>,
-    /// Until when nothing is sent: the retransmission timer runs.
+    /// End of the silence while the retransmission timer runs.
     silent_until: Instant<Virtual>,
-    /// Since when the round trip has been so long that CUBIC's slow start
-    /// grows carefully (RFC 9406).
+    /// Instant since which the round trip has been so long that CUBIC's slow start grows
+    /// conservatively (RFC 9406).
     careful_since: Option<Instant<Virtual>>,
     pub(crate) slowed: u64,
 }
 
 /// RFC 6928.
 const INITIAL_WINDOW: f64 = 10.0;
-/// Below so many packets the three that follow a loss, and tell of it, are
-/// missing (RFC 6675's DupThresh).
+/// Window below which the three packets that follow a loss, and reveal it, are missing (RFC 6675's
+/// DupThresh).
 const LEAST_REPAIRABLE: f64 = 4.0;
-/// RFC 9406: bounds of the delay that ends slow start, and what follows.
+/// RFC 9406: bounds of the delay that ends slow start, and the parameters after it.
 const LEAST_RISE_NS: f64 = 4e6;
 const MOST_RISE_NS: f64 = 16e6;
 const CAREFUL_GROWTH: f64 = 0.25;
@@ -74,7 +73,7 @@ impl Window {
         }
     }
 
-    /// Packets that leave in the step that begins now.
+    /// Returns the packets that leave in the step that begins now.
     pub(crate) fn sends(&mut self, now: Instant<Virtual>, step_ns: f64) -> f64 {
         self.step_ns = step_ns;
         self.sent = if now < self.silent_until {
@@ -86,7 +85,7 @@ impl Window {
         self.sent
     }
 
-    /// What a step of [`Window::sends`] met on its path.
+    /// Handles the loss and waiting time of a step of [`Window::sends`] on its path.
     pub(crate) fn feel(
         &mut self,
         now: Instant<Virtual>,
@@ -116,8 +115,8 @@ impl Window {
     fn grow(&mut self, now: Instant<Virtual>) {
         let rounds = self.step_ns / self.round_trip_ns;
         if self.window < self.threshold {
-            // Every packet that arrives lets the window grow by one, a round
-            // trip after it was sent: it doubles.
+            // Every packet that arrives lets the window grow by one, a round trip after it was
+            // sent: the window doubles.
             let growth = if self.is_careful(now) {
                 CAREFUL_GROWTH
             } else {
@@ -135,7 +134,7 @@ impl Window {
         self.window = self.window.min(self.limit);
     }
 
-    /// RFC 9406, in its first slow start only.
+    /// Returns true during conservative slow start (RFC 9406), in the first slow start only.
     fn is_careful(&mut self, now: Instant<Virtual>) -> bool {
         if self.cubic.is_none() || self.threshold.is_finite() {
             return false;

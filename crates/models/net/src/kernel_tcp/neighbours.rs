@@ -67,7 +67,7 @@ impl Word {
     }
 }
 
-/// Time that a kernel may take for that.
+/// Time that a kernel may take to send the queued packets.
 const AT_ONCE: Duration = Duration::from_ms(2);
 /// Number of solicitations (mcast_solicit) and their interval (retrans_time_ms).
 const QUESTIONS: u32 = 3;

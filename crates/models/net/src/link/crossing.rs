@@ -1,4 +1,4 @@
-//! Links of which another engine has the other end.
+//! Links whose other end is in another engine.
 
 use core::cmp::Reverse;
 
@@ -8,18 +8,18 @@ use super::{Link, Offered};
 use crate::tables::slab::{PacketId, Slab};
 
 impl Link {
-    /// Makes this the end of a link of which another engine has the other.
+    /// Sets if another engine has the other end of the link.
     pub(crate) fn set_crosses(&mut self, crosses: bool) {
         self.crosses = crosses;
     }
 
-    /// Whether another engine has the other end.
+    /// Returns true if another engine has the other end.
     pub(crate) fn crosses(&self) -> bool {
         self.crosses
     }
 
-    /// Takes a packet of which the arrival is another engine's. Nothing arrives here, so
-    /// what has been transmitted is cleared away when the next packet comes.
+    /// Takes a packet whose arrival is in another engine. Nothing arrives here, so transmitted
+    /// packets are cleared away when the next packet comes.
     pub(super) fn offer_crossing(
         &mut self,
         now: Instant<Virtual>,
@@ -46,8 +46,8 @@ impl Link {
         if !matches!(answer, Offered::Arrival(_) | Offered::Queued) {
             return answer;
         }
-        // A scheduled link has nothing in flight: its packets cross at the end
-        // of their transmission.
+        // A scheduled link has nothing in flight: its packets cross at the end of their
+        // transmission.
         let first = before.map_or(self.flight.first(), |last| packets.after(last));
         match first {
             Some(first) => Offered::Crosses(first),
@@ -55,9 +55,9 @@ impl Link {
         }
     }
 
-    /// A packet of which another engine has computed the arrival. Those that
-    /// come in order go into the list; its answer is when to be asked for the
-    /// first of them. `None` means that the packet is to travel alone.
+    /// Takes over a packet whose arrival another engine has computed. Packets in order go into the
+    /// list; the result is the instant of the first arrival. `None` means that the packet must
+    /// travel outside the list.
     pub(crate) fn take_over(&mut self, id: PacketId, packets: &mut Slab) -> Option<Offered> {
         let at = packets[id].at;
         let last = self.flight.last();
@@ -74,22 +74,22 @@ impl Link {
         })
     }
 
-    /// Puts a packet among those that travel alone on this link.
+    /// Adds a packet that travels outside the list of this link.
     pub(crate) fn add_single(&mut self, at: Instant<Virtual>, id: PacketId) {
         self.single_count += 1;
         self.singles.push(Reverse((at, self.single_count, id.0)));
     }
 
-    /// The first of those that travel alone.
+    /// Returns the first packet that travels outside the list.
     pub(crate) fn take_single(&mut self) -> Option<PacketId> {
         let Reverse((_, _, id)) = self.singles.pop()?;
         Some(PacketId(id))
     }
 }
 
-/// What a cut link answers when a packet waits or is lost. Not inlined: the answer
-/// would be copied, on the way that all other packets take, right after it was
-/// written piece by piece, which makes the processor wait.
+/// Returns the result of a cut link if a packet waits or is lost. Not inlined: the result would be
+/// copied, on the path that all other packets take, right after it was written piece by piece,
+/// which stalls the processor.
 #[cold]
 #[inline(never)]
 fn nothing_crosses(answer: Offered) -> Offered {

@@ -1,4 +1,4 @@
-//! What a link does for the fluid that passes it.
+//! Fluid on a link.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -9,15 +9,15 @@ use crate::fluid::{FluidLinkStats, FluidQueue, Inflow, Measured};
 use crate::tables::slab::Slab;
 
 impl Link {
-    /// Whether fluid can pass: a queue that decides about packets when they come
-    /// out, or puts them into another order, would have nothing to look at.
+    /// Returns true if the link supports fluid: a queue that decides about packets when they leave,
+    /// or reorders them, does not.
     pub(crate) fn takes_fluid(&self) -> bool {
         let extra = self.extra.as_ref();
         extra.is_none_or(|extra| extra.scheduled.is_none())
     }
 
-    /// Makes this a link that fluid passes; gives back what it adds to each
-    /// packet, and the probability of a loss on the wire.
+    /// Enables fluid on this link; returns its overhead per packet, and the probability of a loss
+    /// on the wire.
     pub(crate) fn add_fluid(&mut self, random: Random) -> (u32, f64) {
         let extra = self.extra.get_or_insert_with(|| {
             Box::new(Extra {
@@ -33,7 +33,7 @@ impl Link {
         (self.overhead, extra.impairment.loss)
     }
 
-    /// Brings the fluid up to now.
+    /// Advances the fluid to `now`.
     pub(crate) fn measure_fluid(
         &mut self,
         now: Instant<Virtual>,
@@ -52,7 +52,7 @@ impl Link {
         })
     }
 
-    /// What comes until the next step.
+    /// Sets the arrivals until the next step.
     pub(crate) fn set_fluid(&mut self, smooth: Inflow, poisson: Inflow, step: Duration) {
         if let Some(fluid) = self.extra.as_mut().and_then(|e| e.fluid.as_mut()) {
             fluid.set_rates(smooth, poisson, step, self.up);
@@ -66,12 +66,12 @@ impl Link {
         })
     }
 
-    /// ns that a byte takes.
+    /// Returns the ns that a byte takes.
     pub(crate) fn per_byte_ns(&self) -> f64 {
         self.per_byte as f64 / (1u128 << 64) as f64
     }
 
-    /// How long the wire is busy with a packet of so many bytes.
+    /// Returns the time that a packet of this many bytes takes on the wire.
     pub(crate) fn time_of_bytes(&self, bytes: u16) -> Duration {
         let bytes = f64::from(bytes) + f64::from(self.overhead);
         Duration::from_ns((bytes * self.per_byte_ns()) as i64)

@@ -1,4 +1,4 @@
-//! RED, loss, duplication and fluid: what disturbs packets without an event of its own.
+//! RED, loss, duplication and fluid: impairments without an event of their own.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -8,7 +8,7 @@ use crate::queue::Verdict;
 use crate::tables::slab::{PacketId, Slab};
 
 impl Link {
-    /// RED, loss and duplication, which need no event of their own.
+    /// Offers a packet with RED, loss and duplication, which need no event of their own.
     pub(super) fn offer_impaired(
         &mut self,
         now: Instant<Virtual>,

@@ -1,7 +1,7 @@
-//! One direction of a cable: rate, delay, queue and impairments.
+//! A direction of a cable: rate, delay, queue and impairments.
 //!
-//! Here is the way of most packets, on links with a drop-tail queue and nothing else; what only some
-//! links do is beside it, each in a file of its own.
+//! This file has the path of most packets, on links with a drop-tail queue and nothing else;
+//! special features of links are in separate files.
 
 mod crossing;
 mod fluid;
@@ -23,28 +23,27 @@ use crate::tables::stats::LinkStats;
 
 use scheduled::Scheduled;
 
-/// One direction of a cable.
+/// A direction of a cable.
 ///
-/// Packets on it, waiting or in flight, stand in one list in the order of
-/// their arrival, and only the first is in the event queue. When a packet is
-/// offered, the end of its transmission is computed at once: the transmitter
-/// is free at an instant that is known. Who still waits is found by walking a
-/// cursor over the list, each packet once.
+/// Packets on it, waiting or in flight, are in one list in the order of their arrival, and only the
+/// first is in the event queue. When a packet is offered, the end of its transmission is computed
+/// at once, since the instant when the transmitter is free is known. The packets still waiting are
+/// found by moving a cursor over the list, once per packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// When the transmitter has sent all it was given: ns and 2^-64 ns, so
-    /// that back-to-back packets do not add up roundings.
+    /// Instant when the transmitter has sent all packets: ns and 2^-64 ns, so that back-to-back
+    /// packets do not accumulate rounding errors.
     pub(crate) free: u128,
     /// ns per byte, 64.64.
     pub(crate) per_byte: u128,
     delay: Duration,
     flight: Fifo,
-    /// First packet whose transmission has not ended, as of the last look.
+    /// First packet whose transmission has not ended, as of the last query.
     cursor: u32,
     /// Packets from the cursor on.
     pub(crate) unsent: u32,
-    /// Packets that travel outside the order of the list: when, in which order
-    /// they were put here, and where they are.
+    /// Packets that travel outside the order of the list: arrival, number in the order of
+    /// insertion, and packet.
     singles: BinaryHeap<Reverse<(Instant<Virtual>, u64, u32)>>,
     single_count: u64,
     pub(crate) limit: u32,
@@ -53,11 +52,11 @@ pub(crate) struct Link {
     pub(crate) stats: LinkStats,
     pub(crate) up: bool,
     mtu: u16,
-    /// Another engine has the other end: what is transmitted leaves this world.
+    /// Another engine has the other end: transmitted packets leave this world.
     crosses: bool,
 }
 
-/// What most links do not have.
+/// Features that most links do not have.
 #[derive(Clone, Debug)]
 pub(crate) struct Extra {
     pub(crate) impairment: Impairment,
@@ -69,23 +68,23 @@ pub(crate) struct Extra {
     pub(crate) fluid: Option<Box<FluidQueue>>,
 }
 
-/// What a link wants after it was given a packet.
+/// Result of offering a packet to a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// Nothing: an appointment is there already.
+    /// Queued: an event is scheduled already.
     Queued,
-    /// To be asked for its first arrival at this instant.
+    /// The link must be asked for its first arrival at this instant.
     Arrival(Instant<Virtual>),
-    /// To be told of the end of a transmission at this instant.
+    /// The link must be told of the end of a transmission at this instant.
     EndOfTransmission(Instant<Virtual>),
     /// This packet, and those behind it in the list, leave for another engine.
     Crosses(PacketId),
-    /// The packet is gone; it was freed.
+    /// The packet was dropped and freed.
     Dropped,
 }
 
 impl Extra {
-    /// A packet of so many bytes has been sent.
+    /// Records that a packet of this many bytes has been sent.
     #[inline]
     fn sent(&mut self, bytes: u32) {
         if let Some(fluid) = &mut self.fluid {
@@ -138,17 +137,17 @@ impl Link {
         self.delay
     }
 
-    /// Bytes of the longest IP packet that it takes.
+    /// Returns the length of the longest IP packet that the link takes, in bytes.
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// Puts the link up or down. What is in flight still arrives.
+    /// Puts the link up or down. Packets in flight still arrive.
     pub(crate) fn set_up(&mut self, up: bool) {
         self.up = up;
     }
 
-    /// Packets that wait for transmission at `now`.
+    /// Returns the number of packets that wait for transmission at `now`.
     pub(crate) fn waiting(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
         if let Some(scheduled) = self.extra.as_ref().and_then(|e| e.scheduled.as_ref()) {
             return scheduled.len();
@@ -172,9 +171,9 @@ impl Link {
         }
     }
 
-    /// How many segments of `segment` bytes each may be sent as one: no more
-    /// than last for `train_time`, and a single one where chance or the queue
-    /// decides about each packet for itself.
+    /// Returns how many segments of `segment` bytes each may be sent as one: at most those that
+    /// last for `train_time`, and a single one if chance or the queue decides about each packet
+    /// separately.
     pub(crate) fn train_of(&self, segment: u32, train_time: Duration) -> u32 {
         if self.extra.is_some() || self.crosses {
             return 1;
@@ -184,7 +183,7 @@ impl Link {
         (time / each.max(1)).clamp(1, u128::from(u32::MAX)) as u32
     }
 
-    /// How many packets are let in now before the queue is full.
+    /// Returns the number of packets that are admitted now before the queue is full.
     pub(crate) fn room(&mut self, now: Instant<Virtual>, packets: &Slab) -> u32 {
         if self.extra.is_some() || !self.up || self.crosses {
             return u32::MAX;
@@ -217,7 +216,7 @@ impl Link {
         Offered::Dropped
     }
 
-    /// Occupies the transmitter; gives back the end of the transmission.
+    /// Occupies the transmitter; returns the end of the transmission.
     #[inline]
     fn occupy(&mut self, now: Instant<Virtual>, packet: &Packet) -> Instant<Virtual> {
         let bytes = packet.wire_bytes(self.overhead);
@@ -227,17 +226,17 @@ impl Link {
         self.stats.packets += u64::from(packet.segments());
         self.stats.bytes += u64::from(bytes);
         self.free = start + self.per_byte * u128::from(bytes);
-        // Rounded up: the last bit has left at the instant that is named.
+        // Rounded up: the last bit has left at the returned instant.
         Instant::from_ns(((self.free + u128::from(u64::MAX)) >> 64) as i64)
     }
 
-    /// How long the wire is busy with a packet, rounded up.
+    /// Returns the time that a packet takes on the wire, rounded up.
     pub(crate) fn time_of(&self, packet: &Packet) -> Duration {
         let bits = self.per_byte * u128::from(packet.wire_bytes(self.overhead));
         Duration::from_ns(((bits + u128::from(u64::MAX)) >> 64) as i64)
     }
 
-    /// Puts the packet behind the others, its times computed.
+    /// Appends the packet to the list, with its times computed.
     #[inline]
     fn append(&mut self, now: Instant<Virtual>, id: PacketId, packets: &mut Slab) -> Offered {
         let end = self.occupy(now, &packets[id]);
@@ -276,7 +275,7 @@ impl Link {
         answer
     }
 
-    /// The packet that arrives now, and when the next one does.
+    /// Returns the packet that arrives now, and the instant of the next arrival.
     #[inline]
     pub(crate) fn arrive(
         &mut self,

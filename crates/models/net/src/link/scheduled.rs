@@ -1,5 +1,5 @@
-//! Links that decide when a transmission begins which packet it is, and those whose packets arrive
-//! out of order: each transmission has an event at its end.
+//! Links that select a packet when a transmission begins, and those whose packets arrive out of
+//! order: each transmission has an event at its end.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
@@ -14,21 +14,20 @@ use crate::tables::slab::{PacketId, Slab};
 pub(super) struct Scheduled {
     queue: Discipline,
     serving: Option<PacketId>,
-    /// No packet may arrive before this one, where order is kept.
+    /// Earliest arrival of the next packet, if order is kept.
     last_arrival: Instant<Virtual>,
-    /// The departure that a transmission which has begun is, if somebody waits
-    /// for it.
+    /// Departure of the transmission that has begun, if it must be reported.
     begun: Option<u32>,
 }
 
-/// What comes out of a transmitter.
+/// Output of a transmitter.
 #[derive(Debug, Default)]
 pub(crate) struct Transmitted {
-    /// The packet and its copy.
+    /// Packet and its copy.
     pub(crate) packets: [Option<PacketId>; 2],
-    /// The end of the transmission that has begun now.
+    /// End of the transmission that has begun now.
     pub(crate) next_end: Option<Instant<Virtual>>,
-    /// Which departure that is, if somebody waits for it.
+    /// Departure of that transmission, if it must be reported.
     pub(crate) begun: Option<u32>,
 }
 
@@ -42,15 +41,15 @@ impl Scheduled {
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(super) fn len(&self) -> u32 {
         self.queue.len()
     }
 }
 
 impl Link {
-    /// When the transmission of a packet would begin that is offered at `now`,
-    /// rounded up. `None` where others may overtake it while it waits.
+    /// Returns the start of the transmission of a packet offered at `now`, rounded up. `None` if
+    /// others may overtake it while it waits.
     pub(crate) fn next_start(&self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         if self.extra.as_ref().is_some_and(|e| e.scheduled.is_some()) {
             return None;
@@ -59,14 +58,14 @@ impl Link {
         Some(now.max(Instant::from_ns(free as i64)))
     }
 
-    /// When the transmission began, or will, of the packet that was last let in,
-    /// where fluid may have given way to it.
+    /// Returns the start of the transmission of the last admitted packet, if fluid may have been
+    /// displaced by it.
     pub(crate) fn last_start(&self) -> Option<Instant<Virtual>> {
         let fluid = self.extra.as_ref()?.fluid.as_ref()?;
         Some(fluid.last_start())
     }
 
-    /// The departure of which the transmission has begun since the last call.
+    /// Returns the departure whose transmission has begun since the last call.
     pub(crate) fn take_begun(&mut self) -> Option<u32> {
         self.extra.as_mut()?.scheduled.as_mut()?.begun.take()
     }
@@ -90,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Begins the next transmission; gives back its end.
+    /// Begins the next transmission; returns its end.
     fn serve(
         &mut self,
         now: Instant<Virtual>,
@@ -104,16 +103,16 @@ impl Link {
         if packets[id].flags & Packet::STAMPED != 0 {
             scheduled.begun = Some(packets[id].link.0);
         }
-        // A fraction of the last packet's final nanosecond may still be taken;
-        // that is not waiting.
+        // A fraction of the last packet's final nanosecond may remain; that does not count as
+        // waiting.
         let waited = self.stats.waited_ns;
         let end = self.occupy(now, &packets[id]);
         self.stats.waited_ns = waited;
         Some(end)
     }
 
-    /// A transmission has ended: where the packet is going (with its copy, if
-    /// any), each to arrive at its `at`, and the end of the next one.
+    /// Ends a transmission; returns the packet (with its copy, if any), each to arrive at its `at`,
+    /// and the end of the next transmission.
     pub(crate) fn end_of_transmission(
         &mut self,
         now: Instant<Virtual>,

@@ -1,5 +1,4 @@
-//! ARP (RFC 826) and neighbour discovery (RFC 4861): stations on a LAN ask for one another's MAC
-//! addresses.
+//! ARP (RFC 826) and neighbour discovery (RFC 4861): resolution of MAC addresses on a LAN.
 
 use std::net::Ipv4Addr;
 
@@ -17,10 +16,10 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// RFC 1122 section 2.3.2.1: at most one request per second and destination. RFC 4861, section 10,
-/// has the same second, and as many tries.
+/// Interval of requests. RFC 1122 section 2.3.2.1: at most one request per second and destination.
+/// RFC 4861, section 10, has the same second, and as many tries.
 const RETRY: Duration = Duration::from_s(1);
-/// A message of either kind, on the wire from the IP header on.
+/// Returns the length of a message of either kind, on the wire from the IP header on.
 fn message_bytes(family: Family) -> u16 {
     match family {
         Family::V4 => 46,
@@ -28,7 +27,7 @@ fn message_bytes(family: Family) -> u16 {
     }
 }
 
-/// A message of the model's own.
+/// Returns a message of the model's own.
 fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
     let mut message = Packet::new(kind, port, to, 0, message_bytes(family));
     if family == Family::V6 {
@@ -37,8 +36,8 @@ fn message(kind: Kind, port: PortId, to: PortId, family: Family) -> Packet {
     message
 }
 
-/// The reply of interface `port` to a real program that asked from `address`
-/// and `mac`; `asker` is the interface that has the address, if one has.
+/// Returns the reply of interface `port` to a real program's request from `address` and `mac`;
+/// `asker` is the interface that has the address, if one has.
 pub(crate) fn reply_to_stranger(
     port: PortId,
     asker: Option<PortId>,
@@ -53,8 +52,8 @@ pub(crate) fn reply_to_stranger(
 }
 
 impl World {
-    /// Sends a packet out of an interface to the neighbouring interface `via`,
-    /// asking for its MAC address first where there is a LAN between.
+    /// Sends a packet out of an interface to the neighbouring interface `via`; on a LAN, the MAC
+    /// address is resolved first.
     #[inline]
     pub(crate) fn emit<Q: EventQueue>(
         &mut self,
@@ -111,7 +110,7 @@ impl World {
         self.transmit(port, id, agenda);
     }
 
-    /// A message of the model reached an interface.
+    /// Handles a message of the model at an interface.
     pub(crate) fn handle_arp<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -131,7 +130,7 @@ impl World {
         if asks.dst != port || self.ports[port].arp == crate::packet::NIL {
             return;
         }
-        // Who asks tells where it is (RFC 826, packet reception).
+        // A request contains its sender's MAC address (RFC 826, packet reception).
         let neighbour = Neighbour::new(asks.src, asks.family());
         self.learn_neighbour(port, neighbour, asks.src_mac, agenda);
         if asks.kind == Kind::ArpRequest {
@@ -141,8 +140,8 @@ impl World {
         }
     }
 
-    /// At `port`, notes that `neighbour` has this MAC address, and sends what
-    /// has waited for it.
+    /// Records at `port` that `neighbour` has this MAC address, and sends the packets that have
+    /// waited for it.
     pub(crate) fn learn_neighbour<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -160,7 +159,7 @@ impl World {
         }
     }
 
-    /// A second has passed since an interface asked.
+    /// Handles the timer of an interface, a second after its request.
     pub(crate) fn handle_arp_timer<Q: EventQueue>(&mut self, port: PortId, agenda: &mut Agenda<Q>) {
         let cache = &mut self.arps[self.ports[port].arp];
         let Retry { again, lost } = cache.retry(&self.packets);

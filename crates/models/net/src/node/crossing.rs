@@ -1,16 +1,14 @@
 //! Parts of one network in several engines.
 //!
-//! Each engine has a part of one world ([`World::part`]), in which numbers of
-//! ports, flows and nodes mean what they mean in all others. In another process
-//! the same network is built and the same traffic added, and then the rest is
-//! dropped ([`World::keep_only`]). A cable between a node that
-//! is kept and one that is not is *cut*: its transmitter and queue are at the
-//! sending end; a packet that is put on it leaves at once, with its instant of
-//! arrival computed ([`World::crossings`]), and is handed to the engine of the
-//! other end, which lets it arrive then ([`World::take_over`]).
+//! Each engine has a part of one world ([`World::part`]), in which the numbers of ports, flows and
+//! nodes mean the same as in all others. Another process builds the same network and adds the same
+//! traffic, and then drops the rest ([`World::keep_only`]). A cable between a node that is kept and
+//! one that is not is *cut*: its transmitter and queue are at the sending end; a packet that is put
+//! on it leaves at once, with its instant of arrival computed ([`World::crossings`]), and is handed
+//! to the engine of the other end, which lets it arrive then ([`World::take_over`]).
 //!
-//! Not here: how packets get from engine to engine, and what happens to those
-//! that come too late. That is `timeloom-peering`.
+//! Left out: the transport of packets from engine to engine, and the handling of late packets. They
+//! are in `timeloom-peering`.
 
 use std::sync::Arc;
 
@@ -34,16 +32,16 @@ use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
 impl World {
-    /// The part of this network that engine `here` has; `owners` says for every node which engine
-    /// has it. To be taken once all traffic has been added, and before [`World::start`]. Residents
-    /// stay here, and nobody is open in the part.
+    /// Returns the part of this network that engine `here` has; `owners` gives the engine of every
+    /// node. Must be called after all traffic has been added, and before [`World::start`].
+    /// Residents stay here, and no host is open in the part.
     ///
-    /// What does not change is shared with this world and its other parts. Of what does, a part
-    /// has links, neighbours and traffic with an end at one of its nodes.
+    /// Constant data is shared with this world and its other parts. Of the rest, a part has links,
+    /// neighbours and traffic with an end at one of its nodes.
     ///
     /// # Panics
     ///
-    /// When `owners` has another length than there are nodes.
+    /// Panics if the length of `owners` is not the number of nodes.
     pub fn part(&self, owners: &Arc<[Owner]>, here: Owner) -> Self {
         assert_eq!(owners.len(), self.roles.len(), "one owner for each node");
         let ports = &self.ports;
@@ -96,11 +94,12 @@ impl World {
         }
     }
 
-    /// Keeps the nodes of engine `here`, as [`World::part`], with whoever lives or is open there.
+    /// Keeps the nodes of engine `here`, as [`World::part`] does, with their residents and their
+    /// openings to the outside.
     ///
     /// # Panics
     ///
-    /// As there.
+    /// Panics as [`World::part`] does.
     pub fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
         let part = self.part(owners, here);
         let whole = core::mem::replace(self, part);
@@ -110,7 +109,7 @@ impl World {
         }
     }
 
-    /// The lines of all traffic.
+    /// Returns the lines of all traffic.
     fn lines(&self) -> Arc<Lines> {
         if let Some(lines) = &self.lines {
             return Arc::clone(lines);
@@ -129,8 +128,8 @@ impl World {
         })
     }
 
-    /// Bytes of what changes in this world: links, neighbours, switches and traffic. Beside them
-    /// there is what all parts of a network share, and each packet.
+    /// Returns the bytes of this world's variable state: links, neighbours, switches and traffic.
+    /// The data that all parts of a network share is not included, nor is any packet.
     pub fn state_bytes(&self) -> usize {
         self.links.bytes()
             + self.arps.bytes()
@@ -139,8 +138,8 @@ impl World {
             + size_of::<Switch>() * self.switches.capacity()
     }
 
-    /// A packet of this kind as the host sends it that has this flow or source,
-    /// for those who describe packets by what they differ in.
+    /// Returns a packet of this kind as sent by the host with this flow or source, for encodings
+    /// that describe packets by their differences.
     pub fn template(&self, kind: Kind, flow: u32) -> Option<Packet> {
         let (src, dst, size) = match kind {
             Kind::TcpData | Kind::TcpSyn | Kind::TcpAck | Kind::TcpSynAck => {
@@ -163,23 +162,23 @@ impl World {
         Some(Packet::new(kind, src, dst, flow, size))
     }
 
-    /// Notes every packet of a flow or source that comes to its host from now
-    /// on, for comparisons of runs; costs memory for each.
+    /// Records every packet of a flow or source that arrives at its host from now on, for
+    /// comparisons of runs; costs memory for each.
     pub fn note_arrivals(&mut self) {
         self.crossings.note_arrivals();
     }
 
-    /// What has been noted.
+    /// Returns the recorded arrivals.
     pub fn arrivals(&self) -> &[Arrival] {
         self.crossings.arrivals()
     }
 
-    /// What has left for other engines and has not been cleared away.
+    /// Returns the packets that have left for other engines and have not been cleared.
     pub fn crossings(&mut self) -> &mut Crossings {
         &mut self.crossings
     }
 
-    /// A packet leaves by the cut link `port`.
+    /// Exports a packet that leaves by the cut link `port`.
     #[inline]
     pub(crate) fn export(&mut self, port: PortId, id: PacketId) {
         let mut packet = self.packets[id];
@@ -189,7 +188,7 @@ impl World {
         }
         packet.link = port;
         if packet.kind == Kind::Raw || is_known_here_only(&packet) {
-            // On a cut link trains are always cut, so this is one segment.
+            // On a cut link trains are always cut, so the packet is one segment.
             let bytes = self.bytes_to_leave(&mut packet);
             match u16::try_from(bytes.len()) {
                 Ok(size) => {
@@ -197,7 +196,7 @@ impl World {
                     packet.set_segments(0, 1, 0);
                     self.crossings.push(packet, &bytes);
                 }
-                // A frame that has no room for its own header.
+                // A frame without room for its own header.
                 Err(_) => self.crossings.count_lost(),
             }
             return self.outside.return_scratch(bytes);
@@ -205,10 +204,9 @@ impl World {
         self.crossings.push(packet, &[]);
     }
 
-    /// A packet comes from another engine; `bytes` are a real packet's. It
-    /// arrives at [`Packet::at`], or now when that has passed. The answer is by
-    /// how much it came too late, `None` when the packet makes no sense here:
-    /// not our end of the link, or numbers that nothing has.
+    /// Takes over a packet from another engine; `bytes` are a real packet's. It arrives at
+    /// [`Packet::at`], or now if that has passed. Returns by how much it is late, or `None` if the
+    /// packet is invalid here: not our end of the link, or unknown numbers.
     pub fn take_over<Q: EventQueue>(
         &mut self,
         packet: &Packet,
@@ -243,8 +241,8 @@ impl World {
         Some(late)
     }
 
-    /// Another life of engine `there` is here, whose hosts know no connection of before. A TCP
-    /// without an end between one of them and a host of ours is opened anew, as it is there
+    /// Handles a restart of engine `there`, whose hosts have no connection of before. A TCP without
+    /// an end between one of them and a host of ours is opened anew, as it is there
     /// ([`World::start`]); others stay broken off.
     pub fn reopen<Q: EventQueue>(&mut self, there: Owner, agenda: &mut Agenda<Q>) {
         let owner = |port: PortId| self.crossings.owner(self.ports[port].node);
@@ -271,7 +269,8 @@ impl World {
         let ours = !self.crossings.owns(link.node) && self.crossings.owns(link.peer_node);
         let exists = |port: PortId| port.0 < ports;
         let station = |port: PortId| exists(port) || port == PortId::NONE;
-        // Whose ends are not those of its flow could come to a host that knows no such flow.
+        // A packet with other ends than its flow could arrive at a host that does not know the
+        // flow.
         let belongs = match packet.kind {
             Kind::TcpData
             | Kind::TcpAck
@@ -295,5 +294,5 @@ impl World {
     }
 }
 
-/// A frame has a header at least, and an IP packet one of 20 bytes.
+/// Minimum length: a frame has at least a header, and an IP packet one of 20 bytes.
 const LEAST_BYTES: usize = 14;

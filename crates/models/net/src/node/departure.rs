@@ -1,4 +1,4 @@
-//! The frames that a resident sends, and the instants at which they leave.
+//! Frames that a resident sends, and the instants at which they leave.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -12,8 +12,8 @@ use crate::tables::switch::PortMode;
 use crate::world::World;
 
 impl World {
-    /// Puts a resident's frame on the link out of a port of its, behind all others. With a tag, it is
-    /// told of the departure.
+    /// Puts a resident's frame on the link out of one of its ports, behind all others. With a tag,
+    /// the departure is reported to it.
     pub(super) fn send_for_resident<Q: EventQueue>(
         &mut self,
         resident: u32,
@@ -55,8 +55,8 @@ impl World {
         }
     }
 
-    /// The VLAN on the wire behind a port of a node; `None` where a resident's
-    /// frames do not go.
+    /// Returns the VLAN on the wire behind a port of a node; `None` if a resident's frames are not
+    /// sent there.
     fn vlan_out(&self, node: u32, port: PortId) -> Option<u16> {
         let NodeRole::Switch(index) = self.roles[node as usize] else {
             return Some(0);
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Departure number `number` has taken place, or will not.
+    /// Reports departure number `number`, or that it will not take place.
     pub(crate) fn departed<Q: EventQueue>(
         &mut self,
         number: u32,
@@ -102,7 +102,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         let Some(departure) = self.residents.take_departure(number) else {
-            return; // given up long ago
+            return; // forgotten before
         };
         let (port, tag) = (departure.port, departure.tag);
         self.act(

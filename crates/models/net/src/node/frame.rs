@@ -1,9 +1,8 @@
 //! Ethernet frames of real programs, for portals.
 //!
-//! A host that is opened to frames is nothing but a plug: whoever is outside
-//! speaks ARP, IP and all else itself, under the MAC address of the host's
-//! interface or any other. Switches carry all its frames; routers and simulated
-//! hosts understand ARP, neighbour discovery and IP of both versions.
+//! A host that is opened to frames is only a plug: the external program speaks ARP, IP and all else
+//! itself, under the MAC address of the host's interface or any other. Switches forward all its
+//! frames; routers and simulated hosts understand ARP, neighbour discovery and IP of both versions.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,30 +18,29 @@ use crate::tables::buffers::{Checksum, Content, Description, ETHERNET, Offload, 
 use crate::tables::outside::{Opened, Outbox};
 use crate::world::World;
 
-/// A frame on its way out.
+/// Outgoing frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// When it arrived.
+    /// Instant of arrival.
     pub at: Instant<Virtual>,
-    /// Its beginning: at least the Ethernet header.
+    /// Start of the frame: at least the Ethernet header.
     pub head: &'a [u8],
-    /// What follows.
+    /// Rest of the frame.
     pub rest: &'a [u8],
-    /// What is left to be done with it.
+    /// Work left to the receiver.
     pub offload: Offload,
 }
 
 impl World {
-    /// Opens a host to Ethernet frames: all that come to it wait for
-    /// [`World::take_frame`], and the model speaks no protocol for it.
+    /// Opens a host to Ethernet frames: all frames for it wait for [`World::take_frame`], and the
+    /// model speaks no protocol for it.
     pub fn open_frames(&mut self, node: Node) {
         self.outside.open(node.0, Opened::Frames);
     }
 
-    /// Sends an Ethernet frame from a host: the first `used` of `buffer`'s
-    /// bytes. The buffer is exchanged for another where that is cheaper than a
-    /// copy; give it [`crate::LARGE`] bytes. What is malformed is dropped and
-    /// counted.
+    /// Sends an Ethernet frame from a host: the first `used` of `buffer`'s bytes. The buffer is
+    /// exchanged for another if that is cheaper than a copy; give it [`crate::LARGE`] bytes.
+    /// Malformed frames are dropped and counted.
     pub fn send_frame<Q: EventQueue>(
         &mut self,
         node: Node,
@@ -102,7 +100,7 @@ impl World {
             0x8100 if inner.len() >= 2 => packet.vlan = be16(inner, 0) & 0xfff,
             _ => {}
         }
-        // Too many addresses count as malformed: no switch could keep them.
+        // Too many addresses count as malformed: no switch could store them.
         packet.dst_mac = self.outside.macs.key(bytes::mac(ethernet, 0))?;
         packet.src_mac = self.outside.macs.key(bytes::mac(ethernet, 6))?;
         Some((packet, what))
@@ -147,8 +145,8 @@ impl World {
             what.header += bytes::transport_header(protocol, after)?;
             let payload = ip.length - what.header;
             let count = payload.div_ceil(train.payload_bytes).max(1);
-            // Its checksums are always left to be completed; who says nothing
-            // means the usual place.
+            // The checksums of a train are always incomplete; without an offset the usual place is
+            // meant.
             let offset = if protocol == TCP { 16 } else { 6 };
             what.offload.checksum = Some(Checksum {
                 start: ETHERNET + ip.header,
@@ -159,8 +157,8 @@ impl World {
         Some(())
     }
 
-    /// The next frame that arrived at a host opened to frames, which `take`
-    /// may look at. `None` when there is none.
+    /// Takes the next frame that arrived at a host opened to frames, and passes it to `take`.
+    /// `None` if there is none.
     pub fn take_frame<R>(&mut self, take: impl FnOnce(Node, Frame<'_>) -> R) -> Option<R> {
         let (node, id) = self.outside.pop(Outbox::Frames)?;
         let port = self.ports.first_of(node);
@@ -177,19 +175,18 @@ impl World {
         Some(taken)
     }
 
-    /// Whether a frame waits for [`World::take_frame`].
+    /// Returns true if a frame waits for [`World::take_frame`].
     pub fn has_frame(&self) -> bool {
         self.outside.has(Outbox::Frames)
     }
 
-    /// Watches the link out of `port`: what real programs sent over it waits
-    /// for [`World::take_captured`] when it arrives at the link's end.
+    /// Watches the link out of `port`: packets of real programs over it wait for
+    /// [`World::take_captured`] when they arrive at the link's end.
     pub fn watch(&mut self, port: PortId) {
         self.outside.watch(port, self.ports.len());
     }
 
-    /// The next frame that was seen on a watched link, and out of which port
-    /// that leads.
+    /// Takes the next frame that was seen on a watched link, with the port of that link.
     pub fn take_captured<R>(&mut self, take: impl FnOnce(PortId, Frame<'_>) -> R) -> Option<R> {
         let (port, id) = self.outside.pop(Outbox::Captured)?;
         let packet = self.packets[id];
@@ -222,7 +219,7 @@ impl World {
         taken
     }
 
-    /// An ARP message of the model, or one of neighbour discovery, as a frame.
+    /// Writes an ARP message of the model, or one of neighbour discovery, as a frame.
     fn write_question(&self, packet: &Packet, [src, dst]: [[u8; 6]; 2], head: &mut Vec<u8>) {
         head.clear();
         let is_request = packet.kind == Kind::ArpRequest;
@@ -247,7 +244,7 @@ impl World {
         head.extend(src);
         head.extend([8, 6]);
         let own = |port| self.ports.v4(port).map(|(address, _)| address);
-        // To an interface that the model does not know, its address is said.
+        // For an interface that the model does not know, the address is in the packet.
         let target = match packet.dst {
             PortId::NONE => packet.seq.into(),
             port => own(port).unwrap_or(Ipv4Addr::UNSPECIFIED),
@@ -262,7 +259,7 @@ impl World {
         message.write(head);
     }
 
-    /// What the interface `port`, whose address is `own`, answers to one who asked.
+    /// Returns the answer of interface `port`, whose address is `own`, to a solicitation.
     pub(super) fn advertisement(&self, port: PortId, own: Ipv6Addr, to: Ipv6Addr) -> NdMessage {
         let is_router = matches!(
             self.roles[self.ports[port].node as usize],
@@ -279,8 +276,8 @@ impl World {
         }
     }
 
-    /// Says that the real interface at a host has this MAC address and not the
-    /// model's: a container's or a machine's that is there already.
+    /// Sets the MAC address of the real interface at a host, in place of the model's: that of an
+    /// existing container or machine.
     pub fn set_mac(&mut self, node: Node, mac: [u8; 6]) {
         if let Some(port) = self.port_of(node) {
             self.outside.macs.set(port, mac);

@@ -1,4 +1,4 @@
-//! Hosts: where packets begin and end.
+//! Hosts: sources and destinations of packets.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -14,7 +14,7 @@ impl World {
     /// Sends a packet from the host that owns `packet.src`.
     #[inline(always)]
     pub(crate) fn originate<Q: EventQueue>(&mut self, mut packet: Packet, agenda: &mut Agenda<Q>) {
-        // Answers bear the stamp of what they answer.
+        // Answers carry the stamp of the answered packet.
         if !matches!(
             packet.kind,
             Kind::TcpAck | Kind::TcpSynAck | Kind::EchoReply
@@ -47,7 +47,7 @@ impl World {
         self.emit(port, via, id, agenda);
     }
 
-    /// A packet has come to the host whose interface is `port`.
+    /// Handles a packet that arrives at the host whose interface is `port`.
     #[inline]
     pub(crate) fn receive<Q: EventQueue>(
         &mut self,
@@ -61,7 +61,7 @@ impl World {
         }
         self.packets.remove(id);
         if packet.dst != port {
-            // Flooded by a switch that has not learnt us, or misrouted.
+            // Flooded by a switch that has not learnt this host, or misrouted.
             self.counters.not_for_us += 1;
             return;
         }
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// A segment whose sender knows marks of congestion has come.
+    /// Handles a segment whose sender supports congestion marks.
     fn note_congestion<Q: EventQueue>(&mut self, packet: &Packet, agenda: &mut Agenda<Q>) {
         let marked = packet.tos & Packet::CONGESTED == Packet::CONGESTED;
         let receiver = &mut self.flows[packet.flow].receiver;
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Sends whatever a flow's sender has to send.
+    /// Sends all segments that a flow's sender has to send.
     pub(crate) fn pump<Q: EventQueue>(&mut self, index: u32, agenda: &mut Agenda<Q>) {
         let now = agenda.now();
         loop {
@@ -214,5 +214,5 @@ impl World {
     }
 }
 
-/// One block of the option of RFC 2018, padded to four bytes.
+/// Length of one block of the option of RFC 2018, padded to four bytes.
 const SACK_BYTES: u16 = 12;

@@ -1,9 +1,8 @@
-//! ICMP errors: what routers and simulated hosts say about packets of real
-//! programs that they cannot pass on (RFC 792, RFC 1191, RFC 1812 section 4.3.2; RFC 4443).
+//! ICMP errors of routers and simulated hosts about packets of real programs that they cannot
+//! forward (RFC 792, RFC 1191, RFC 1812 section 4.3.2; RFC 4443).
 //!
-//! Packets without payload get no such answer: their sources would not listen.
-//! Each answers one packet, is never an answer to an error, and no more are sent
-//! than Linux would (`icmp_limit.rs`).
+//! Packets without payload get no such answer: their sources would ignore it. An error is sent at
+//! most once per packet, never about an error, and no more often than by Linux (`icmp_limit.rs`).
 
 use std::net::IpAddr;
 
@@ -20,8 +19,8 @@ use crate::tables::refusal::Refusal;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes. RFC 4443, section 2.4:
-/// into the least MTU of IPv6.
+/// Maximum length. RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes. RFC
+/// 4443, section 2.4: into the minimum MTU of IPv6.
 const LONGEST: usize = 576;
 const LONGEST_OF_V6: usize = 1_280;
 /// Bytes before the quotation, beside the IP header.
@@ -60,9 +59,9 @@ fn write(refusal: Refusal, packet: &[u8], ip: &IpHeader, src: IpAddr, out: &mut 
     bytes::set_icmp_checksum(out, header);
 }
 
-/// Whether an error may be sent about a packet at all (RFC 1812, section
-/// 4.3.2.7; RFC 4443, section 2.4): not about errors, later fragments, nor what was for many,
-/// but for its length (of IPv6, whose senders learn the MTU so).
+/// Returns true if an error may be sent about a packet (RFC 1812, section 4.3.2.7; RFC 4443,
+/// section 2.4): not about errors, later fragments or packets for many, except about the length of
+/// the latter (of IPv6, whose senders learn the MTU this way).
 fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
     let kind = packet.get(usize::from(ip.header)).copied();
     let (is_error, for_many, from_nobody) = match (ip.src, ip.dst) {
@@ -84,8 +83,8 @@ fn may_answer(refusal: Refusal, ip: &IpHeader, packet: &[u8]) -> bool {
 }
 
 impl World {
-    /// Router number `index`, which is `node`, passes a packet no further: its
-    /// sender is told, where it is a real program.
+    /// Drops a packet at router number `index`, which is `node`, and informs its sender, if that is
+    /// a real program.
     #[cold]
     pub(crate) fn refuse<Q: EventQueue>(
         &mut self,
@@ -100,7 +99,7 @@ impl World {
             let back = world.ports.with_address(ip.src)?;
             let here = match refusal {
                 Refusal::PortUnreachable => packet.dst,
-                // RFC 1812 section 4.3.2.4: by which interface it leaves.
+                // RFC 1812 section 4.3.2.4: the interface by which the error leaves.
                 _ => {
                     let (flow, family) = (packet.path_key(), packet.family());
                     world.hop((node, index), back, family, flow)?.port
@@ -118,8 +117,8 @@ impl World {
         self.forward(node, index, id, agenda);
     }
 
-    /// A router has nowhere to send a packet: for an address that no interface
-    /// here has, or one that no route leads to.
+    /// Drops a packet that a router cannot forward: for an address that no interface here has, or
+    /// one without a route.
     #[cold]
     pub(crate) fn refuse_unroutable<Q: EventQueue>(
         &mut self,
@@ -143,8 +142,8 @@ impl World {
         }
     }
 
-    /// A packet for an address that nobody has, in the network of interface
-    /// `near`: the last router on the way there finds that out.
+    /// Forwards a packet for an address that no node has, in the network of interface `near`: the
+    /// last router on the way detects that.
     fn forward_to_nobody<Q: EventQueue>(
         &mut self,
         at: (u32, u32),
@@ -176,8 +175,8 @@ impl World {
         self.emit(hop.port, hop.via, id, agenda);
     }
 
-    /// A datagram for a simulated host or a router, where nobody listens. False
-    /// when it is none, or not from anybody who could be told; it is still there.
+    /// Refuses a datagram for a simulated host or a router, which have no sockets. Returns false,
+    /// with the packet kept, if it is no datagram for this interface.
     pub(crate) fn refuse_datagram<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -208,8 +207,8 @@ impl World {
         true
     }
 
-    /// The bytes of an error about `packet`, from whom, and to whom; the caller
-    /// gives them back as the scratch buffer.
+    /// Returns the bytes of an error about `packet`, with its source and destination; the caller
+    /// returns them as the scratch buffer.
     fn error_about(
         &mut self,
         (node, now): (u32, Instant<Virtual>),
@@ -220,7 +219,7 @@ impl World {
         {
             return None;
         }
-        // Of a train, the first segment stands for all.
+        // Of a train, the error quotes the first segment.
         let first = match packet.segments() {
             0 | 1 => *packet,
             _ => self.piece(packet, 0, 1),
@@ -244,7 +243,7 @@ impl World {
         answer
     }
 
-    /// A packet of `bytes` that a router itself sends out of `src`.
+    /// Returns a packet of `bytes` that a router itself sends out of `src`.
     pub(crate) fn own_packet(&mut self, src: PortId, dst: PortId, bytes: &[u8]) -> PacketId {
         let ip = IpHeader::read(bytes).expect("it has just been written");
         let packet = self.ip_packet(src, dst, &ip, bytes);

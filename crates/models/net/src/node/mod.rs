@@ -1,4 +1,4 @@
-//! What each kind of node does with a packet: methods of [`World`](crate::World) only. The state
+//! Handling of packets by each kind of node: methods of [`World`](crate::World) only. The state
 //! that they work on is in [`tables`](crate::tables).
 
 pub(crate) mod arp;

@@ -1,9 +1,8 @@
-//! Packets of real programs: bytes that go through the model as they are.
+//! Packets of real programs: their bytes pass through the model unchanged.
 //!
-//! A TCP/IP stack beside the simulation opens a host, hands in IP packets and
-//! takes out those that arrived; a portal does the same with Ethernet frames
-//! (`frame.rs`). On the way they are packets like all others; only their bytes
-//! lie in a buffer that is used again.
+//! A TCP/IP stack beside the simulation opens a host, hands in IP packets and takes out those that
+//! arrived; a portal does the same with Ethernet frames (`frame.rs`). On the way they are packets
+//! like all others; only their bytes are in a buffer that is reused.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -24,15 +23,14 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// Opens a host to the outside: packets of real programs that arrive there
-    /// wait for [`World::take_raw`]. At a host that is not open, echo requests
-    /// are answered by the model and all else is dropped.
+    /// Opens a host to the outside: packets of real programs that arrive there wait for
+    /// [`World::take_raw`]. At a host that is not open, the model answers echo requests and drops
+    /// all else.
     pub fn open(&mut self, node: Node) {
         self.outside.open(node.0, Opened::Packets);
     }
 
-    /// Sends an IP packet from a host. What is no IP packet is dropped and
-    /// counted.
+    /// Sends an IP packet from a host. Anything but an IP packet is dropped and counted.
     pub fn send_raw<Q: EventQueue>(&mut self, node: Node, bytes: &[u8], agenda: &mut Agenda<Q>) {
         self.links.prepare();
         let Some(ip) = IpHeader::read(bytes) else {
@@ -43,14 +41,14 @@ impl World {
             self.counters.no_route += 1;
             return;
         };
-        // What nobody here has is the router's to refuse.
+        // The router refuses a destination that no interface here has.
         let dst = self.ports.with_address(ip.dst).unwrap_or(PortId::NONE);
         let bytes = &bytes[..usize::from(ip.length)];
         let packet = self.ip_packet(src, dst, &ip, bytes);
         self.originate(packet, agenda);
     }
 
-    /// A packet with the bytes of an IP packet, of which `ip` is the header.
+    /// Returns a packet with the bytes of an IP packet whose header is `ip`.
     pub(crate) fn ip_packet(
         &mut self,
         src: PortId,
@@ -67,15 +65,15 @@ impl World {
         };
         let buffer = self.packets.buffers.fill(bytes, what);
         let mut packet = Packet::raw(src, dst, buffer, ip.length);
-        // On a cable between two nobody looks these up, and without them a kernel
-        // would take it for a broadcast, of which its TCP hears nothing.
+        // On a cable between two nodes these are not looked up, and without them a kernel would
+        // take the packet for a broadcast, which its TCP ignores.
         (packet.src_mac, packet.dst_mac) = (src, src.peer());
         packet.describe(ip, bytes);
         packet
     }
 
-    /// The next packet that arrived at an opened host: where, when, and its
-    /// bytes, which `take` may look at. `None` when there is none.
+    /// Takes the next packet that arrived at an opened host: the host, the instant, and the bytes,
+    /// which are passed to `take`. `None` if there is none.
     pub fn take_raw<R>(
         &mut self,
         take: impl FnOnce(Node, Instant<Virtual>, &[u8]) -> R,
@@ -89,10 +87,10 @@ impl World {
         Some(taken)
     }
 
-    /// What a real packet carries, for another engine: from the IP header on, or an ARP
-    /// message. Where the other engine would not know what it is, or whose its MAC addresses
-    /// are, the whole frame, and the packet says so. The caller gives the buffer back as the
-    /// scratch buffer.
+    /// Returns the bytes of a real packet for another engine: from the IP header on, or an ARP
+    /// message. If the other engine would not know its type, or the owner of its MAC addresses, it
+    /// is the whole frame, and the packet says so. The caller returns the buffer as the scratch
+    /// buffer.
     pub(crate) fn bytes_to_leave(&mut self, packet: &mut Packet) -> Vec<u8> {
         let is_raw = packet.kind == Kind::Raw;
         let content = is_raw.then(|| self.packets.buffers.get(packet.flow).content);
@@ -116,8 +114,7 @@ impl World {
         bytes
     }
 
-    /// Takes the bytes of a real packet from another engine in; false when they
-    /// are none.
+    /// Stores the bytes of a real packet from another engine; returns false if they are invalid.
     pub(crate) fn take_over_bytes(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
         if packet.flags & Packet::FRAMED != 0 {
             return self.take_over_frame(packet, bytes);
@@ -138,7 +135,7 @@ impl World {
         };
         packet.sack_to = 0;
         if let Some(ip) = ip {
-            // It has been on its way already, and marked, perhaps.
+            // The packet has been on its way already, and may have been marked.
             let (ttl, tos) = (packet.ttl, packet.tos);
             packet.describe(&ip, bytes);
             (packet.ttl, packet.tos) = (ttl, tos);
@@ -162,7 +159,7 @@ impl World {
         true
     }
 
-    /// Lets a packet wait to be taken out, or drops it where too many do.
+    /// Queues a packet to be taken out, or drops it if too many are waiting.
     pub(crate) fn queue_outside(
         &mut self,
         outbox: Outbox,
@@ -178,8 +175,8 @@ impl World {
         }
     }
 
-    /// The IP packet as one piece with all its checksums, in the scratch
-    /// buffer, which the caller gives back.
+    /// Returns the IP packet as one piece with all its checksums, in the scratch buffer, which the
+    /// caller returns.
     pub(crate) fn assemble(&mut self, packet: &Packet) -> Vec<u8> {
         let mut scratch = self.outside.take_scratch();
         let buffer = self.packets.buffers.get(packet.flow);
@@ -192,8 +189,8 @@ impl World {
         scratch
     }
 
-    /// The whole frame of a packet of a real program or of an ARP message, with all its
-    /// checksums, in the scratch buffer, which the caller gives back.
+    /// Returns the whole frame of a packet of a real program or of an ARP message, with all its
+    /// checksums, in the scratch buffer, which the caller returns.
     fn frame_to_leave(&mut self, packet: &Packet) -> Vec<u8> {
         let mut whole = Vec::new();
         self.with_frame(packet, |frame| {
@@ -206,7 +203,7 @@ impl World {
         whole
     }
 
-    /// A packet of a real program has come to the end of a link.
+    /// Handles a packet of a real program at the end of a link.
     #[cold]
     pub(crate) fn deliver_raw<Q: EventQueue>(
         &mut self,
@@ -216,7 +213,7 @@ impl World {
         agenda: &mut Agenda<Q>,
     ) {
         if self.packets[id].kind == Kind::Fluid {
-            // It has made no hop: it is a word between engines.
+            // It has made no hop: it is a message between engines.
             self.counters.hops -= 1;
             return self.hear_of_fluid(id);
         }
@@ -257,7 +254,7 @@ impl World {
         }
     }
 
-    /// For a stack beside the simulation, which takes packets one by one.
+    /// Delivers a packet to a stack beside the simulation, which takes packets one by one.
     fn take_in<Q: EventQueue>(
         &mut self,
         node: u32,
@@ -286,7 +283,7 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// A host that is only simulated answers who asks for its MAC address, and echo requests.
+    /// Answers requests for the MAC address of a purely simulated host, and echo requests.
     fn answer_raw<Q: EventQueue>(&mut self, port: PortId, id: PacketId, agenda: &mut Agenda<Q>) {
         let packet = self.packets[id];
         match self.packets.buffers.get(packet.flow).content {
@@ -309,8 +306,8 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// A router answers echo requests, refuses datagrams and drops all else that
-    /// is for it.
+    /// Answers echo requests at a router, refuses datagrams and drops all else that is for the
+    /// router.
     pub(crate) fn answer_echo<Q: EventQueue>(
         &mut self,
         node: u32,
@@ -340,8 +337,7 @@ impl World {
         self.forward(node, index, id, agenda);
     }
 
-    /// The reply to an echo request; the caller gives it back as the scratch
-    /// buffer.
+    /// Returns the reply to an echo request; the caller returns it as the scratch buffer.
     fn echo_reply(&mut self, packet: &Packet) -> Option<Vec<u8>> {
         let mut scratch = self.assemble(packet);
         if bytes::turn_into_echo_reply(&mut scratch) {
@@ -351,8 +347,8 @@ impl World {
         None
     }
 
-    /// An ARP message of a real program, or one of neighbour discovery, has come to an
-    /// interface for which the model answers.
+    /// Handles an ARP message of a real program, or one of neighbour discovery, at an interface for
+    /// which the model answers.
     fn handle_raw_question<Q: EventQueue>(
         &mut self,
         port: PortId,
@@ -372,7 +368,7 @@ impl World {
         }
         let mac = match said.mac {
             Some(mac) => self.outside.macs.key(mac),
-            // Of IPv6, who knows where we are need not say where it is.
+            // Of IPv6, a sender that knows our MAC address need not include its own.
             None => Some(packet.src_mac),
         };
         let sender = self.ports.with_address(said.sender);
@@ -391,12 +387,13 @@ impl World {
         }
     }
 
-    /// Our answer to a real program that asked by neighbour discovery.
+    /// Returns our answer to a real program's neighbour solicitation.
     fn advertise(&mut self, port: PortId, (own, to): (Ipv6Addr, Ipv6Addr), mac: PortId) -> Packet {
         let mut message = self.advertisement(port, own, to);
         let mut mac = mac;
         if to.is_unspecified() {
-            // Who wants the address for itself hears that it is taken (RFC 4861, section 7.2.4).
+            // A host that wants the address for itself is told that it is taken (RFC 4861, section
+            // 7.2.4).
             message.flags &= !NdMessage::SOLICITED;
             message.dst = ALL_NODES;
             let everybody = self.outside.macs.key(bytes::multicast_mac(ALL_NODES));
@@ -423,11 +420,11 @@ impl World {
 /// RFC 4291, section 2.7.1.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Bytes of an Ethernet frame's payload with its padding (IEEE 802.3).
+/// Minimum payload of an Ethernet frame, with its padding (IEEE 802.3), in bytes.
 const LEAST_ON_WIRE: u16 = 46;
 
-/// Whether a packet has MAC addresses under numbers that only this engine knows, or is an ARP
-/// message for somebody whom no engine knows.
+/// Returns true if a packet has MAC addresses under numbers that only this engine knows, or is an
+/// ARP message for an address that no engine knows.
 pub(super) fn is_known_here_only(packet: &Packet) -> bool {
     let is_arp = matches!(packet.kind, Kind::ArpRequest | Kind::ArpReply);
     Macs::is_own(packet.src_mac)

@@ -1,14 +1,13 @@
-//! Machines that live at a node of the network and speak a protocol that the
-//! model itself does not know.
+//! Machines that live at a node of the network and speak a protocol that the model itself does not
+//! know.
 //!
-//! A [`Resident`] sees the frames that it asks for, with the instants at which
-//! their first bits arrived, and sends frames of its own, which wait in the
-//! node's queues behind all others; on demand it is told when the first bit of
-//! one went out. That is what a clock needs that stamps its messages (the
-//! message timestamp point of IEEE 1588-2008, 7.3.4.1). What it does not ask for
-//! goes its usual way: a switch forwards it, a host answers or drops it.
+//! A [`Resident`] receives the frames that it selects, with the instants at which their first bits
+//! arrived, and sends frames of its own, which wait in the node's queues behind all others; on
+//! request it is told when the first bit of one left. A clock that stamps its messages needs that
+//! (the message timestamp point of IEEE 1588-2008, 7.3.4.1). Other frames are handled as usual: a
+//! switch forwards them, a host answers or drops them.
 //!
-//! At a switch it lives in VLAN 1: what is tagged otherwise passes it by.
+//! At a switch it lives in VLAN 1: frames with another tag pass it by.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -22,32 +21,30 @@ use crate::tables::slab::PacketId;
 use crate::tables::switch::PortMode;
 use crate::world::World;
 
-/// The VLAN that residents of switches live in, and that ports are in which
-/// nobody has said anything about (IEEE 802.1Q, 9.6).
+/// VLAN of the residents of switches, and default VLAN of ports (IEEE 802.1Q, 9.6).
 pub(super) const VLAN: u16 = 1;
 
-/// What a resident is told.
+/// Input of a resident.
 pub(super) enum Input {
-    /// A frame that it wanted has come.
+    /// A frame that it selected has arrived.
     Frame {
         port: usize,
         id: PacketId,
         into: PortId,
     },
-    /// A frame of its own went out, or never will.
+    /// A frame of its own left, or was dropped.
     Departure {
         port: usize,
         tag: u64,
         at: Option<Instant<Virtual>>,
     },
-    /// It is due.
+    /// Its timer has expired.
     Wake,
 }
 
 impl World {
-    /// Lets `resident` live at a host or switch, in the place of another if
-    /// there is one. To be called before [`World::start`]; false when the node is
-    /// a router.
+    /// Places `resident` at a host or switch, replacing any resident there. Must be called before
+    /// [`World::start`]; returns false if the node is a router.
     pub fn attach(&mut self, node: Node, resident: Box<dyn Resident>) -> bool {
         let ports = match self.roles[node.0 as usize] {
             NodeRole::Host => vec![self.ports.first_of(node.0)],
@@ -62,12 +59,12 @@ impl World {
         true
     }
 
-    /// Who lives at a node.
+    /// Returns the resident at a node.
     pub fn resident(&self, node: Node) -> Option<&dyn Resident> {
         self.residents.get(self.residents.at(node.0)?)
     }
 
-    /// Who lives at a node, to be changed.
+    /// Returns the resident at a node, mutably.
     pub fn resident_mut(&mut self, node: Node) -> Option<&mut dyn Resident> {
         self.residents.get_mut(self.residents.at(node.0)?)
     }
@@ -80,8 +77,7 @@ impl World {
         }
     }
 
-    /// Gives a real packet to the node's resident if it wants it; says whether
-    /// it was taken.
+    /// Gives a real packet to the node's resident if that selects it; returns true if it was taken.
     pub(crate) fn offer_to_resident<Q: EventQueue>(
         &mut self,
         node: NodeId,
@@ -115,7 +111,7 @@ impl World {
             self.packets.remove(id);
             return true;
         }
-        // A train is told as what it stands for, frame by frame.
+        // A train is delivered as single frames.
         for segment in 0..packet.segments() {
             let part = self.piece(&packet, segment, 1);
             let id = self.packets.insert(part);
@@ -132,13 +128,13 @@ impl World {
         };
         match self.switches[index as usize].mode(port) {
             Some(PortMode::Access(own)) => *own == VLAN && vlan == 0,
-            // Untagged on a trunk is what a neighbour's resident says to this one.
+            // Untagged frames on a trunk come from the resident of a neighbour.
             Some(PortMode::Trunk) => matches!(vlan, 0 | VLAN),
             None => false,
         }
     }
 
-    /// Lets a resident act, and does what it wants done.
+    /// Runs a resident, and carries out its requests.
     pub(super) fn act<Q: EventQueue>(&mut self, number: u32, input: Input, agenda: &mut Agenda<Q>) {
         let Some(mut resident) = self.residents.take(number) else {
             return;
@@ -189,7 +185,7 @@ impl World {
         self.appoint(number, agenda);
     }
 
-    /// An appointment with a resident is due.
+    /// Handles a scheduled wake-up of a resident.
     pub(crate) fn wake_resident<Q: EventQueue>(&mut self, number: u32, agenda: &mut Agenda<Q>) {
         if !self.residents.keep_appointment(number, agenda.now()) {
             return;
@@ -209,7 +205,7 @@ impl World {
     }
 }
 
-/// Completes the checksum that a kernel left to its card.
+/// Completes the checksum that a kernel left to its network card.
 fn complete(frame: &mut [u8], content: Content, offload: Offload) {
     if let (Content::Ip, Some(checksum)) = (content, offload.checksum) {
         crate::bytes::complete(frame, checksum.start, checksum.offset);

@@ -11,7 +11,7 @@ use crate::tables::slab::PacketId;
 use crate::world::World;
 
 impl World {
-    /// A packet has come to router `node`, from outside or from itself.
+    /// Handles a packet at router `node`, from outside or from itself.
     #[inline]
     pub(crate) fn forward<Q: EventQueue>(
         &mut self,
@@ -23,7 +23,7 @@ impl World {
         let packet = &mut self.packets[id];
         let dst = packet.dst;
         if dst == PortId::NONE {
-            // For an address that nobody here has.
+            // The address belongs to no node here.
             return self.refuse_unroutable((node, index), id, agenda);
         }
         if self.ports[dst].node == node {
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Where a router sends what is for interface `dst`, by its address of this kind.
+    /// Returns the hop of a router for packets to interface `dst`, by its address of this family.
     #[inline]
     pub(crate) fn hop(
         &self,
@@ -61,7 +61,7 @@ impl World {
         {
             Some(hop)
         } else if to.peer_node == node {
-            // The destination is at the other end of a cable of ours.
+            // The destination is at the other end of one of the router's cables.
             Some(Hop {
                 port: dst.peer(),
                 via: dst,
@@ -75,8 +75,8 @@ impl World {
         }
     }
 
-    /// Routers answer echo requests, refuse datagrams of real programs, and drop
-    /// all else that is for them.
+    /// Answers echo requests to a router, refuses datagrams of real programs, and drops all else
+    /// that is for the router.
     fn receive_at_router<Q: EventQueue>(
         &mut self,
         node: u32,

@@ -1,13 +1,12 @@
 //! Trains: segments that a real kernel handed over in one piece.
 //!
-//! A kernel gives 64 KiB to its network card and lets the card cut them. To
-//! cut them here, one by one, would cost most of what a portal can carry. So
-//! they travel whole as long as nobody could tell: a train takes the same time
-//! on a wire as its segments do, and counts as so many packets in a queue. It
-//! is cut, without a copy of its bytes, where a link would be busy with it for
-//! longer than 60 µs (at each hop after the first its first segment is late by
-//! that much at most), where the queue has room for a part of it only, and
-//! where chance, CoDel or priorities decide about packets one by one.
+//! A kernel gives 64 KiB to its network card and lets the card segment them. To segment them here,
+//! one by one, would cost most of a portal's throughput. So they travel whole as long as that
+//! cannot be observed: a train takes the same time on a wire as its segments do, and counts as so
+//! many packets in a queue. It is cut, without a copy of its bytes, if a link would be busy with it
+//! for longer than 60 µs (at each hop after the first its first segment is late by that much at
+//! most), if the queue has room for a part of it only, and if chance, CoDel or priorities decide
+//! about packets one by one.
 
 use timeloom_engine::Agenda;
 use timeloom_engine::queue::EventQueue;
@@ -17,8 +16,8 @@ use crate::packet::{Packet, PortId};
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// How long a link may be busy with one train: at 10 Gbit/s 64 KiB take 54 µs, at 1 Gbit/s four
-/// segments take 49 µs.
+/// Maximum time for which a link may be busy with one train: at 10 Gbit/s 64 KiB take 54 µs, at 1
+/// Gbit/s four segments take 49 µs.
 const TRAIN_TIME: Duration = Duration::from_us(60);
 
 impl World {
@@ -55,7 +54,7 @@ impl World {
         self.packets.remove(id);
     }
 
-    /// `count` segments of a train, from its `first` on.
+    /// Returns `count` segments of a train, from its `first` on.
     pub(crate) fn piece(&self, train: &Packet, first: u32, count: u32) -> Packet {
         let header = train.segment_header();
         let whole = self.packets.buffers.get(train.flow).train();

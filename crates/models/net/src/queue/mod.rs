@@ -1,8 +1,8 @@
-//! Queues that decide when a packet is taken out, not only when it comes in.
+//! Queues that decide about a packet when it is taken out, not only when it arrives.
 //!
-//! Drop-tail and RED decide on arrival, so a [`crate::link::Link`] computes
-//! all their times at once and needs one event per packet. The disciplines
-//! here cost a second event, at the end of each transmission.
+//! Drop-tail and RED decide on arrival, so a [`crate::link::Link`] computes all their times at once
+//! and needs one event per packet. The disciplines here cost a second event, at the end of each
+//! transmission.
 
 mod codel;
 mod priority;
@@ -18,7 +18,7 @@ pub(crate) use codel::CoDel;
 pub(crate) use priority::Priority;
 pub(crate) use red::{Red, Verdict};
 
-/// A queue in front of a transmitter.
+/// Queue in front of a transmitter.
 #[derive(Clone, Debug)]
 pub(crate) enum Discipline {
     DropTail { list: Fifo, packets: u32 },
@@ -27,8 +27,8 @@ pub(crate) enum Discipline {
 }
 
 impl Discipline {
-    /// RED in front of a link that schedules is refused when the network is
-    /// built, for its average would be wrong.
+    /// Makes a queue. RED in front of a link that schedules is refused when the network is built,
+    /// since its average would be wrong.
     pub(crate) fn new(config: &QueueConfig) -> Self {
         match *config {
             QueueConfig::DropTail { packets } => Self::drop_tail(packets),
@@ -50,7 +50,7 @@ impl Discipline {
         }
     }
 
-    /// Takes the packet in, or says that there is no room.
+    /// Adds the packet; returns an error if there is no room.
     pub(crate) fn enqueue(
         &mut self,
         now: Instant<Virtual>,
@@ -74,8 +74,8 @@ impl Discipline {
         }
     }
 
-    /// The next packet to be transmitted. Packets dropped on the way are freed;
-    /// they and marked ones are counted.
+    /// Returns the next packet to be transmitted. Packets dropped on the way are freed; they and
+    /// marked ones are counted.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant<Virtual>,
@@ -89,7 +89,7 @@ impl Discipline {
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::DropTail { list, .. } => list.len(),

@@ -4,22 +4,22 @@ use timeloom_engine::Random;
 
 use crate::config::RedConfig;
 
-/// Floyd and Jacobson, "Random early detection gateways for congestion
-/// avoidance", IEEE/ACM ToN 1(4), 1993, figure 2, with the gentle slope above
-/// `max_threshold` that the first author recommended later.
+/// Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM ToN
+/// 1(4), 1993, figure 2, with the gentle slope above `max_threshold` that the first author
+/// recommended later.
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
     config: RedConfig,
     average: f64,
-    /// Packets let in since the last drop; spreads drops evenly.
+    /// Packets admitted since the last drop; spreads drops evenly.
     count: i64,
 }
 
-/// What becomes of a packet.
+/// Verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admit,
-    /// Marked when its transport knows marks, else dropped.
+    /// Marked if its transport supports marks, else dropped.
     Mark,
     Drop,
 }
@@ -33,13 +33,13 @@ impl Red {
         }
     }
 
-    /// How it was set up.
+    /// Returns the configuration.
     pub(crate) fn config(&self) -> RedConfig {
         self.config
     }
 
-    /// What becomes of a packet that finds `waiting` others. `idle_packets` says
-    /// how many could have been sent since the queue became empty.
+    /// Returns the verdict on a packet that finds `waiting` others. `idle_packets` is the number of
+    /// packets that could have been sent since the queue became empty.
     pub(crate) fn judge(
         &mut self,
         waiting: u32,

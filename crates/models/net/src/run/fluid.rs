@@ -1,5 +1,4 @@
-//! A step: what links did with the fluid of the last one, and what flows send
-//! in the next.
+//! A step: evaluates the links' fluid of the last step, and sends that of the next.
 
 use timeloom_engine::queue::EventQueue;
 use timeloom_engine::{Agenda, NodeId};
@@ -18,15 +17,13 @@ use crate::tcp::HEADER_BYTES;
 use crate::world::World;
 
 impl World {
-    /// Adds a fluid flow between two hosts. To be called before
-    /// [`World::start`].
+    /// Adds a fluid flow between two hosts. Must be called before [`World::start`].
     ///
     /// # Errors
     ///
-    /// When one of them is no host, there is no way between them, the
-    /// configuration makes no sense, or a link on the way decides about
-    /// packets one by one: only drop-tail queues without jitter or reordering
-    /// take fluid.
+    /// Fails if one of them is no host, if there is no route between them, if the configuration is
+    /// invalid, or if a link on the way decides about packets one by one: only drop-tail queues
+    /// without jitter or reordering support fluid.
     pub fn add_fluid(
         &mut self,
         from: Node,
@@ -88,7 +85,7 @@ impl World {
         Ok(FluidId(index))
     }
 
-    /// The account of a link, which becomes one that fluid passes.
+    /// Returns the account of a link, which becomes one with fluid.
     fn account(&mut self, port: PortId) -> u32 {
         let fluid = &mut self.fluid;
         fluid.account_of.resize(self.ports.len(), 0);
@@ -114,20 +111,19 @@ impl World {
         fluid.accounts.len() as u32 - 1
     }
 
-    /// Sets how often rates change. Without it they change every millisecond, or
-    /// four times in the shortest round trip of a fluid TCP, but no more often
-    /// than ten times in a millisecond.
+    /// Sets the interval of rate changes. The default is every millisecond, or four times in the
+    /// shortest round trip of a fluid TCP, but no more than ten times in a millisecond.
     pub fn set_fluid_step(&mut self, step: Duration) {
         let step = step.max(Duration::from_us(1));
         (self.fluid.step, self.fluid.running) = (Some(step), step);
     }
 
-    /// How often rates change.
+    /// Returns the interval of rate changes.
     pub fn fluid_step(&self) -> Duration {
         self.fluid.step.unwrap_or(self.fluid.running).min(LONGEST)
     }
 
-    /// The first step is due at the beginning.
+    /// Schedules the first step at the beginning.
     pub(crate) fn start_fluid<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         if self.fluid.flows.iter().any(|flow| !flow.is_elsewhere) {
             agenda.schedule(agenda.now(), STEPS, Token::FLUID);
@@ -142,7 +138,7 @@ impl World {
         agenda.schedule(now + step, STEPS, Token::FLUID);
     }
 
-    /// Looks what became of the fluid on each link.
+    /// Evaluates the fluid on each link.
     fn close_step(&mut self, now: Instant<Virtual>) {
         for account in &mut self.fluid.accounts {
             let link = self.links.get_mut(account.port);
@@ -170,7 +166,7 @@ impl World {
         }
     }
 
-    /// Takes what each flow sends, and what has come from other engines, along its path.
+    /// Sends the fluid of each flow, and that from other engines, along its path.
     fn send_fluid(&mut self, now: Instant<Virtual>, step: Duration) {
         let mut fluid = core::mem::take(&mut self.fluid);
         for number in 0..fluid.flows.len() as u32 {
@@ -181,7 +177,7 @@ impl World {
         self.fluid = fluid;
     }
 
-    /// Whether a port is at a node of this engine.
+    /// Returns true if a port is at a node of this engine.
     fn has(&self, port: PortId) -> bool {
         self.crossings.owns(self.ports[port].node)
     }
@@ -225,7 +221,7 @@ impl World {
         }
     }
 
-    /// Tells the queues what comes until the next step.
+    /// Sets the queues' arrivals until the next step.
     fn open_step(&mut self, step: Duration) {
         for account in &self.fluid.accounts {
             if let Some(link) = self.links.get_mut(account.port) {
@@ -234,13 +230,13 @@ impl World {
         }
     }
 
-    /// Where a fluid flow begins and ends.
+    /// Returns the source and destination of a fluid flow.
     pub fn fluid_ends(&self, flow: FluidId) -> [Node; 2] {
         let flow = &self.fluid.flows[flow.0 as usize];
         [flow.from, flow.to].map(|port| self.node_of(port))
     }
 
-    /// What has become of a fluid flow.
+    /// Returns the results of a fluid flow.
     pub fn fluid(&self, flow: FluidId) -> FluidStats {
         let flow = &self.fluid.flows[flow.0 as usize];
         let bytes = f64::from(flow.packet_bytes);
@@ -260,27 +256,26 @@ impl World {
         }
     }
 
-    /// What fluid has done at the link out of `port`, as of the last step.
+    /// Returns the counters of the fluid at the link out of `port`, as of the last step.
     pub fn fluid_link(&self, port: PortId) -> FluidLinkStats {
         let link = self.links.get(port);
         link.map(Link::fluid_stats).unwrap_or_default()
     }
 
-    /// Whether fluid passes the link out of `port`.
+    /// Returns true if fluid passes the link out of `port`.
     pub fn has_fluid(&self, port: PortId) -> bool {
         let account = self.fluid.account_of.get(port.index());
         account.is_some_and(|account| *account > 0)
     }
 
-    /// How many fluid flows there are.
+    /// Returns the number of fluid flows.
     pub fn fluid_count(&self) -> usize {
         self.fluid.flows.len()
     }
 }
 
-/// Steps are no node's; all engines give them the same place among events of
-/// one instant.
+/// Steps belong to no node; all engines give them the same place among events of one instant.
 const STEPS: NodeId = NodeId(0);
 
-/// However long a step was asked for.
+/// Maximum length of a step, whatever was requested.
 const LONGEST: Duration = Duration::from_s(1);

@@ -1,10 +1,10 @@
 //! Fluid that goes from one engine to another.
 //!
-//! An engine takes a flow along the links that it has: a *stretch*. Where a cut link ends the
-//! stretch, the engine behind it is told with each step how much came through, and tells back what
-//! part of that gets through beyond and how long packets wait there. Either word takes as long as
-//! the cut link does, as a packet would; a step uses what has come by then. Amounts are added up, so
-//! none is lost with a word that comes late. Within one engine all of this takes no time.
+//! An engine takes a flow along the links that it has: a *stretch*. If a cut link ends the stretch,
+//! the engine behind it is told with each step how much came through, and reports which part of
+//! that gets through beyond and how long packets wait there. Either message takes as long as the
+//! cut link, like a packet; a step uses the messages that have arrived by then. Amounts are
+//! cumulative, so none is lost with a late message. Within one engine all of this takes no time.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::tables::crossings::Owner;
 use crate::tables::slab::PacketId;
 use crate::world::World;
 
-/// A flow on the links that one engine has, one after another.
+/// Flow on consecutive links of one engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) packets: f64,
-    /// What part gets through to the receiver, and how long it waits on the way.
+    /// Part that gets through to the receiver, and waiting time on the way.
     survives: f64,
     wait_ns: f64,
-    /// The hop after which the flow came from another engine, and the link; none at its source.
+    /// Hop after which the flow came from another engine, and the link; `None` at its source.
     behind: Option<(u32, PortId)>,
     came: f64,
 }
 
-/// What one engine tells another.
+/// Message between engines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word {
-    /// So many packets came through the cut link.
+    /// Number of packets that came through the cut link.
     Came(f64),
-    /// Beyond the cut link this part gets through, and packets wait so many ns.
+    /// Part that gets through beyond the cut link, and waiting time of packets there in ns.
     Beyond(f64, f64),
 }
 
 impl Stretch {
-    /// From the source.
+    /// Returns the stretch that begins at the source.
     pub(super) fn from(packets: f64) -> Self {
         Self {
             packets,
@@ -49,7 +49,7 @@ impl Stretch {
         }
     }
 
-    /// From another engine, after a hop by a link.
+    /// Returns the stretch that begins after a hop by a link from another engine.
     pub(super) fn behind(packets: f64, hop: u32, link: PortId) -> Self {
         Self {
             behind: Some((hop, link)),
@@ -57,7 +57,7 @@ impl Stretch {
         }
     }
 
-    /// Over one link.
+    /// Passes one link.
     pub(super) fn pass(&mut self, flow: &mut FluidFlow, hop: &mut FlowHop, account: &mut Account) {
         let packets = self.packets;
         let bytes = f64::from(flow.packet_bytes) + account.overhead;
@@ -78,7 +78,7 @@ impl Stretch {
         self.wait_ns += account.wait_ns;
     }
 
-    /// With what was told of the way beyond a cut link. A loss is told once.
+    /// Adds the reported loss and waiting time beyond a cut link. A loss is reported once.
     pub(super) fn beyond(mut self, cut: &mut FluidCut) -> Self {
         self.survives *= core::mem::replace(&mut cut.survives, 1.0);
         self.wait_ns += cut.wait_ns;
@@ -86,16 +86,16 @@ impl Stretch {
     }
 }
 
-/// In [`Packet::tos`]: which [`Word`] it is.
+/// Values of [`Packet::tos`] for each [`Word`].
 const CAME: u8 = 0;
 const BEYOND: u8 = 1;
-/// More packets in a step than any link carries.
+/// Upper limit: more packets in a step than any link carries.
 const MOST: f64 = 1e15;
-/// No queue makes anybody wait for longer.
+/// Maximum waiting time in any queue.
 const LONGEST_NS: i64 = 3_600_000_000_000;
 
 impl World {
-    /// What engine `here` has of the fluid.
+    /// Returns the part of the fluid that engine `here` has.
     pub(crate) fn fluid_part(&self, owners: &Arc<[Owner]>, here: Owner) -> Fluid {
         let mut fluid = self.fluid.clone();
         let owner = |port: PortId| owners[self.ports[port].node as usize];
@@ -119,7 +119,7 @@ impl World {
         fluid
     }
 
-    /// A stretch has ended, whether at the receiver or at a cut link: its beginning is told.
+    /// Ends a stretch, at the receiver or at a cut link, and informs its beginning.
     pub(super) fn end_stretch(
         &mut self,
         flow: &mut FluidFlow,
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Tells the engine at the end of the link out of `port` of a flow that crosses after a hop.
+    /// Informs the engine at the end of the link out of `port` of a flow that crosses after a hop.
     pub(super) fn tell_of_fluid(
         &mut self,
         port: PortId,
@@ -162,7 +162,7 @@ impl World {
         self.crossings.push(packet, &[]);
     }
 
-    /// Another engine has told something, which has passed [`Fluid::understands`].
+    /// Handles another engine's message, which has passed [`Fluid::understands`].
     pub(crate) fn hear_of_fluid(&mut self, id: PacketId) {
         let packet = self.packets[id];
         self.packets.remove(id);
@@ -180,7 +180,7 @@ impl World {
     }
 }
 
-/// What a packet says; `None` where it makes no sense.
+/// Decodes a packet's message; `None` if it is invalid.
 fn read(packet: &Packet) -> Option<Word> {
     let number = f64::from_bits(u64::from(packet.sack_from) << 32 | u64::from(packet.sack_to));
     let wait_ns = packet.at.as_ns().checked_sub(packet.stamp.as_ns())?;
@@ -201,7 +201,7 @@ impl Fluid {
         self.cuts.get_mut(hop.cut as usize)
     }
 
-    /// Whether a word of another engine is about a place where the flow crosses.
+    /// Returns true if another engine's message is about a place where the flow crosses.
     pub(crate) fn understands(&self, packet: &Packet) -> bool {
         let flow = self.flows.get(packet.flow as usize);
         let hop = flow

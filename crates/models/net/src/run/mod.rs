@@ -1,4 +1,4 @@
-//! What the engine drives: which event means what, and the steps of fluid, which are no node's.
+//! Interface to the engine: dispatch of events, and the steps of fluid, which belong to no node.
 
 mod fluid;
 mod fluid_cut;
@@ -48,13 +48,12 @@ impl<Q: EventQueue> Model<Q> for World {
 }
 
 impl World {
-    /// Makes the first appointments of all flows and sources. To be called
-    /// once, at the beginning.
+    /// Schedules the first events of all flows and sources. Must be called once, at the beginning.
     ///
-    /// The beginning may be later than zero, for a part whose engine takes the place of one
-    /// that is lost. Sources go on as if they had sent all along. A TCP without an end is opened
-    /// anew; its other host has to hear of that ([`World::reopen`]). One with an end that had
-    /// begun is broken off, so that nothing is sent twice.
+    /// The beginning may be later than zero, for a part whose engine replaces one that is lost.
+    /// Sources continue as if they had sent all along. A TCP without an end is opened anew; its
+    /// other host must be informed of that ([`World::reopen`]). One with an end that had begun is
+    /// broken off, so that nothing is sent twice.
     pub fn start<Q: EventQueue>(&mut self, agenda: &mut Agenda<Q>) {
         self.links.prepare();
         for (index, flow) in self.flows.iter() {

@@ -7,9 +7,9 @@ use crate::tables::switch::PortMode;
 use crate::world::World;
 
 impl World {
-    /// The ports out of which packets go from interface `from` to interface
-    /// `to`, as hosts, routers and switches that have learnt would send them.
-    /// `None` when there is no way, or a static route leads in a circle.
+    /// Returns the ports out of which packets go from interface `from` to interface `to`, as hosts,
+    /// routers and switches with learnt addresses would send them. `None` if there is no route, or
+    /// a static route leads in a circle.
     pub(super) fn path(&self, from: PortId, to: PortId, flow: u32) -> Option<Vec<PortId>> {
         let mut path = Vec::new();
         let here = self.ports[from];
@@ -21,7 +21,7 @@ impl World {
             }
         }
         self.cross_segment(from, via, &mut path)?;
-        // As many routers as a packet's time to live allows.
+        // The limit is a packet's time to live, in routers.
         for _ in 0..64 {
             let node = self.ports[via].node;
             if node == self.ports[to].node {
@@ -37,7 +37,7 @@ impl World {
         None
     }
 
-    /// Adds the way out of `port` to the station at `to` on the same segment.
+    /// Adds the path out of `port` to the station at `to` on the same segment.
     fn cross_segment(&self, port: PortId, to: PortId, path: &mut Vec<PortId>) -> Option<()> {
         path.push(port);
         if port.peer() == to {
@@ -46,8 +46,8 @@ impl World {
         self.through_switch(port.peer(), 0, to, path).then_some(())
     }
 
-    /// Searches behind the switch that a frame of VLAN `tag` has entered by
-    /// `into`. Switches form trees, so there is one way at most.
+    /// Searches behind the switch that a frame of VLAN `tag` has entered by `into`. Switches form
+    /// trees, so there is at most one path.
     fn through_switch(&self, into: PortId, tag: u16, to: PortId, path: &mut Vec<PortId>) -> bool {
         let node = self.ports[into].node;
         let NodeRole::Switch(index) = self.roles[node as usize] else {

@@ -1,19 +1,19 @@
-//! Enough of HTTP/1.1 (RFC 9112) for curl, browsers and load generators.
+//! Subset of HTTP/1.1 (RFC 9112) for curl, browsers and load generators.
 
 use smoltcp::socket::tcp::Socket;
 
 use super::ServiceStats;
 use super::pump::{drop_all, fill};
 
-/// One connection.
+/// HTTP connection.
 #[derive(Debug)]
 pub(super) struct Http {
-    /// Bytes of a page whose path says no number.
+    /// Size of a page whose path contains no number, in bytes.
     bytes: u64,
     state: State,
-    /// The beginning of a request that is not all there; bounded.
+    /// Start of an incomplete request; bounded.
     request: Vec<u8>,
-    /// Heads and short texts that wait to be sent, before everything else.
+    /// Heads and short texts to be sent, before everything else.
     output: Vec<u8>,
 }
 
@@ -21,25 +21,25 @@ pub(super) struct Http {
 enum State {
     /// Waiting for a request, or for the rest of one.
     AwaitingRequest,
-    /// Taking what is uploaded: how much is to come, and how much came.
+    /// Receiving an upload: bytes still to come, and bytes received.
     ReceivingBody { left: u64, came: u64, keep: bool },
-    /// Sending so much of a page.
+    /// Sending the rest of a page.
     SendingBody { left: u64, keep: bool },
-    /// Nothing more is said.
+    /// Closing the connection.
     Closing,
 }
 
-/// What a request asks for.
+/// Parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     method: Method,
-    /// The number that its path is, as in `/100000`.
+    /// Number in its path, as in `/100000`.
     bytes: Option<u64>,
-    /// What it brings.
+    /// Length of its body.
     length: u64,
-    /// Whether the connection stays.
+    /// The connection stays open.
     keep: bool,
-    /// Whether the client waits for leave to send what it brings.
+    /// The client waits for permission to send the body.
     waits: bool,
 }
 
@@ -53,7 +53,7 @@ enum Method {
 /// A status line's code and reason.
 type Status = (u16, &'static str);
 
-/// The longest beginning of a request.
+/// Maximum length of the start of a request.
 const LONGEST: usize = 8_192;
 const MOST_HEADERS: usize = 64;
 
@@ -67,7 +67,7 @@ impl Http {
         }
     }
 
-    /// Whether something is still to be sent.
+    /// Returns true if something is still to be sent.
     pub(super) fn is_speaking(&self) -> bool {
         !self.output.is_empty() || matches!(self.state, State::SendingBody { .. })
     }
@@ -121,7 +121,7 @@ impl Http {
         }
     }
 
-    /// A request, once its beginning is all there.
+    /// Reads a request, once its start is complete.
     fn read(
         &mut self,
         socket: &mut Socket<'_>,
@@ -134,7 +134,7 @@ impl Http {
                 let length = bytes.len().min(LONGEST - known);
                 head.extend(&bytes[..length]);
                 let parsed = parse(head);
-                // What follows the beginning is left for whoever takes it.
+                // Bytes after the start are left for the next state.
                 let used = match &parsed {
                     Ok(Some((end, _))) => end - known,
                     _ => length,
@@ -191,7 +191,7 @@ impl Http {
     }
 }
 
-/// Reads at most `left` bytes; gives back how many.
+/// Reads at most `left` bytes; returns how many.
 fn take(socket: &mut Socket<'_>, left: u64, stats: &mut ServiceStats) -> u64 {
     let mut all = 0;
     while all < left && socket.can_recv() {
@@ -208,7 +208,7 @@ fn take(socket: &mut Socket<'_>, left: u64, stats: &mut ServiceStats) -> u64 {
     all
 }
 
-/// The beginning of a request and where it ends; `None` when there is more to come.
+/// Returns the parsed start of a request and its end; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(usize, Request)>, Status> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);

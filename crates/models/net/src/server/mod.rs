@@ -1,12 +1,12 @@
 //! Simulated hosts that serve real programs over TCP.
 //!
-//! A [`Server`] lives at a host of the model ([`crate::Resident`]): what comes
-//! for the host by TCP goes to a stack of its own (smoltcp), byte for byte, and
-//! [`Service`]s answer. Neighbours, pings and datagrams stay the model's. Real programs
-//! reach it through a portal; nothing here opens a socket of the machine.
+//! A [`Server`] lives at a host of the model ([`crate::Resident`]): TCP packets for the host go to
+//! its own stack (smoltcp), byte for byte, and [`Service`]s answer. The model still handles
+//! neighbours, pings and datagrams. Real programs reach it through a portal; nothing here opens a
+//! socket of the machine.
 //!
-//! What comes from outside is bounded: so many connections, so many bytes for
-//! each, and a connection whose peer has vanished is given up.
+//! Input from outside is bounded: the number of connections, the bytes for each, and a connection
+//! whose peer has vanished is dropped.
 
 mod http;
 mod pump;
@@ -26,54 +26,54 @@ use crate::stack::{Wire, addresses, give_addresses, stack_time};
 use crate::tables::residents::{FrameView, Outgoing, ReceivedFrame, Resident};
 use crate::{Node, World};
 
-/// What a port of a server does.
+/// Function of a server's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Sends back what comes (RFC 862).
+    /// Sends received bytes back (RFC 862).
     Echo,
-    /// Takes all and says nothing (RFC 863).
+    /// Discards received bytes (RFC 863).
     Discard,
-    /// Sends as fast as it is taken, this much in all or, with `None`, until
-    /// the other end closes (after RFC 864).
+    /// Sends as fast as the peer receives, this much in all or, with `None`, until the peer closes
+    /// (after RFC 864).
     Source(Option<u64>),
-    /// HTTP/1.1: to GET a page of this many bytes, or of as many as the path
-    /// says; to POST and PUT how many bytes came.
+    /// HTTP/1.1: answers GET with a page of this many bytes, or of the number in the path; answers
+    /// POST and PUT with the number of received bytes.
     Http(u64),
 }
 
-/// How a server is to be.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Ports and what they do; no port twice.
+    /// Ports and their functions; no port twice.
     pub services: Vec<(u16, Service)>,
-    /// Connections at once; further ones are refused.
+    /// Maximum number of connections; further ones are refused.
     pub connections: usize,
-    /// Bytes kept for each connection and direction: the window that it offers,
-    /// and at most what it has in flight.
+    /// Bytes buffered for each connection and direction: the window that it offers, and its maximum
+    /// in flight.
     pub buffer_bytes: usize,
-    /// Where sequence numbers come from.
+    /// Seed of the sequence numbers.
     pub seed: u64,
 }
 
-/// What a service has done.
+/// Counters of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStats {
-    /// Connections that were opened.
+    /// Opened connections.
     pub connections: u64,
-    /// Bytes that came.
+    /// Received bytes.
     pub received: u64,
-    /// Bytes that were given to TCP to be sent.
+    /// Bytes passed to TCP for sending.
     pub sent: u64,
-    /// Requests that were answered, of HTTP.
+    /// Answered HTTP requests.
     pub requests: u64,
 }
 
-/// A host that serves.
+/// Simulated host with services.
 pub struct Server {
     addresses: Vec<IpAddr>,
     mac: [u8; 6],
-    /// Whether others hear the same segment: on a cable between two nodes the
-    /// model leaves MAC addresses as they were on the last one.
+    /// Other stations are on the same segment: on a cable between two nodes the model leaves MAC
+    /// addresses as they were on the last one.
     shared: bool,
     interface: Interface,
     device: Wire,
@@ -81,17 +81,17 @@ pub struct Server {
     services: Vec<(u16, Service, ServiceStats)>,
     /// Listening sockets by service, while there is room for a connection.
     listening: Vec<Option<SocketHandle>>,
-    /// Opened sockets: which service each belongs to and what is being said.
+    /// Opened sockets, with their service and the state of the conversation.
     open: Vec<(SocketHandle, usize, Conversation)>,
     connections: usize,
     buffer_bytes: usize,
-    /// The next packet's number, by which parts of it are told from another's.
+    /// Number of the next packet, which identifies its fragments.
     identification: u16,
     wake: Option<Instant<Virtual>>,
 }
 
-/// A peer that says nothing is asked after this, and given up after the second
-/// (RFC 9293, section 3.8.4, has hours in mind; an experiment has minutes).
+/// Idle time after which a peer is probed; after [`GIVEN_UP_AFTER`] the connection is dropped
+/// (RFC 9293, section 3.8.4, assumes hours; an experiment lasts minutes).
 const ASKED_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(120);
 
@@ -99,8 +99,8 @@ const GIVEN_UP_AFTER: smoltcp::time::Duration = smoltcp::time::Duration::from_se
 const MIN_IP: usize = 20;
 
 impl Server {
-    /// Lets a server live at a host with an address, from the start on; false
-    /// where none can.
+    /// Places a server at a host with an address, from the start on; returns false if that is
+    /// impossible.
     pub fn attach(world: &mut World, node: Node, options: &ServerOptions) -> bool {
         let Some(port) = world.port_of(node).filter(|_| world.is_host(node)) else {
             return false;
@@ -133,13 +133,13 @@ impl Server {
         world.attach(node, Box::new(server))
     }
 
-    /// The server that lives at a node.
+    /// Returns the server at a node.
     pub fn at(world: &World, node: Node) -> Option<&Self> {
         let resident: &dyn core::any::Any = world.resident(node)?;
         resident.downcast_ref()
     }
 
-    /// Its ports, what each does and has done.
+    /// Returns its ports, with their functions and counters.
     pub fn services(&self) -> &[(u16, Service, ServiceStats)] {
         &self.services
     }
@@ -162,14 +162,14 @@ impl Server {
                 socket.set_congestion_control(CongestionControl::Cubic);
                 socket.set_keep_alive(Some(ASKED_AFTER));
                 socket.set_timeout(Some(GIVEN_UP_AFTER));
-                // Fails for port 0 only, which nobody can reach.
+                // Fails for port 0 only, which cannot be reached.
                 let _ = socket.listen(*port);
                 *place = Some(self.sockets.add(socket));
             }
         }
     }
 
-    /// Lets stack and services work until neither has anything to do.
+    /// Runs stack and services until neither has anything to do.
     fn work(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         let at = stack_time(now);
         loop {
@@ -189,7 +189,7 @@ impl Server {
         self.wake = due.map(|due| Instant::from_ns(due.total_micros() * 1_000).max(now));
     }
 
-    /// Takes sockets that are no longer listening out of the list.
+    /// Moves sockets that are no longer listening out of the list.
     fn accept(&mut self) {
         for (index, place) in self.listening.iter_mut().enumerate() {
             let Some(handle) = *place else { continue };
@@ -202,7 +202,7 @@ impl Server {
         }
     }
 
-    /// Lets every conversation go on; says whether one did.
+    /// Continues every conversation; returns true if one made progress.
     fn serve(&mut self) -> bool {
         let mut any = false;
         for (handle, index, conversation) in &mut self.open {
@@ -212,14 +212,14 @@ impl Server {
         any
     }
 
-    /// Removes what has ended. A socket that only waits for late packets
-    /// (TIME-WAIT) gives way when its place is needed.
+    /// Removes closed sockets. A socket that only waits for late packets (TIME-WAIT) is removed if
+    /// its place is needed.
     fn forget(&mut self) {
         let full = self.open.len() >= self.connections;
         let sockets = &mut self.sockets;
         self.open.retain(|(handle, ..)| {
             let state = sockets.get::<Socket>(*handle).state();
-            // A SYN that came to nothing makes a socket listen again.
+            // After a SYN without a connection the socket listens again.
             let ended =
                 matches!(state, State::Closed | State::Listen) || full && state == State::TimeWait;
             if ended {
@@ -229,9 +229,9 @@ impl Server {
         });
     }
 
-    /// smoltcp knows no path MTU, so its packets may be cut on their way; the
-    /// parts of each need a number of their own (RFC 791, section 2.3). Those of IPv6 fit
-    /// ([`Wire::at`]).
+    /// Allows fragmentation of a packet. smoltcp does not discover the path MTU, so its packets may
+    /// be fragmented; the fragments of each need a number of their own (RFC 791, section 2.3).
+    /// Those of IPv6 fit ([`Wire::at`]).
     fn allow_cutting(&mut self, packet: &mut [u8]) {
         if packet.len() >= MIN_IP && !bytes::is_v6(packet) {
             put16(packet, 4, self.identification);
@@ -247,7 +247,7 @@ impl Resident for Server {
         matches!(glance.ethertype, 0x0800 | 0x86dd)
             && self.is_at(glance.destination)
             && IpHeader::read(glance.inner).is_some_and(|ip| {
-                // Parts of packets are not put together.
+                // Fragments are not reassembled.
                 ip.protocol == TCP && self.addresses.contains(&ip.dst) && !ip.fragment
             })
     }

@@ -1,13 +1,13 @@
-//! Bytes out of a socket that nobody wants, and bytes into one that mean nothing.
+//! Discarding of received bytes, and generation of bytes to send.
 
 use smoltcp::socket::tcp::Socket;
 
 use super::ServiceStats;
 
-/// What a source sends, over and over; RFC 864's lines would do no better.
+/// Bytes that a source sends repeatedly; RFC 864's lines would have no advantage.
 const PATTERN: [u8; 64] = *b"Timeloom0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS\n";
 
-/// Reads all that is there; gives back how much it was.
+/// Reads all available bytes; returns their number.
 pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64 {
     let mut all = 0;
     while socket.can_recv() {
@@ -20,7 +20,7 @@ pub(super) fn drop_all(socket: &mut Socket<'_>, stats: &mut ServiceStats) -> u64
     all
 }
 
-/// Writes the pattern until nothing is left, or the socket takes no more.
+/// Writes the pattern until nothing is left, or the socket accepts no more.
 pub(super) fn fill(socket: &mut Socket<'_>, left: &mut Option<u64>, stats: &mut ServiceStats) {
     while *left != Some(0) && socket.can_send() {
         let most = left.map_or(usize::MAX, |left| {

@@ -1,4 +1,4 @@
-//! What is said on one connection.
+//! Conversations of the services.
 
 use smoltcp::socket::tcp::{Socket, State};
 
@@ -6,12 +6,12 @@ use super::http::Http;
 use super::pump::{drop_all, fill};
 use super::{Service, ServiceStats};
 
-/// One connection of a service.
+/// Connection of a service.
 #[derive(Debug)]
 pub(super) enum Conversation {
     Echo,
     Discard,
-    /// How much is still to be sent; `None` without end.
+    /// Bytes still to be sent; `None` without end.
     Source(Option<u64>),
     Http(Http),
 }
@@ -26,11 +26,11 @@ impl Conversation {
         }
     }
 
-    /// Reads and writes what it can; says whether it did, so that the stack is
-    /// asked again.
+    /// Reads and writes as much as possible; returns true if it made progress, so that the stack is
+    /// polled again.
     pub(super) fn go_on(&mut self, socket: &mut Socket<'_>, stats: &mut ServiceStats) -> bool {
         if socket.state() == State::SynReceived {
-            return false; // nobody is there yet
+            return false; // not connected yet
         }
         let before = (socket.recv_queue(), socket.send_queue(), socket.state());
         match self {
@@ -45,14 +45,14 @@ impl Conversation {
             }
             Self::Http(http) => http.go_on(socket, stats),
         }
-        // The other end has closed, and everything is read.
+        // The peer has closed, and everything is read.
         if !socket.may_recv() && !socket.can_recv() && !self.is_speaking() {
             socket.close();
         }
         before != (socket.recv_queue(), socket.send_queue(), socket.state())
     }
 
-    /// Whether it goes on after the other end has closed.
+    /// Returns true if it continues after the peer has closed.
     fn is_speaking(&self) -> bool {
         match self {
             Self::Http(http) => http.is_speaking(),
@@ -62,7 +62,7 @@ impl Conversation {
 }
 
 fn echo(socket: &mut Socket<'_>, stats: &mut ServiceStats) {
-    // Only what can be sent is read, so that TCP slows the other end down.
+    // No more is read than can be sent, so that TCP slows the peer down.
     while socket.can_recv() && socket.can_send() {
         let room = socket.send_capacity() - socket.send_queue();
         let taken = socket.recv(|bytes| {

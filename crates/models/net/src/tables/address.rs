@@ -1,11 +1,11 @@
-//! The addresses of interfaces, of one family.
+//! Addresses of interfaces, of one family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::packet::PortId;
 
-/// IPv4 or IPv6.
+/// Address family: IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -22,7 +22,7 @@ impl Family {
         }
     }
 
-    /// Bits of an address.
+    /// Returns the bits of an address.
     pub(crate) fn width(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -30,7 +30,7 @@ impl Family {
         }
     }
 
-    /// The address whose bits are these.
+    /// Returns the address with these bits.
     pub(crate) fn address(self, bits: u128) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::from_bits(bits as u32).into(),
@@ -38,7 +38,7 @@ impl Family {
         }
     }
 
-    /// All ones where an address of a network with a prefix of this length names the station.
+    /// Returns the mask of the host part of an address, for this length of the prefix.
     pub(crate) fn host_mask(self, prefix: u8) -> u128 {
         let bits = u32::from(self.width().saturating_sub(prefix));
         match bits {
@@ -48,7 +48,7 @@ impl Family {
     }
 }
 
-/// The bits of an address.
+/// Returns the bits of an address.
 pub(crate) fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -56,28 +56,28 @@ pub(crate) fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Where in a network an address lies.
+/// Network of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subnet {
-    /// In that of this interface.
+    /// Network of this interface.
     Of(PortId),
-    /// In one whose stations it means all of.
+    /// Broadcast address of a network.
     Broadcast,
 }
 
-/// The addresses of one family, with the lengths of their networks' prefixes. `W` has as many
-/// bits as they have. Parts of one network share it.
+/// Addresses of one family, with the lengths of their networks' prefixes. `W` has as many bits as
+/// they have. Parts of one network share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Book<W> {
     family: Family,
-    /// By port, zero without one; empty while nobody has any.
+    /// By port, zero without an address; empty if no port has any.
     list: Arc<[(W, u8)]>,
     /// All interfaces by address, sorted.
     by_address: Arc<[(W, PortId)]>,
 }
 
 impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
-    /// `list` is by port.
+    /// Makes the book; `list` is by port.
     pub(crate) fn new(family: Family, list: Vec<(W, u8)>) -> Self {
         let all = list.iter().enumerate();
         let used = all.filter(|(_, (address, _))| *address != W::default());
@@ -92,14 +92,14 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
         }
     }
 
-    /// The address of an interface that has one, and the length of its prefix.
+    /// Returns the address of an interface and the length of its prefix, if it has one.
     #[inline]
     pub(crate) fn get(&self, port: PortId) -> Option<(W, u8)> {
         let entry = self.list.get(port.index()).copied();
         entry.filter(|(address, _)| *address != W::default())
     }
 
-    /// The interface that has this address.
+    /// Returns the interface that has this address.
     #[inline]
     pub(crate) fn with(&self, address: W) -> Option<PortId> {
         let all = &self.by_address;
@@ -107,13 +107,13 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
         Some(all[index].1)
     }
 
-    /// The network here that an address lies in.
+    /// Returns the network here that contains an address.
     pub(crate) fn subnet(&self, address: W) -> Option<Subnet> {
         let all = &self.by_address;
         let index = all.partition_point(|(other, _)| *other < address);
         let address: u128 = address.into();
-        // Networks are ranges apart from one another: when it lies in one, so
-        // does a neighbour of its.
+        // Networks are disjoint ranges: if the address is in one, so is an interface address next
+        // to it.
         let near = [index.checked_sub(1), Some(index)];
         near.into_iter().flatten().find_map(|index| {
             let (other, port) = *all.get(index)?;
@@ -133,7 +133,8 @@ impl<W: Copy + Ord + Default + Into<u128>> Book<W> {
 mod tests {
     use super::*;
 
-    /// Two hosts with the addresses 1 and 6 of a network of eight, and a switch between them.
+    /// Returns two hosts with the addresses 1 and 6 of a network of eight, and a switch between
+    /// them.
     fn two_hosts<W: From<u32> + Copy + Ord + Default + Into<u128>>(family: Family) -> Book<W> {
         let address = |host| (W::from(NET + host), family.width() - 3);
         let none = (W::default(), 0);

@@ -1,5 +1,5 @@
-//! What an interface on a LAN knows about its neighbours (RFC 826; RFC 4861, section 5.1), and
-//! which packets wait until it knows more.
+//! Neighbour cache of an interface on a LAN (RFC 826; RFC 4861, section 5.1), and the packets that
+//! wait for resolution.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -7,8 +7,8 @@ use crate::packet::PortId;
 use crate::tables::address::Family;
 use crate::tables::slab::{Fifo, PacketId, Slab};
 
-/// A neighbouring interface as one of the two protocols knows it: ARP and neighbour discovery
-/// have a cache each.
+/// Neighbouring interface as known to one of the two protocols: ARP and neighbour discovery have a
+/// cache each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Neighbour(u32);
 
@@ -27,13 +27,13 @@ impl Neighbour {
     }
 }
 
-/// The ARP cache of one interface, and its neighbour cache.
+/// ARP cache of one interface, and its neighbour cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArpCache {
     /// Sorted by neighbour.
     known: Vec<Known>,
     asked: Vec<Question>,
-    /// Whether the timer that repeats questions runs.
+    /// The timer for retransmitted requests is running.
     ticking: bool,
 }
 
@@ -51,36 +51,36 @@ struct Question {
     waiting: Fifo,
 }
 
-/// What became of a packet whose neighbour's MAC address is not known.
+/// Result for a packet whose neighbour's MAC address is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unresolved {
-    /// It waits; the neighbour is to be asked. Whether the timer of
-    /// [`ArpCache::retry`] has to be started is said too.
+    /// The packet waits; a request must be sent. `start_timer`: the timer of [`ArpCache::retry`]
+    /// must be started.
     Ask { start_timer: bool },
-    /// It waits for an answer to what was asked before.
+    /// The packet waits for the answer to an earlier request.
     Waits,
-    /// Too many wait already; it is still the caller's.
+    /// Too many packets wait already; this one is still the caller's.
     Full,
 }
 
-/// What is to be done when no answer came in time.
+/// Actions after a request that was not answered in time.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retry {
-    /// Neighbours to be asked again.
+    /// Neighbours for which the request is repeated.
     pub(crate) again: Vec<Neighbour>,
-    /// Packets for those that have been asked often enough.
+    /// Packets for those that did not answer the last request.
     pub(crate) lost: Vec<PacketId>,
 }
 
-/// How long an answer is believed; Linux's base reachable time is 30 s (of both kinds), and
-/// RFC 1122 section 2.3.2.1 speaks of the order of a minute.
+/// Lifetime of an answer; Linux's base reachable time is 30 s (of both kinds), and RFC 1122 section
+/// 2.3.2.1 speaks of the order of a minute.
 const BELIEVED: Duration = Duration::from_s(60);
 const TRIES: u32 = 3;
-/// Packets kept per neighbour while asking; RFC 1122 demands at least one.
+/// Maximum number of packets kept per neighbour during resolution; RFC 1122 demands at least one.
 const WAITING: u32 = 64;
 
 impl ArpCache {
-    /// The MAC address of a neighbour, while it is believed.
+    /// Returns the MAC address of a neighbour, during its lifetime.
     #[inline]
     pub(crate) fn lookup(&self, neighbour: Neighbour, now: Instant<Virtual>) -> Option<PortId> {
         let index = self.known.binary_search_by_key(&neighbour, |n| n.neighbour);
@@ -88,7 +88,7 @@ impl ArpCache {
         (known.until >= now).then_some(known.mac)
     }
 
-    /// Notes a neighbour's MAC address; gives back the packets that have waited for it.
+    /// Records a neighbour's MAC address; returns the packets that have waited for it.
     pub(crate) fn learn(
         &mut self,
         neighbour: Neighbour,
@@ -108,7 +108,7 @@ impl ArpCache {
         asked.map_or(Fifo::EMPTY, |asked| self.asked.swap_remove(asked).waiting)
     }
 
-    /// Lets a packet wait for a neighbour's MAC address.
+    /// Queues a packet until a neighbour's MAC address is known.
     pub(crate) fn enqueue(
         &mut self,
         neighbour: Neighbour,
@@ -133,7 +133,8 @@ impl ArpCache {
         Unresolved::Ask { start_timer }
     }
 
-    /// A second has passed since neighbours were asked. The timer goes on while any is asked again.
+    /// Handles the timer, a second after requests were sent. It continues while any request is
+    /// repeated.
     pub(crate) fn retry(&mut self, packets: &Slab) -> Retry {
         let Retry {
             mut again,

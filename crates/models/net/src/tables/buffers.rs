@@ -1,19 +1,19 @@
-//! Where the bytes of real packets lie while the packets travel.
+//! Buffers for the bytes of real packets in the model.
 
 use crate::bytes::{self, TCP, UDP, V6_HEADER};
 use crate::packet::Packet;
 
-/// A row of segments that a kernel handed over as one frame, with one header
-/// for all: TCP segmentation offload, or its like for UDP.
+/// Sequence of segments that a kernel handed over as one frame, with one header for all: TCP
+/// segmentation offload, or the same for UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Train {
-    /// What is segmented.
+    /// Protocol of the segments.
     pub protocol: TrainProtocol,
     /// Bytes of payload in each segment but the last, not 0.
     pub payload_bytes: u16,
 }
 
-/// What a [`Train`] is made of.
+/// Protocol of a [`Train`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrainProtocol {
     /// TCP segments.
@@ -22,35 +22,35 @@ pub enum TrainProtocol {
     Udp,
 }
 
-/// A checksum that its sender left to be completed by whoever puts the frame
-/// on a wire. Counted from the frame's first byte.
+/// Incomplete checksum, to be completed before the frame goes onto a wire. Positions count from the
+/// frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Where the sum begins.
+    /// Start of the summed bytes.
     pub start: u16,
-    /// Where after `start` it is to be written.
+    /// Position of the checksum after `start`.
     pub offset: u16,
 }
 
-/// What a sender left to be done.
+/// Work that a sender left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The frame is to be segmented.
+    /// The frame must be segmented.
     pub train: Option<Train>,
-    /// The checksum is to be completed.
+    /// The checksum must be completed.
     pub checksum: Option<Checksum>,
 }
 
-/// What a buffer holds.
+/// Content of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// An IP packet, of either version.
     Ip,
     /// An ARP message about IPv4.
     Arp,
-    /// An IPv6 packet with a message of neighbour discovery, which goes no further than its link.
+    /// IPv6 packet with a message of neighbour discovery, which is not forwarded beyond its link.
     Nd,
-    /// Something that switches pass on and nobody else understands.
+    /// Other content, which only switches forward.
     Other,
 }
 
@@ -59,18 +59,17 @@ pub(crate) enum Content {
 pub(crate) struct Buffer {
     holders: u32,
     bytes: Vec<u8>,
-    /// How many of them count.
+    /// Number of valid bytes.
     used: u32,
     pub(crate) content: Content,
-    /// Where the IP header (or the ARP message) begins: 0, or after the
-    /// Ethernet header.
+    /// Start of the IP header (or the ARP message): 0, or after the Ethernet header.
     start: u16,
-    /// Bytes of headers from there on that each segment has.
+    /// Length of the headers from there on that each segment has.
     header: u16,
     offload: Offload,
 }
 
-/// What lies in a buffer that is being filled.
+/// Content of a buffer that is being filled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Description {
     pub(crate) used: u32,
@@ -80,7 +79,7 @@ pub(crate) struct Description {
     pub(crate) offload: Offload,
 }
 
-/// All buffers, used again and again.
+/// All buffers, which are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     buffers: Vec<Buffer>,
@@ -88,14 +87,15 @@ pub(crate) struct Buffers {
     free: [Vec<u32>; 2],
 }
 
-/// The largest IP packet with an Ethernet header and a tag, and a little more.
+/// Size of a large buffer: the largest IP packet with an Ethernet header and a tag, and a little
+/// more.
 pub const LARGE: usize = 65_536 + 64;
-/// Up to this a packet is copied, so that an acknowledgement does not occupy
-/// 64 KiB of memory.
+/// Size up to which a packet is copied, so that an acknowledgement does not occupy 64 KiB of
+/// memory.
 const SMALL: usize = 2_048;
 
 impl Buffers {
-    /// A buffer with these bytes that nobody holds yet.
+    /// Returns a buffer with these bytes and no owner yet.
     pub(crate) fn fill(&mut self, bytes: &[u8], what: Description) -> u32 {
         let index = self.take(usize::from(bytes.len() > SMALL), what);
         let buffer = &mut self.buffers[index as usize].bytes;
@@ -106,9 +106,8 @@ impl Buffers {
         index
     }
 
-    /// A buffer with these bytes that nobody holds yet. Where they are many they are exchanged for
-    /// a buffer that is free, not copied. `bytes` has [`LARGE`] bytes before and
-    /// after.
+    /// Returns a buffer with these bytes and no owner yet. Many bytes are exchanged for a free
+    /// buffer, not copied. `bytes` has [`LARGE`] bytes before and after.
     pub(crate) fn swap(&mut self, bytes: &mut Vec<u8>, what: Description) -> u32 {
         if what.used as usize <= SMALL || bytes.len() < LARGE {
             return self.fill(&bytes[..what.used as usize], what);
@@ -162,12 +161,12 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// The bytes from the IP header (or the ARP message) on.
+    /// Returns the bytes from the IP header (or the ARP message) on.
     pub(crate) fn inner(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..self.used as usize]
     }
 
-    /// The Ethertype of the frame.
+    /// Returns the Ethertype of the frame.
     pub(crate) fn ethertype(&self) -> u16 {
         match self.content {
             Content::Ip | Content::Nd if bytes::is_v6(self.inner()) => 0x86dd,
@@ -177,14 +176,13 @@ impl Buffer {
         }
     }
 
-    /// What each of its segments carries, when it holds a train.
+    /// Returns the properties of its segments, if it holds a train.
     pub(crate) fn train(&self) -> Option<Train> {
         self.offload.train
     }
 
-    /// Writes the Ethernet and other headers of `packet`, which has this
-    /// buffer, to `head`; gives back the bytes that follow them and what is
-    /// left to be done with the whole.
+    /// Writes the Ethernet and other headers of `packet`, which has this buffer, to `head`; returns
+    /// the bytes that follow them and the remaining offload of the whole.
     pub(crate) fn write_head(
         &self,
         packet: &Packet,
@@ -230,7 +228,7 @@ impl Buffer {
     }
 }
 
-/// Makes the headers of a train those of a part of it.
+/// Changes the headers of a train to those of a part of it.
 fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
     let first = packet.seq;
     bytes::set_length(ip, packet.size);
@@ -250,8 +248,8 @@ fn part_of_train(ip: &mut [u8], train: Train, packet: &Packet, is_last: bool) {
             let skipped = first * u32::from(train.payload_bytes);
             let sequence = bytes::be32(transport, 4).wrapping_add(skipped);
             transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-            // What is said once is said where Linux says it: CWR at the
-            // beginning, FIN and PSH at the end.
+            // Flags that occur once are in the same segment as with Linux: CWR in the first, FIN
+            // and PSH in the last.
             if first > 0 {
                 transport[13] &= !0x80;
             }

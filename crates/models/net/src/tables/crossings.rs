@@ -1,4 +1,4 @@
-//! What leaves for other engines, and which nodes are here.
+//! Packets that leave for other engines, and the local nodes.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::ids::Node;
 use crate::packet::{Kind, Packet, PortId};
 
-/// The number of the engine that has a node.
+/// Number of the engine that has a node.
 pub type Owner = u16;
 
-/// What leaves for other engines, and which nodes are here.
+/// Packets that leave for other engines, and the local nodes.
 #[derive(Debug, Default)]
 pub struct Crossings {
-    /// Packets, in the order in which they left. [`Packet::link`] says by
-    /// which link, [`Packet::at`] when they arrive at its end.
+    /// Packets, in the order in which they left. [`Packet::link`] is the link, [`Packet::at`] the
+    /// arrival at its end.
     pub packets: Vec<Packet>,
-    /// What real packets carry: `size` bytes each, in the order of `packets`.
+    /// Bytes of real packets: `size` bytes each, in the order of `packets`.
     pub bytes: Vec<u8>,
-    /// By node; none while all are here.
+    /// Engines by node; `None` while all nodes are here.
     owners: Option<Arc<[Owner]>>,
     here: Owner,
     lost: u64,
     arrivals: Option<Vec<Arrival>>,
 }
 
-/// A packet that came to its host.
+/// Packet that arrived at its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Instant of arrival.
     pub at: Instant<Virtual>,
-    /// What it was.
+    /// Kind of the packet.
     pub kind: Kind,
-    /// Its flow or source.
+    /// Flow or source.
     pub flow: u32,
-    /// Its number; see [`Packet::seq`].
+    /// Number of the packet; see [`Packet::seq`].
     pub seq: u32,
 }
 
 impl Crossings {
-    /// Engine `here` has its own of the nodes, of which `owners` says whose they are.
+    /// Keeps the nodes of engine `here`; `owners` gives the engine of each node.
     pub(crate) fn keep_only(&mut self, owners: &Arc<[Owner]>, here: Owner) {
         self.owners = Some(Arc::clone(owners));
         self.here = here;
@@ -52,24 +52,24 @@ impl Crossings {
         owner.is_none_or(|owner| *owner == self.here)
     }
 
-    /// Which engine has a node, where there are several.
+    /// Returns the engine that has a node, if there are several.
     pub(crate) fn owner(&self, node: u32) -> Option<Owner> {
         self.owners.as_ref()?.get(node as usize).copied()
     }
 
-    /// A packet leaves, with the bytes that it carries.
+    /// Adds a packet that leaves, with its bytes.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.packets.push(packet);
     }
 
-    /// A packet does not leave.
+    /// Counts a packet that was lost instead of leaving.
     pub(crate) fn count_lost(&mut self) {
         self.lost += 1;
     }
 
-    /// Notes from now on what comes to its host.
+    /// Records arrivals at their hosts from now on.
     pub(crate) fn note_arrivals(&mut self) {
         self.arrivals.get_or_insert_default();
     }
@@ -94,28 +94,28 @@ impl Crossings {
         self.arrivals.as_deref().unwrap_or_default()
     }
 
-    /// Forgets what has left; to be called once it has been sent.
+    /// Clears the packets that have left; must be called once they have been sent.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.bytes.clear();
     }
 
-    /// Packets that were lost on a cut link, and so never left.
+    /// Returns the number of packets that were lost on a cut link, and so never left.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-/// One direction of a cable.
+/// A direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
-    /// Where it begins.
+    /// Port at its beginning.
     pub port: PortId,
-    /// The node there.
+    /// Node at its beginning.
     pub from: Node,
-    /// The node at its end.
+    /// Node at its end.
     pub to: Node,
-    /// Its propagation delay: what leaves on it arrives no sooner.
+    /// Propagation delay: the minimum time of a packet on it.
     pub delay: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! A TCP flow, and from where to where traffic goes.
+//! TCP flows, and the lines of all traffic.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -6,7 +6,7 @@ use crate::packet::PortId;
 use crate::tables::source::Source;
 use crate::tcp::{Receiver, Sender, TcpConfig};
 
-/// A TCP flow: both ends, and their appointments.
+/// TCP flow: both ends, and their scheduled events.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
@@ -15,17 +15,17 @@ pub(crate) struct Flow {
     pub(crate) to: PortId,
     pub(crate) segment_bytes: u16,
     pub(crate) start: Instant<Virtual>,
-    /// The earliest appointment made for each end. Deadlines mostly move away,
-    /// so there is one appointment, kept late, instead of one per packet.
+    /// Earliest event scheduled for each end. Deadlines usually move away, so there is one event,
+    /// checked when it occurs, instead of one per packet.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Segments that arrived in order, and were acknowledged, by connections that are over.
+    /// Segments that arrived in order, and were acknowledged, by closed connections.
     delivered_before: u64,
     acknowledged_before: u64,
 }
 
 impl Flow {
-    /// From one interface to another, not opened yet.
+    /// Returns a flow from one interface to another, not opened yet.
     pub(crate) fn new(from: PortId, to: PortId, config: &TcpConfig) -> Self {
         Self {
             sender: Sender::new(config),
@@ -41,8 +41,8 @@ impl Flow {
         }
     }
 
-    /// Forgets the connection; another is to be opened. Appointments that were made for it find
-    /// nothing due.
+    /// Drops the connection; another one is to be opened. Events that were scheduled for it have no
+    /// effect.
     pub(crate) fn reopen(&mut self) {
         self.delivered_before += self.receiver.next;
         self.acknowledged_before += self.sender.first_unacknowledged();
@@ -50,28 +50,28 @@ impl Flow {
         self.receiver = self.receiver.anew();
     }
 
-    /// Payload bytes of which the sender knows that they arrived.
+    /// Returns the payload bytes that the sender knows to have arrived.
     pub(crate) fn acknowledged_bytes(&self) -> u64 {
         let segments = self.acknowledged_before + self.sender.first_unacknowledged();
         segments * u64::from(self.segment_bytes)
     }
 
-    /// Payload bytes that arrived in order.
+    /// Returns the payload bytes that arrived in order.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         (self.delivered_before + self.receiver.next) * u64::from(self.segment_bytes)
     }
 }
 
-/// From where to where a flow or source goes, and how much each packet of it carries.
+/// Source and destination of a flow or source, and the size of its packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) from: PortId,
     pub(crate) to: PortId,
-    /// Payload of a flow's segments; bytes of a source's packets, 0 where they differ.
+    /// Payload of a flow's segments; bytes of a source's packets, 0 if they differ.
     pub(crate) bytes: u16,
 }
 
-/// The lines of all traffic of a network: what an engine knows of flows that others have.
+/// Lines of all traffic of a network: an engine's knowledge of flows that others have.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) flows: Vec<Line>,

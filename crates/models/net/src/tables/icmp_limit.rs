@@ -1,11 +1,10 @@
-//! How many ICMP errors a node sends: as many as Linux does.
+//! Limits on the number of ICMP errors that a node sends: the same as Linux's.
 //!
-//! `net.ipv4.icmp_ratelimit` lets one error a second go to each address, and up
-//! to six at once after a silence; `icmp_msgs_per_sec` and `icmp_msgs_burst` let
-//! 1000 a second and 50 at once go to all together (`net/ipv4/icmp.c` and
-//! `inet_peer_xrlim_allow` of `inetpeer.c`). What path MTU discovery needs is
-//! never held back. Linux takes up to three of the fifty away at random, so that
-//! nobody can count what others use; this does not.
+//! `net.ipv4.icmp_ratelimit` allows one error a second to each address, and up to six at once after
+//! a silence; `icmp_msgs_per_sec` and `icmp_msgs_burst` allow 1000 a second and 50 at once to all
+//! together (`net/ipv4/icmp.c` and `inet_peer_xrlim_allow` of `inetpeer.c`). Errors for path MTU
+//! discovery are never limited. Linux randomly subtracts up to three of the fifty, so that the use
+//! by others cannot be measured; this code does not.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +13,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::tables::refusal::Refusal;
 
-/// What each node has sent lately.
+/// Recent errors of each node.
 #[derive(Debug, Default)]
 pub(crate) struct IcmpLimits {
     nodes: HashMap<u32, Bucket>,
@@ -22,21 +21,20 @@ pub(crate) struct IcmpLimits {
     peers: HashMap<(u32, IpAddr), Bucket>,
 }
 
-/// Tokens, in time: an error costs some, and they come back as time passes.
+/// Token bucket, in time: an error costs tokens, and they return as time passes.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     left: Duration,
     at: Instant<Virtual>,
 }
 
-/// For one error to one address, and the most that is saved up.
+/// Cost of one error to one address, and the maximum that is saved up.
 const PEER_COST: Duration = Duration::from_s(1);
 const PEER_MOST: Duration = Duration::from_s(6);
-/// For one error to any address, and the most that is saved up for all.
+/// Cost of one error to any address, and the maximum that is saved up for all.
 const NODE_COST: Duration = Duration::from_ms(1);
 const NODE_MOST: Duration = Duration::from_ms(50);
-/// Addresses remembered; past this, those are forgotten that may send as much as
-/// new ones.
+/// Maximum number of addresses; beyond, those are forgotten that may send as much as new ones.
 const REMEMBERED: usize = 4_096;
 
 impl Bucket {
@@ -54,7 +52,7 @@ impl Bucket {
 }
 
 impl IcmpLimits {
-    /// Whether `node` may tell `address` now; if so, it is counted.
+    /// Returns true if `node` may send an error to `address` now, and counts it then.
     pub(crate) fn allow(
         &mut self,
         node: u32,
@@ -74,7 +72,7 @@ impl IcmpLimits {
         if self.peers.len() >= REMEMBERED {
             self.peers.retain(|_, bucket| now - bucket.at < PEER_MOST);
             if self.peers.len() >= REMEMBERED && !self.peers.contains_key(&(node, address)) {
-                return false; // somebody makes addresses up
+                return false; // addresses are being forged
             }
         }
         let peer = self.peers.entry((node, address));
@@ -101,7 +99,7 @@ mod tests {
         IpAddr::from([0, 0, 0, 1])
     }
 
-    /// How many of `tries` at `ms` are allowed.
+    /// Returns how many of `tries` at `ms` are allowed.
     fn allowed(limits: &mut IcmpLimits, address: u32, tries: u32, ms: i64) -> usize {
         let address = IpAddr::from(address.to_be_bytes());
         let each = |_: &u32| limits.allow(0, address, Refusal::NetUnreachable, at(ms));
@@ -136,7 +134,7 @@ mod tests {
         assert_eq!(all(1_000, 0), 0);
         assert_eq!(all(2_000, 20), 20);
         assert_eq!(all(3_000, 10_000), 50);
-        // Memory stays bounded whatever addresses come.
+        // Memory is bounded for any sequence of addresses.
         for ms in 0..200 {
             all(10_000 + 100 * ms, 10_000 + i64::from(ms));
         }

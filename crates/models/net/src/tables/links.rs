@@ -1,4 +1,4 @@
-//! The links of a network: what each is made of, and the state of those that are here.
+//! Links of a network: their configurations, and the state of the local ones.
 
 use core::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::link::Link;
 use crate::packet::PortId;
 use crate::tables::sparse::Sparse;
 
-/// The links out of all ports. Engines share what they are made of; the state of a link is at the
-/// engines that have one of its ends, from the start on.
+/// Links out of all ports. Engines share the configurations; the state of a link is at the engines
+/// that have one of its ends, from the start on.
 #[derive(Debug)]
 pub(crate) struct Links {
     seed: u64,
-    /// What links are made of: of many that are alike, once.
+    /// Distinct configurations of links.
     kinds: Arc<[LinkConfig]>,
-    /// By port.
+    /// Index of the configuration, by port.
     kind_of: Arc<[u32]>,
-    /// By port; empty before [`Links::prepare`].
+    /// State by port; empty before [`Links::prepare`].
     states: Sparse<Link>,
 }
 
 impl Links {
-    /// `kind_of` says of each port which of the `kinds` the link out of it is of.
+    /// Makes the table; `kind_of` is the index into `kinds` of the link out of each port.
     pub(crate) fn new(seed: u64, kinds: Vec<LinkConfig>, kind_of: Vec<u32>) -> Self {
         Self {
             seed,
@@ -38,7 +38,7 @@ impl Links {
         &self.kinds[self.kind_of[port.index()] as usize]
     }
 
-    /// The state of a link; `None` where another engine has it, and before the start.
+    /// Returns the state of a link; `None` if another engine has it, and before the start.
     pub(crate) fn get(&self, port: PortId) -> Option<&Link> {
         self.states.get(port.0)
     }
@@ -52,7 +52,7 @@ impl Links {
         Link::new(self.config(PortId(port)), random)
     }
 
-    /// Makes sure that there are states, before anything is sent.
+    /// Creates the states, before anything is sent.
     #[inline]
     pub(crate) fn prepare(&mut self) {
         if self.states.len() != self.kind_of.len() {
@@ -67,7 +67,7 @@ impl Links {
         self.states = fresh.into();
     }
 
-    /// Of all links those that an engine wants.
+    /// Returns the part with the links that an engine wants.
     pub(crate) fn part(&self, wanted: impl Fn(PortId) -> bool) -> Self {
         let make = |port| match self.states.get(port) {
             Some(link) => link.clone(),
@@ -82,7 +82,7 @@ impl Links {
         }
     }
 
-    /// Bytes of the states.
+    /// Returns the bytes of the states.
     pub(crate) fn bytes(&self) -> usize {
         self.states.bytes()
     }

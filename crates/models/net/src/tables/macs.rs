@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::packet::PortId;
 
-/// MAC addresses by number. An interface's number is its port; what else real
-/// programs use gets one here.
+/// MAC addresses by number. An interface's number is its port; other addresses that real programs
+/// use get one here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Macs {
     others: HashMap<[u8; 6], u32>,
@@ -14,19 +14,19 @@ pub(crate) struct Macs {
     given: HashMap<PortId, [u8; 6]>,
 }
 
-/// Numbers from here on are in the list. Ports are below 2^28.
+/// First number of the list. Ports are below 2^28.
 const OTHERS: u32 = 1 << 31;
 
-/// Addresses beyond those of interfaces that are told apart.
+/// Maximum number of addresses beyond those of interfaces.
 const OTHERS_AT_MOST: usize = 65_536;
 
 impl Macs {
-    /// Says that an interface has this address and not the model's.
+    /// Sets the MAC address of an interface, in place of the model's.
     pub(crate) fn set(&mut self, port: PortId, mac: [u8; 6]) {
         self.given.insert(port, mac);
     }
 
-    /// The number of an address; `None` when there are too many.
+    /// Returns the number of an address; `None` if there are too many.
     pub(crate) fn key(&mut self, mac: [u8; 6]) -> Option<PortId> {
         if !self.given.is_empty()
             && let Some((port, _)) = self.given.iter().find(|(_, given)| **given == mac)
@@ -60,12 +60,12 @@ impl Macs {
         Some(PortId(number))
     }
 
-    /// Whether a number is this engine's own: another one does not know whose it is.
+    /// Returns true if a number is this engine's own: another engine does not know its address.
     pub(crate) fn is_own(key: PortId) -> bool {
         key.0 >= OTHERS && key != PortId::NONE
     }
 
-    /// The address that has this number.
+    /// Returns the address that has this number.
     pub(crate) fn mac(&self, key: PortId) -> [u8; 6] {
         if key == PortId::NONE {
             return [0xff; 6];
@@ -99,7 +99,7 @@ mod tests {
         let other = [0x52, 0x54, 0, 1, 2, 3];
         let key = macs.key(other).unwrap();
         assert_eq!((macs.key(other), macs.mac(key)), (Some(key), other));
-        // What looks like an interface beyond all ports is somebody else's.
+        // An address like an interface's, but beyond all ports, belongs to another station.
         let high = [2, 0, 0x80, 0, 0, 0];
         assert_eq!(macs.key(high).map(|key| macs.mac(key)), Some(high));
     }

@@ -1,4 +1,4 @@
-//! The state of a world: what nodes know and what waits at them. Nothing here knows the
+//! State of a world: tables of nodes and of waiting packets. This module does not depend on the
 //! [`World`](crate::World), so each table can be tested alone.
 
 pub(crate) mod address;

@@ -1,4 +1,4 @@
-//! What belongs to real programs: which nodes are open to them, and what waits for them.
+//! State for real programs: the nodes open to them, and the packets waiting for them.
 
 use std::collections::VecDeque;
 
@@ -6,51 +6,50 @@ use crate::packet::PortId;
 use crate::tables::macs::Macs;
 use crate::tables::slab::PacketId;
 
-/// How a node is opened to the outside.
+/// Kind of a node's opening to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Not: the model is all there is.
+    /// Not open: only the model answers.
     No,
-    /// To IP packets; the model finds neighbours for it.
+    /// Open to IP packets; the model resolves neighbours for it.
     Packets,
-    /// To Ethernet frames: somebody outside speaks all protocols.
+    /// Open to Ethernet frames: an external program speaks all protocols.
     Frames,
 }
 
-/// Where packets wait to be taken out.
+/// Queue of packets to be taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outbox {
     /// Packets for hosts that are open to packets, by node.
     Packets,
     /// Frames for hosts that are open to frames, by node.
     Frames,
-    /// Copies of what arrived at the ends of links that are watched, by port.
+    /// Copies of packets that arrived at the ends of watched links, by port.
     Captured,
 }
 
-/// What belongs to the outside, and what waits for it.
+/// Openings to the outside, and waiting packets.
 #[derive(Debug)]
 pub(crate) struct Outside {
     /// By node.
     opened: Vec<Opened>,
     outboxes: [Waiting; 3],
-    /// By port: whether what leaves through it is watched. Empty when nothing
-    /// is.
+    /// By port: true if packets that leave through it are watched. Empty if no port is watched.
     watched: Vec<bool>,
     pub(crate) macs: Macs,
-    /// The packet being worked on; kept so that none has to be allocated.
+    /// Packet being processed; kept so that none has to be allocated.
     scratch: Vec<u8>,
 }
 
-/// Packets that wait to be taken out, with the node or port they are for, and their sizes.
+/// Packets to be taken out, with their node or port, and their sizes.
 #[derive(Debug, Default)]
 struct Waiting {
     list: VecDeque<(u32, PacketId, u16)>,
     bytes: usize,
 }
 
-/// What may wait to be taken out; past this it is dropped and counted, so that
-/// a reader that has stopped reading costs no memory.
+/// Maximum of waiting packets; beyond, packets are dropped and counted, so that a reader that has
+/// stopped reading costs no memory.
 const PACKETS_AT_MOST: usize = 65_536;
 const BYTES_AT_MOST: usize = 64 << 20;
 
@@ -65,7 +64,7 @@ impl Outside {
         }
     }
 
-    /// For a part of a network: nobody is open there yet.
+    /// Returns the state for a part of a network: no node is open there yet.
     pub(crate) fn part(&self) -> Self {
         Self {
             macs: self.macs.clone(),
@@ -82,7 +81,7 @@ impl Outside {
         self.opened[node as usize]
     }
 
-    /// Copies what leaves through `port`, one of so many ports, from now on.
+    /// Copies packets that leave through `port`, one of `ports` ports, from now on.
     pub(crate) fn watch(&mut self, port: PortId, ports: usize) {
         self.watched.resize(ports, false);
         self.watched[port.index()] = true;
@@ -93,7 +92,8 @@ impl Outside {
         self.watched.get(port.index()) == Some(&true)
     }
 
-    /// Lets a packet of so many bytes, for a node or port, wait; false when too many do.
+    /// Queues a packet of this many bytes for a node or port; returns false if too many are
+    /// waiting.
     pub(crate) fn push(&mut self, outbox: Outbox, of: u32, id: PacketId, bytes: u16) -> bool {
         let waiting = &mut self.outboxes[outbox as usize];
         let has_room = waiting.list.len() < PACKETS_AT_MOST && waiting.bytes < BYTES_AT_MOST;
@@ -104,7 +104,7 @@ impl Outside {
         has_room
     }
 
-    /// The packet that has waited longest, and the node or port that it is for.
+    /// Returns the packet that has waited longest, with its node or port.
     pub(crate) fn pop(&mut self, outbox: Outbox) -> Option<(u32, PacketId)> {
         let waiting = &mut self.outboxes[outbox as usize];
         let (of, id, bytes) = waiting.list.pop_front()?;
@@ -112,12 +112,12 @@ impl Outside {
         Some((of, id))
     }
 
-    /// Whether something waits there.
+    /// Returns true if a packet waits there.
     pub(crate) fn has(&self, outbox: Outbox) -> bool {
         !self.outboxes[outbox as usize].list.is_empty()
     }
 
-    /// A buffer to write a packet to, with what was last in it; give it back with
+    /// Takes the buffer for writing a packet, with its last content; return it with
     /// [`Outside::return_scratch`].
     #[inline]
     pub(crate) fn take_scratch(&mut self) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! The ports of all nodes: which cable they are at, which network, which address.
+//! Ports of all nodes: their cables, networks and addresses.
 
 use core::ops::Index;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::packet::PortId;
 use crate::tables::address::{Book, Family, Subnet};
 
-/// What is often looked up about a port.
+/// Frequently used properties of a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
     pub(crate) node: u32,
     pub(crate) peer_node: u32,
     pub(crate) segment: u32,
-    /// The router that serves the segment, [`NIL`](crate::packet::NIL) when none does.
+    /// Router that serves the segment, [`NIL`](crate::packet::NIL) if none does.
     pub(crate) target: u32,
-    /// Index of the ARP cache, [`NIL`](crate::packet::NIL) where no LAN is.
+    /// Index of the ARP cache, [`NIL`](crate::packet::NIL) without a LAN.
     pub(crate) arp: u32,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct Ports {
     list: Arc<[Port]>,
     v4: Book<u32>,
     v6: Book<u128>,
-    /// The first port of each node, [`PortId::NONE`] without one.
+    /// First port of each node, [`PortId::NONE`] without one.
     first: Arc<[PortId]>,
-    /// The interface of each host's router, [`PortId::NONE`] without one.
+    /// Interface of each host's router, [`PortId::NONE`] without one.
     gateways: Arc<[PortId]>,
 }
 
 impl Ports {
-    /// `list` is by port, `first` and `gateways` by node.
+    /// Makes the table; `list` is by port, `first` and `gateways` by node.
     pub(crate) fn new(
         list: Vec<Port>,
         (v4, v6): (Book<u32>, Book<u128>),
@@ -62,33 +62,33 @@ impl Ports {
         self.list.iter()
     }
 
-    /// The first port of a node, [`PortId::NONE`] without one.
+    /// Returns the first port of a node, [`PortId::NONE`] without one.
     #[inline]
     pub(crate) fn first_of(&self, node: u32) -> PortId {
         self.first[node as usize]
     }
 
-    /// The interface of a host's router, [`PortId::NONE`] without one.
+    /// Returns the interface of a host's router, [`PortId::NONE`] without one.
     #[inline]
     pub(crate) fn gateway_of(&self, node: u32) -> PortId {
         self.gateways[node as usize]
     }
 
-    /// The IPv4 address of an interface and the length of its prefix.
+    /// Returns the IPv4 address of an interface and the length of its prefix.
     #[inline]
     pub(crate) fn v4(&self, port: PortId) -> Option<(Ipv4Addr, u8)> {
         let (bits, prefix) = self.v4.get(port)?;
         Some((bits.into(), prefix))
     }
 
-    /// The IPv6 address of an interface and the length of its prefix.
+    /// Returns the IPv6 address of an interface and the length of its prefix.
     #[inline]
     pub(crate) fn v6(&self, port: PortId) -> Option<(Ipv6Addr, u8)> {
         let (bits, prefix) = self.v6.get(port)?;
         Some((bits.into(), prefix))
     }
 
-    /// The address of this kind of an interface.
+    /// Returns the address of this family of an interface.
     #[inline]
     pub(crate) fn address(&self, port: PortId, family: Family) -> Option<IpAddr> {
         match family {
@@ -97,7 +97,7 @@ impl Ports {
         }
     }
 
-    /// The interface that has this address.
+    /// Returns the interface that has this address.
     #[inline]
     pub(crate) fn with_address(&self, address: IpAddr) -> Option<PortId> {
         match address {
@@ -106,7 +106,7 @@ impl Ports {
         }
     }
 
-    /// The network here that an address lies in.
+    /// Returns the network here that contains an address.
     pub(crate) fn subnet(&self, address: IpAddr) -> Option<Subnet> {
         match address {
             IpAddr::V4(address) => self.v4.subnet(address.to_bits()),

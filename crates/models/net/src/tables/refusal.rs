@@ -1,24 +1,24 @@
-//! Why a packet goes no further.
+//! Reasons for refusing to forward a packet.
 
 use crate::tables::address::Family;
 
-/// Why a packet goes no further.
+/// Reason for refusing to forward a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its time to live has run out.
+    /// Its time to live has expired.
     TimeExceeded,
-    /// No route leads there.
+    /// There is no route to the network.
     NetUnreachable,
-    /// There is such a network, and nobody answers at this address.
+    /// The network exists, and no host answers at this address.
     HostUnreachable,
-    /// Nobody listens there.
+    /// No socket listens on the port.
     PortUnreachable,
-    /// It must not be cut, and only this many bytes fit.
+    /// It must not be fragmented, and only this many bytes fit.
     TooBig(u16),
 }
 
 impl Refusal {
-    /// Type, code, and the four bytes that follow the checksum.
+    /// Returns type, code, and the four bytes that follow the checksum.
     pub(crate) fn header(self, family: Family) -> (u8, u8, u32) {
         match (self, family) {
             (Self::NetUnreachable, Family::V4) => (3, 0, 0),

@@ -1,4 +1,4 @@
-//! Machines that live at nodes, and what they wait for.
+//! Machines that live at nodes, and their pending events.
 
 use core::any::Any;
 use core::fmt;
@@ -8,14 +8,13 @@ use timeloom_time::{Instant, Virtual};
 use crate::ids::Token;
 use crate::packet::{NIL, PortId};
 
-/// A machine at a node. Ports are counted from 0, in the order of the node's
-/// cables.
+/// Machine at a node. Ports are counted from 0, in the order of the node's cables.
 pub trait Resident: Any + fmt::Debug + Send {
-    /// Whether a frame is for it. Asked of every frame of a real program that
-    /// comes by, so it should look at little.
+    /// Returns true if the resident takes this frame. Called for every frame of a real program that
+    /// passes the node, so it should be cheap.
     fn wants(&self, frame: &FrameView<'_>) -> bool;
 
-    /// A frame that it wanted has come; it goes no further.
+    /// Handles a frame that the resident takes; it is not forwarded.
     fn handle_frame(
         &mut self,
         now: Instant<Virtual>,
@@ -23,8 +22,8 @@ pub trait Resident: Any + fmt::Debug + Send {
         out: &mut Outgoing,
     );
 
-    /// The first bit of the frame that was sent with `tag` went out at `at`;
-    /// `None` when it was dropped and never will. Most do not ask.
+    /// Reports that the first bit of the frame that was sent with `tag` left at `at`; `None` if it
+    /// was dropped. Most residents do not need this.
     fn handle_departure(
         &mut self,
         _now: Instant<Virtual>,
@@ -35,40 +34,40 @@ pub trait Resident: Any + fmt::Debug + Send {
     ) {
     }
 
-    /// It is due.
+    /// Handles the resident's timer.
     fn handle_wake(&mut self, now: Instant<Virtual>, out: &mut Outgoing);
 
-    /// When it is due next.
+    /// Returns the instant of the resident's next timer.
     fn next_wake(&self) -> Option<Instant<Virtual>>;
 }
 
-/// What a resident is asked about a frame by.
+/// Parts of a frame by which a resident decides to take it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// Who it is for on this Ethernet segment.
+    /// Destination MAC address on this Ethernet segment.
     pub destination: [u8; 6],
-    /// Its Ethertype; 0x8100 before a tag.
+    /// Ethertype; 0x8100 before a tag.
     pub ethertype: u16,
-    /// What follows the Ethertype. Checksums may be incomplete.
+    /// Bytes after the Ethertype. Checksums may be incomplete.
     pub inner: &'a [u8],
 }
 
-/// A frame that a resident has received.
+/// Frame that a resident has received.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedFrame<'a> {
-    /// By which port.
+    /// Port of arrival.
     pub port: usize,
-    /// When its first bit came; its last one has come now.
+    /// Arrival of the first bit; the last bit arrives now.
     pub first_bit: Instant<Virtual>,
-    /// Who sent it on this Ethernet segment.
+    /// Source MAC address on this Ethernet segment.
     pub source: [u8; 6],
-    /// Its Ethertype; 0x8100 before a tag.
+    /// Ethertype; 0x8100 before a tag.
     pub ethertype: u16,
-    /// What follows the Ethertype, complete.
+    /// Bytes after the Ethertype, complete.
     pub inner: &'a [u8],
 }
 
-/// What a resident wants sent, in order.
+/// Frames and packets that a resident sends, in order.
 #[derive(Debug, Default)]
 pub struct Outgoing(Vec<Request>);
 
@@ -83,16 +82,15 @@ impl Outgoing {
         self.0
     }
 
-    /// Sends an Ethernet frame (without check sequence) out of a port. With a
-    /// tag, [`Resident::handle_departure`] tells when it left. What is no frame
-    /// or no port is dropped and counted.
+    /// Sends an Ethernet frame (without check sequence) out of a port. With a tag,
+    /// [`Resident::handle_departure`] reports its departure. An invalid frame or port is dropped
+    /// and counted.
     pub fn send(&mut self, port: usize, frame: Vec<u8>, tag: Option<u64>) {
         self.0.push(Request::Frame(port, frame, tag));
     }
 
-    /// Sends an IP packet from a host, which finds the way and asks for the
-    /// next MAC address as it does for its own packets. What is no packet, or
-    /// comes from a switch, is dropped and counted.
+    /// Sends an IP packet from a host, which routes it and resolves the next MAC address as for its
+    /// own packets. An invalid packet, or one from a switch, is dropped and counted.
     pub fn send_packet(&mut self, packet: Vec<u8>) {
         self.0.push(Request::Packet(packet));
     }
@@ -104,39 +102,39 @@ pub(crate) struct Residents {
     list: Vec<Residence>,
     /// Index into the list by node, [`NIL`] without one; empty while there is none.
     by_node: Vec<u32>,
-    /// Departures that somebody waits for, by their number modulo the length.
+    /// Departures to be reported, by their number modulo the length.
     departures: Vec<Option<Departure>>,
     next_departure: u32,
 }
 
-/// A resident and where it lives.
+/// Resident and its node.
 #[derive(Debug)]
 struct Residence {
     node: u32,
     ports: Vec<PortId>,
-    /// Absent while it acts.
+    /// Absent while the resident runs.
     resident: Option<Box<dyn Resident>>,
-    /// The earliest appointment made; later ones are made when it is kept.
+    /// Earliest scheduled wake-up; later ones are scheduled when it occurs.
     appointment: Instant<Virtual>,
 }
 
-/// The departure of a frame that a resident wants to be told of.
+/// Departure of a frame that must be reported to a resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
     number: u32,
-    /// The number of the resident.
+    /// Number of the resident.
     pub(crate) resident: u32,
     pub(crate) port: usize,
     pub(crate) tag: u64,
 }
 
-/// Frames whose departure is waited for at once, in the whole world. Who waits
-/// longer than it takes to send as many more is told that the frame was lost:
-/// some queues drop without a word.
+/// Maximum number of departures to be reported, in the whole world. If a frame waits for longer
+/// than it takes to send as many more, the resident is told that it was lost: some queues drop
+/// without a report.
 const MOST_DEPARTURES: usize = 1 << 14;
 
 impl Residents {
-    /// Lets a resident live at one of so many nodes, in the place of another if there is one.
+    /// Places a resident at one of `nodes` nodes, replacing any resident there.
     pub(crate) fn attach(
         &mut self,
         node: u32,
@@ -164,7 +162,7 @@ impl Residents {
         self.list.len() as u32
     }
 
-    /// The number of the resident at a node.
+    /// Returns the number of the resident at a node.
     #[inline]
     pub(crate) fn at(&self, node: u32) -> Option<u32> {
         let number = *self.by_node.get(node as usize)?;
@@ -175,13 +173,13 @@ impl Residents {
         self.list[number as usize].node
     }
 
-    /// The ports at which a resident hears and speaks.
+    /// Returns the ports at which a resident receives and sends.
     #[inline]
     pub(crate) fn ports_of(&self, number: u32) -> &[PortId] {
         &self.list[number as usize].ports
     }
 
-    /// A resident; `None` while it acts.
+    /// Returns a resident; `None` while it runs.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&dyn Resident> {
         self.list[number as usize].resident.as_deref()
@@ -191,18 +189,18 @@ impl Residents {
         self.list[number as usize].resident.as_deref_mut()
     }
 
-    /// Takes a resident out, to let it act; `None` when it acts already.
+    /// Takes a resident out, to run it; `None` if it is running already.
     pub(crate) fn take(&mut self, number: u32) -> Option<Box<dyn Resident>> {
         self.list[number as usize].resident.take()
     }
 
-    /// A resident has acted.
+    /// Puts a resident back after it has run.
     pub(crate) fn put_back(&mut self, number: u32, resident: Box<dyn Resident>) {
         self.list[number as usize].resident = Some(resident);
     }
 
-    /// When a resident has to be woken for which no appointment has been made yet; the caller makes
-    /// it.
+    /// Returns the instant at which a resident must be woken, if no wake-up is scheduled for it
+    /// yet; the caller schedules it.
     pub(crate) fn appoint(
         &mut self,
         number: u32,
@@ -217,7 +215,7 @@ impl Residents {
         earlier.then_some(due)
     }
 
-    /// Whether the appointment at `now` still holds; there is none after this.
+    /// Returns true if the wake-up at `now` is still valid, and clears it.
     pub(crate) fn keep_appointment(&mut self, number: u32, now: Instant<Virtual>) -> bool {
         let residence = self.list.get_mut(number as usize);
         let Some(residence) = residence.filter(|residence| residence.appointment == now) else {
@@ -227,8 +225,8 @@ impl Residents {
         true
     }
 
-    /// Numbers a departure that a resident waits for; gives back as well one that has been waited for
-    /// too long, and is forgotten.
+    /// Numbers a departure to be reported; also returns one that has been pending for too long, and
+    /// is forgotten.
     pub(crate) fn expect_departure(
         &mut self,
         resident: u32,
@@ -247,7 +245,7 @@ impl Residents {
         (number, old)
     }
 
-    /// The departure with this number, which is waited for no longer; `None` when it was forgotten.
+    /// Takes the departure with this number out; `None` if it was forgotten.
     pub(crate) fn take_departure(&mut self, number: u32) -> Option<Departure> {
         let index = number as usize % MOST_DEPARTURES;
         let departure = self.departures.get_mut(index)?;
@@ -259,7 +257,7 @@ impl Residents {
 mod tests {
     use super::*;
 
-    /// Wants nothing, and is due when it was made to be.
+    /// Resident that takes no frame and has the given timer.
     #[derive(Debug)]
     struct Sleeper(Option<Instant<Virtual>>);
 

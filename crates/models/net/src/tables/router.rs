@@ -1,4 +1,4 @@
-//! What a router has of its own, beside the shared table of shortest paths.
+//! State of a router beside the shared table of shortest paths.
 
 use core::cmp::Reverse;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use crate::packet::PortId;
 use crate::route::Hop;
 use crate::tables::address::{Family, bits};
 
-/// What a router has beyond the shared table of [`crate::route::Routes`].
+/// State of a router beside the shared table of [`crate::route::Routes`].
 #[derive(Debug)]
 pub(crate) struct Router {
     number: u32,
-    /// Routes that were written down, the longest prefix first.
+    /// Static routes, the longest prefix first.
     statics: Vec<StaticRoute>,
-    /// Its interfaces on LANs, by segment.
+    /// Interfaces on LANs, by segment.
     lans: Vec<(u32, PortId)>,
 }
 
@@ -25,7 +25,7 @@ struct StaticRoute {
 }
 
 impl Router {
-    /// `number` is its place in the shared table.
+    /// Makes a router; `number` is its place in the shared table.
     pub(crate) fn new(number: u32) -> Self {
         Self {
             number,
@@ -43,7 +43,7 @@ impl Router {
         self.lans.push((segment, port));
     }
 
-    /// Of two routes for one prefix the first that was added holds.
+    /// Adds a static route. Of two routes for one prefix the first one holds.
     pub(crate) fn add_static(&mut self, network: IpAddr, prefix: u8, hop: Hop) {
         self.statics.push(StaticRoute {
             network,
@@ -58,7 +58,7 @@ impl Router {
         !self.statics.is_empty()
     }
 
-    /// The written route with the longest prefix that an address has.
+    /// Returns the static route with the longest prefix of an address.
     #[inline]
     pub(crate) fn static_hop(&self, address: IpAddr) -> Option<Hop> {
         let family = Family::of(address);
@@ -70,7 +70,7 @@ impl Router {
         Some(route.hop)
     }
 
-    /// Its interface on a LAN.
+    /// Returns the interface on a LAN.
     #[inline]
     pub(crate) fn lan(&self, segment: u32) -> Option<PortId> {
         let mut lans = self.lans.iter();

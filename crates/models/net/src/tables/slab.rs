@@ -1,22 +1,22 @@
-//! Where packets live, and the lists they stand in.
+//! Storage of packets, and the lists of packets.
 
 use core::ops::{Index, IndexMut};
 
 use crate::packet::{Kind, NIL, Packet, PortId};
 use crate::tables::buffers::Buffers;
 
-/// The place of a packet in its [`Slab`].
+/// Place of a packet in its [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketId(pub(crate) u32);
 
-/// All packets of a world. Places are used again, so that nothing is allocated
-/// once the largest number of packets has been in flight.
+/// All packets of a world. Places are reused, so nothing is allocated after the maximum number of
+/// packets has been in flight.
 #[derive(Debug)]
 pub(crate) struct Slab {
     packets: Vec<Packet>,
     free: u32,
     live: usize,
-    /// What the packets of real programs carry.
+    /// Bytes of the packets of real programs.
     pub(crate) buffers: Buffers,
 }
 
@@ -30,9 +30,11 @@ impl Slab {
         }
     }
 
-    /// Inlined, so that whoever makes a packet writes its fields to its place. A
-    /// copy in wide pieces of fields just written waits until all stores before
-    /// them are done: long, where those are to memory that another core has.
+    /// Stores a packet.
+    ///
+    /// Inlined, so that the code that makes a packet writes its fields to its place. A copy in wide
+    /// pieces of fields just written waits until all earlier stores are done: a long time, if those
+    /// are to memory that another core has.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
@@ -49,7 +51,7 @@ impl Slab {
         PacketId(id)
     }
 
-    /// One more place.
+    /// Adds a place.
     #[cold]
     fn grow(&mut self) {
         let none = PortId::NONE;
@@ -68,7 +70,7 @@ impl Slab {
         self.free = id.0;
     }
 
-    /// The packet behind another in the list that both are in.
+    /// Returns the next packet in the list that contains both.
     pub(crate) fn after(&self, id: PacketId) -> Option<PacketId> {
         let next = self[id].next;
         (next != NIL).then_some(PacketId(next))
@@ -94,7 +96,7 @@ impl IndexMut<PacketId> for Slab {
     }
 }
 
-/// A first-in first-out list through the packets themselves.
+/// First-in first-out list that links the packets themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     head: u32,

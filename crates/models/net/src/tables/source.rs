@@ -1,26 +1,25 @@
-//! A source of datagrams: what it sends, when, and what became of it.
+//! Source of datagrams: sizes, instants and results.
 
 use timeloom_engine::Random;
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::{Kind, Packet, PortId};
 
-/// When a source sends.
+/// Sending pattern of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// At a constant rate of bits per second, IP header included; the k-th
-    /// packet at exactly k times the packet's time, rounded up.
+    /// Constant rate in bits per second, IP header included; the k-th packet at exactly k times the
+    /// packet's time, rounded up.
     Constant {
         /// Bits per second.
         rate_bps: u64,
     },
-    /// At random: exponential distances with this mean.
+    /// Random, with exponential distances of this mean.
     Poisson {
-        /// The mean distance.
+        /// Mean distance.
         mean: Duration,
     },
-    /// As [`Pattern::Constant`] for a while, then silent for a while; both
-    /// exponential.
+    /// Alternately [`Pattern::Constant`] and silent, each for an exponential time.
     OnOff {
         /// Bits per second while on.
         rate_bps: u64,
@@ -29,8 +28,8 @@ pub enum Pattern {
         /// Mean length of a silence.
         mean_off: Duration,
     },
-    /// At these distances from the start, with these sizes in bytes; again
-    /// from the beginning after `every`, if that is given.
+    /// Packets at these offsets from the start, with these sizes in bytes; repeated after `every`,
+    /// if that is given.
     Trace {
         /// Offsets, ascending, and sizes.
         packets: Vec<(Duration, u16)>,
@@ -39,34 +38,34 @@ pub enum Pattern {
     },
 }
 
-/// How large packets are, in bytes from the IP header on.
+/// Packet sizes, in bytes from the IP header on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// All alike.
+    /// Same size for all packets.
     Fixed(u16),
-    /// Exponential with this mean, within 28 … 65535.
+    /// Exponential sizes with this mean, within 28 … 65535.
     Exponential(f64),
 }
 
-/// A source at one host for another.
+/// Source of datagrams from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficConfig {
-    /// When it sends.
+    /// Sending pattern.
     pub pattern: Pattern,
-    /// How much at a time; a trace brings its own sizes.
+    /// Packet sizes; a trace has its own.
     pub size: Size,
     /// IP type of service.
     pub tos: u8,
-    /// Whether these are ICMP echo requests, to be answered.
+    /// Sends ICMP echo requests, which are answered.
     pub echo: bool,
-    /// When it starts.
+    /// Start instant.
     pub start: Instant<Virtual>,
-    /// When it stops.
+    /// Stop instant.
     pub stop: Instant<Virtual>,
 }
 
 impl TrafficConfig {
-    /// UDP of this pattern and size, from the beginning on.
+    /// Returns UDP of this pattern and size, from the beginning on.
     pub fn udp(pattern: Pattern, size: Size) -> Self {
         Self {
             pattern,
@@ -78,8 +77,8 @@ impl TrafficConfig {
         }
     }
 
-    /// Why this source cannot be, if so: mostly that it would send without
-    /// end at one instant.
+    /// Returns the reason why this source is invalid, if it is: usually that it would send an
+    /// endless number of packets at one instant.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let empty = match self.size {
             Size::Fixed(size) => size == 0,
@@ -114,7 +113,7 @@ impl TrafficConfig {
         }
     }
 
-    /// One echo request of 84 bytes per second, as `ping` does.
+    /// Returns one echo request of 84 bytes per second, as `ping` does.
     pub fn ping() -> Self {
         let pattern = Pattern::Constant { rate_bps: 84 * 8 };
         Self {
@@ -124,7 +123,7 @@ impl TrafficConfig {
     }
 }
 
-/// What has become of a source's packets.
+/// Results of a source's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficStats {
     /// Packets sent.
@@ -135,31 +134,31 @@ pub struct TrafficStats {
     pub received_bytes: u64,
     /// Sum of the one-way delays (round trips, for pings), in ns.
     pub delay_sum_ns: u64,
-    /// The longest of them, in ns.
+    /// Longest delay, in ns.
     pub delay_max_ns: u64,
     /// Packets that arrived after one that was sent later.
     pub reordered: u64,
-    /// Packets sent up to the last one that has arrived. What is missing of them was lost,
-    /// or will arrive out of order (RFC 3550, appendix A.3).
+    /// Packets sent up to the last one that has arrived. The missing ones were lost, or will arrive
+    /// out of order (RFC 3550, appendix A.3).
     pub expected: u64,
 }
 
-/// A source of a world: its ends, and how far it has come.
+/// Source of a world: its ends and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     config: TrafficConfig,
     from: PortId,
     to: PortId,
     stats: TrafficStats,
-    /// The highest number that has arrived.
+    /// Highest number that has arrived.
     highest: u32,
     random: Random,
     /// Packets since `base`.
     count: u64,
-    /// Start of this burst or round.
+    /// Start of the current burst or round.
     base: Instant<Virtual>,
     burst_ends: Instant<Virtual>,
-    /// Bytes of the packet that is sent next.
+    /// Bytes of the next packet.
     next_size: u16,
 }
 
@@ -193,7 +192,7 @@ impl Source {
         self.stats
     }
 
-    /// Bytes of each of its packets, where they are all alike.
+    /// Returns the size of its packets, in bytes, if it is the same for all.
     pub(crate) fn fixed_size(&self) -> Option<u16> {
         match self.config.size {
             Size::Fixed(size) => Some(size),
@@ -201,20 +200,20 @@ impl Source {
         }
     }
 
-    /// Goes on to its next packet, and says when that is sent; `None` when none is.
+    /// Advances to the next packet and returns its instant; `None` if there is none.
     pub(crate) fn advance(&mut self) -> Option<Instant<Virtual>> {
         let (at, size) = self.next()?;
         self.next_size = size;
         (at < self.config.stop && at != Instant::FAR_FUTURE).then_some(at)
     }
 
-    /// As [`Source::advance`], at the beginning: to the first packet that is not before `now`.
-    /// What comes before counts as sent, and so is found missing by who receives.
+    /// Like [`Source::advance`], at the beginning: to the first packet that is not before `now`.
+    /// Earlier packets count as sent, so the receiver counts them as missing.
     pub(crate) fn advance_to(&mut self, now: Instant<Virtual>) -> Option<Instant<Virtual>> {
         if let (Pattern::Constant { rate_bps }, Size::Fixed(size)) =
             (&self.config.pattern, self.config.size)
         {
-            // As many as there have been since, which may be too many to go through.
+            // Number of packets since then, which may be too large to iterate over.
             let passed = now.min(self.config.stop) - self.base;
             let bits = passed.as_ns().max(0) as u128 * u128::from(*rate_bps);
             self.count = (bits / (u128::from(size) * 8 * 1_000_000_000)) as u64;
@@ -229,7 +228,7 @@ impl Source {
         }
     }
 
-    /// The packet that [`Source::advance`] has gone on to; `number` is this source's.
+    /// Returns the packet to which [`Source::advance`] has advanced; `number` is this source's.
     #[inline]
     pub(crate) fn send(&mut self, number: u32) -> Packet {
         let kind = if self.config.echo {
@@ -244,7 +243,7 @@ impl Source {
         packet
     }
 
-    /// A datagram, or the reply to a ping, came to where it should.
+    /// Counts a datagram, or the reply to a ping, that arrived at its destination.
     #[inline]
     pub(crate) fn count_arrival(&mut self, packet: &Packet, now: Instant<Virtual>) {
         let stats = &mut self.stats;
@@ -260,7 +259,7 @@ impl Source {
         stats.expected = u64::from(self.highest) + 1;
     }
 
-    /// When the next packet goes, and its size.
+    /// Returns the instant and the size of the next packet.
     fn next(&mut self) -> Option<(Instant<Virtual>, u16)> {
         let size = match self.config.size {
             Size::Fixed(size) => size,
@@ -306,7 +305,7 @@ impl Source {
     }
 }
 
-/// When the packet number `count` goes, in ns from the first, rounded up.
+/// Returns the instant of packet number `count`, in ns from the first, rounded up.
 fn time_of(count: u64, size: u16, rate_bps: u64) -> Duration {
     let bits = u128::from(count) * u128::from(size) * 8;
     let ns = (bits * 1_000_000_000).div_ceil(u128::from(rate_bps.max(1)));

@@ -1,7 +1,7 @@
-//! A table by number, of which an engine may have some rows only.
+//! Table by number, of which an engine may have only some rows.
 //!
-//! Numbers mean the same in all engines of one network. What an engine does not have costs it four
-//! bytes. A table of which all rows are here is a plain list.
+//! Numbers mean the same in all engines of one network. A row that an engine does not have costs it
+//! four bytes. A table with all rows is a plain list.
 
 use core::ops::{Index, IndexMut};
 
@@ -11,7 +11,8 @@ use crate::packet::NIL;
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<T> {
     rows: Vec<T>,
-    /// By number: where its row is, [`NIL`] for one that is elsewhere. Empty while all are here.
+    /// Index of each number's row, [`NIL`] for one that is elsewhere. Empty while all rows are
+    /// here.
     places: Vec<u32>,
 }
 
@@ -34,7 +35,7 @@ impl<T> From<Vec<T>> for Sparse<T> {
 }
 
 impl<T> Sparse<T> {
-    /// Of so many numbers those that are wanted, each row as it is made.
+    /// Makes a table of this many numbers with the wanted rows, each as it is made.
     pub(crate) fn some(
         count: u32,
         wanted: impl Fn(u32) -> bool,
@@ -53,7 +54,7 @@ impl<T> Sparse<T> {
         Self { rows, places }
     }
 
-    /// Of its numbers those that are wanted.
+    /// Returns the table with only the wanted rows.
     pub(crate) fn part(&self, wanted: impl Fn(u32, &T) -> bool) -> Self
     where
         T: Clone,
@@ -62,7 +63,7 @@ impl<T> Sparse<T> {
         Self::some(self.len() as u32, is_wanted, |number| self[number].clone())
     }
 
-    /// How many numbers there are, wherever their rows.
+    /// Returns the number of numbers, wherever their rows are.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rows.len().max(self.places.len())
@@ -87,7 +88,7 @@ impl<T> Sparse<T> {
         self.rows.get_mut(place)
     }
 
-    /// One more number, whose row is here.
+    /// Adds a number, whose row is here.
     pub(crate) fn push(&mut self, row: T) {
         if !self.places.is_empty() {
             self.places.push(self.rows.len() as u32);
@@ -95,13 +96,13 @@ impl<T> Sparse<T> {
         self.rows.push(row);
     }
 
-    /// The rows that are here, with their numbers.
+    /// Iterates over the local rows, with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let numbers = 0..self.len() as u32;
         numbers.filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// Bytes of the table, without what rows have elsewhere.
+    /// Returns the bytes of the table, without the rows' own allocations.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<T>() * self.rows.capacity() + size_of::<u32>() * self.places.capacity()
     }

@@ -1,9 +1,9 @@
-//! What a link has done.
+//! Counters of links and of a world.
 
-/// What one direction of a link has done.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Packets whose transmission was begun or is certain.
+    /// Packets whose transmission has begun or is certain.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
@@ -17,10 +17,10 @@ pub struct LinkStats {
     pub waited_ns: u64,
 }
 
-/// What has happened in a world, beyond single links and flows.
+/// Counters of a world, beyond single links and flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came to the end of a link.
+    /// Packets that arrived at the end of a link.
     pub hops: u64,
     /// Packets for which a router or host had no route.
     pub no_route: u64,
@@ -28,19 +28,18 @@ pub struct Counters {
     pub ttl_exceeded: u64,
     /// Packets whose next hop never answered an ARP request.
     pub arp_failed: u64,
-    /// Frames whose tag a switch's port does not take.
+    /// Frames whose tag a switch's port does not accept.
     pub bad_vlan: u64,
-    /// Packets for somebody else.
+    /// Packets for another host.
     pub not_for_us: u64,
-    /// What real programs sent and is no IP packet, or no Ethernet frame.
+    /// Invalid IP packets and Ethernet frames from real programs.
     pub malformed: u64,
-    /// Packets of real programs that a link does not take for their length, and
-    /// that must not be cut.
+    /// Packets of real programs that are too long for a link and must not be fragmented.
     pub too_long: u64,
     /// ICMP errors sent to real programs.
     pub icmp_errors: u64,
-    /// ICMP errors not sent because there had been many.
+    /// ICMP errors not sent because of the rate limit.
     pub icmp_limited: u64,
-    /// Packets for real programs that nobody took out in time.
+    /// Packets for real programs that were not taken out in time.
     pub not_taken: u64,
 }

@@ -1,4 +1,4 @@
-//! An Ethernet switch's ports and what it has learnt.
+//! Ports of an Ethernet switch and its learnt addresses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +7,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::packet::PortId;
 
-/// What a switch does with VLAN tags at a port (IEEE 802.1Q).
+/// Handling of VLAN tags at a switch's port (IEEE 802.1Q).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortMode {
     /// Untagged frames only; they belong to this VLAN.
@@ -17,7 +17,7 @@ pub enum PortMode {
 }
 
 impl PortMode {
-    /// Whether frames of a VLAN leave by such a port.
+    /// Returns true if frames of a VLAN leave by such a port.
     #[inline]
     pub(crate) fn carries(&self, vlan: u16) -> bool {
         match self {
@@ -27,7 +27,7 @@ impl PortMode {
     }
 }
 
-/// A switch and what it has learnt.
+/// Switch with its learnt addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
     ports: Vec<(PortId, PortMode)>,
@@ -43,7 +43,7 @@ struct Learnt {
 /// IEEE 802.1Q, table 8-6: the default ageing time.
 const AGEING: Duration = Duration::from_s(300);
 
-/// Hashes one number without a random key: the same in every run.
+/// Hash of one number without a random key: the same in every run.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -70,7 +70,7 @@ impl Switch {
         }
     }
 
-    /// Of a switch that another engine has: nothing of it.
+    /// Returns an empty entry for a switch that another engine has.
     pub(crate) fn elsewhere() -> Self {
         Self::new(Vec::new())
     }
@@ -82,14 +82,14 @@ impl Switch {
             .map(|(_, mode)| mode)
     }
 
-    /// Its ports, in the order of its cables.
+    /// Returns its ports, in the order of its cables.
     #[inline]
     pub(crate) fn ports(&self) -> &[(PortId, PortMode)] {
         &self.ports
     }
 
-    /// The VLAN of a frame with the tag `vlan` (0 without one) that has come through `port`; `None`
-    /// where the port does not take it.
+    /// Returns the VLAN of a frame with the tag `vlan` (0 without one) that has come through
+    /// `port`; `None` if the port does not accept it.
     #[inline]
     pub(crate) fn classify(&self, port: PortId, vlan: u16) -> Option<u16> {
         match self.mode(port)? {
@@ -99,7 +99,7 @@ impl Switch {
         }
     }
 
-    /// Learns where `mac` is and looks up `to`.
+    /// Learns the port of `mac` and looks up `to`.
     pub(crate) fn learn_and_find(
         &mut self,
         now: Instant<Virtual>,
@@ -126,7 +126,7 @@ mod tests {
         Instant::ZERO + Duration::from_s(s)
     }
 
-    /// Ports 0 and 2 in VLAN 1, port 4 in VLAN 2, port 6 a trunk.
+    /// Returns a switch with ports 0 and 2 in VLAN 1, port 4 in VLAN 2, and port 6 a trunk.
     fn switch() -> Switch {
         let modes = [
             PortMode::Access(1),

@@ -4,21 +4,21 @@
 //! Rates are estimated as in draft-cheng-iccrg-delivery-rate-estimation-00. Names are those of the
 //! drafts.
 //!
-//! Not here: the policer's long-term rate and the room for aggregated acknowledgements, which
-//! Linux has beside the drafts.
+//! Left out: long-term rate estimation for policers and the allowance for aggregated
+//! acknowledgements, which Linux has in addition to the drafts.
 
 use std::collections::VecDeque;
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A segment that was sent, and what had been delivered by then.
+/// Sent segment, with the number of segments delivered by then.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant<Virtual>,
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// It went out with a small window, and says nothing of the path's rate.
+    /// It was sent with a small window, and gives no information on the path's rate.
     is_limited: bool,
 }
 
@@ -30,24 +30,24 @@ enum Mode {
     ProbeRtt,
 }
 
-/// What an acknowledgement tells, in segments.
+/// Information from an acknowledgement, in segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
-    /// The stamp of the segment that is answered.
+    /// Stamp of the acknowledged segment.
     pub(crate) stamp: Instant<Virtual>,
-    /// All that has arrived so far, in order or not.
+    /// Segments that have arrived so far, in order or not.
     pub(crate) delivered: u64,
-    /// What is in flight now.
+    /// Segments in flight.
     pub(crate) pipe: u32,
-    /// The round trip that it measured, if it did.
+    /// Round-trip sample, if there is one.
     pub(crate) sample: Option<Duration>,
-    /// How many segments were found lost.
+    /// Number of segments newly found lost.
     pub(crate) lost: u32,
-    /// Whether losses are being repaired now.
+    /// True during loss recovery.
     pub(crate) repairs: bool,
 }
 
-/// The model of the path, and where the cycle is; rates in segments per ns.
+/// Model of the path, and the position in the cycle; rates in segments per ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     mode: Mode,
@@ -57,16 +57,16 @@ pub(crate) struct Bbr {
     prior_window: f64,
     initial_window: f64,
     pacing_rate: f64,
-    /// When the next segment may go.
+    /// Earliest instant of the next segment.
     pub(crate) next_send: Instant<Virtual>,
     sent: VecDeque<Sent>,
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// Rounds, and what has to be delivered for the next to begin.
+    /// Number of the round, and the number of delivered segments at which the next begins.
     round: u64,
     next_round_delivered: u64,
-    /// The rates of the last rounds that may still be the most: falling.
+    /// Rates of the last rounds that may still become the maximum: descending.
     rates: VecDeque<(u64, f64)>,
     min_rtt: Duration,
     min_rtt_at: Instant<Virtual>,
@@ -75,9 +75,9 @@ pub(crate) struct Bbr {
     is_filled: bool,
     cycle: usize,
     cycle_at: Instant<Virtual>,
-    /// When the window has been at its least for long enough.
+    /// Instant at which the window has been at its minimum for long enough.
     probed_at: Option<Instant<Virtual>>,
-    /// The round in which repairing began: as much goes out as arrives.
+    /// Round in which recovery began: in it, as many segments are sent as arrive.
     conserves: Option<u64>,
     repairs: bool,
 }
@@ -89,9 +89,9 @@ const RATE_ROUNDS: u64 = 10;
 const MIN_RTT_LIVES: Duration = Duration::from_s(10);
 const PROBE_RTT: Duration = Duration::from_ms(200);
 const LEAST_WINDOW: f64 = 4.0;
-/// What the window has beyond the model, for acknowledgements that are held back.
+/// Window beyond the model, for delayed acknowledgements.
 const SPARE: f64 = 3.0;
-/// Linux paces a hundredth below the estimate, so that queues drain.
+/// Pacing margin: Linux paces a hundredth below the estimate, so that queues drain.
 const MARGIN: f64 = 0.99;
 
 impl Bbr {
@@ -126,14 +126,14 @@ impl Bbr {
         }
     }
 
-    /// The opening was answered after this round trip.
+    /// Handles the answer to the opening, after this round trip.
     pub(crate) fn handle_opened(&mut self, now: Instant<Virtual>, sample: Duration) {
         (self.min_rtt, self.min_rtt_at) = (sample, now);
         self.pacing_rate = HIGH_GAIN * self.window / sample.as_ns().max(1) as f64;
         (self.delivered_at, self.first_sent, self.next_send) = (now, now, now);
     }
 
-    /// A segment goes out, while `pipe` are in flight.
+    /// Records a sent segment, with `pipe` others in flight.
     pub(crate) fn note_sent(&mut self, now: Instant<Virtual>, pipe: u32) {
         if pipe == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -149,7 +149,7 @@ impl Bbr {
         self.next_send = self.next_send.max(now) + Duration::from_ns(gap_ns as i64);
     }
 
-    /// An acknowledgement came; the window is another then.
+    /// Handles an acknowledgement and updates the window.
     pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: &Delivery) {
         let acked = ack.delivered.saturating_sub(self.delivered);
         self.delivered = ack.delivered;
@@ -167,8 +167,8 @@ impl Bbr {
         self.set_window(ack, acked as f64);
     }
 
-    /// The rate at which segments were delivered since the one that is answered was sent, and
-    /// whether a round begins.
+    /// Returns the delivery rate since the acknowledged segment was sent, and true if a round
+    /// begins.
     fn sample(&mut self, now: Instant<Virtual>, ack: &Delivery, acked: u64) -> (Option<f64>, bool) {
         while self.sent.front().is_some_and(|sent| sent.at < ack.stamp) {
             self.sent.pop_front();
@@ -210,12 +210,12 @@ impl Bbr {
         }
     }
 
-    /// The bottleneck's rate: the most of the last rounds.
+    /// Returns the bottleneck's rate: the maximum of the last rounds.
     fn rate(&self) -> f64 {
         self.rates.front().map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// The product of the path's rate and round trip, in segments.
+    /// Returns the product of the path's rate and round trip, in segments.
     fn product(&self) -> f64 {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
@@ -235,7 +235,7 @@ impl Bbr {
         self.is_filled = self.full_rounds >= 3;
     }
 
-    /// From one mode, or part of the cycle, to the next.
+    /// Advances the mode, or the phase of the cycle.
     fn go_on(&mut self, now: Instant<Virtual>, ack: &Delivery) {
         let pipe = f64::from(ack.pipe);
         if self.mode == Mode::Startup && self.is_filled {
@@ -264,8 +264,8 @@ impl Bbr {
         (self.mode, self.pacing_gain, self.window_gain) = (mode, pacing_gain, window_gain);
     }
 
-    /// Anywhere in the cycle but where it drains, so that flows do not probe together. Where is
-    /// taken from the clock, so that it is the same in every run.
+    /// Starts at a random phase of the cycle except the draining one, so that flows do not probe
+    /// together. The phase is derived from the clock, so that it is the same in every run.
     fn enter_probe_bw(&mut self, now: Instant<Virtual>) {
         let place = (now.as_ns().unsigned_abs() % 7) as usize;
         self.cycle = if place == 0 { 0 } else { place + 1 };
@@ -273,8 +273,8 @@ impl Bbr {
         self.enter(Mode::ProbeBw, CYCLE[self.cycle], 2.0);
     }
 
-    /// The shortest round trip is looked for anew where none has been as short for ten seconds:
-    /// with next to nothing in flight.
+    /// Measures the shortest round trip again if none has been as short for ten seconds: with
+    /// almost nothing in flight.
     fn probe_round_trip(&mut self, now: Instant<Virtual>, ack: &Delivery, begins: bool) {
         let is_old = now > self.min_rtt_at + MIN_RTT_LIVES;
         if let Some(sample) = ack.sample
@@ -345,7 +345,8 @@ impl Bbr {
         }
     }
 
-    /// The retransmission timer expired: one segment, and then what arrives.
+    /// Handles the expiry of the retransmission timer: one segment is sent, and then as many as
+    /// arrive.
     pub(crate) fn handle_timeout(&mut self) {
         self.prior_window = self.prior_window.max(self.window);
         self.window = 1.0;
@@ -358,15 +359,15 @@ impl Bbr {
 mod tests {
     use super::*;
 
-    /// A path that delivers a segment each ms, 20 ms after it was sent at the least: what is known
-    /// of it after so many segments, each acknowledged for itself.
+    /// Returns the state after `segments` segments, each acknowledged separately, on a path that
+    /// delivers a segment each ms, at least 20 ms after it was sent.
     fn known_after(segments: u64) -> Bbr {
         let mut bbr = Bbr::new(10);
         let (service, base) = (Duration::from_ms(1), Duration::from_ms(20));
         let mut now = Instant::ZERO + base;
         bbr.handle_opened(now, base);
         let mut free = now;
-        // When each arrives and when it was sent.
+        // Arrival and sending instants of the segments in flight.
         let mut flying: VecDeque<(Instant<Virtual>, Instant<Virtual>)> = VecDeque::new();
         let mut delivered = 0;
         while delivered < segments {
@@ -403,7 +404,7 @@ mod tests {
         let rate_per_ms = bbr.rate() * 1e6;
         assert!((0.99..1.06).contains(&rate_per_ms), "{rate_per_ms}");
         assert_eq!(bbr.min_rtt, Duration::from_ms(20));
-        // Twice the product of both at most, and a little.
+        // At most twice the product of both, plus the spare segments.
         assert!(bbr.window <= 2.0 * 20.0 * 1.06 + SPARE, "{}", bbr.window);
     }
 

@@ -1,4 +1,4 @@
-//! A ring of bits, one per segment of the window.
+//! Ring of bits, one per segment of the window.
 
 /// Marks for the segment numbers of a window that slides upward.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Room for at least `segments`.
+    /// Makes a board for at least `segments`.
     pub(crate) fn new(segments: u32) -> Self {
         let size = segments.next_power_of_two().max(64);
         Self {
@@ -23,7 +23,7 @@ impl Board {
         self.words[(at / 64) as usize] >> (at % 64) & 1 == 1
     }
 
-    /// Sets the mark; says whether it was not set before.
+    /// Sets the mark; returns true if it was not set before.
     pub(crate) fn set(&mut self, segment: u64) -> bool {
         let at = segment & self.mask;
         let word = &mut self.words[(at / 64) as usize];
@@ -32,7 +32,7 @@ impl Board {
         *word != before
     }
 
-    /// Sets the marks of `from..to`; says how many were not set before.
+    /// Sets the marks of `from..to`; returns how many were not set before.
     pub(crate) fn fill(&mut self, from: u64, to: u64) -> u32 {
         let mut fresh = 0;
         for (word, bits) in pieces(self.mask, from, to) {
@@ -43,7 +43,7 @@ impl Board {
         fresh
     }
 
-    /// Takes the marks of `from..to` away; says how many there were.
+    /// Removes the marks of `from..to`; returns how many there were.
     pub(crate) fn erase(&mut self, from: u64, to: u64) -> u32 {
         let mut marked = 0;
         for (word, bits) in pieces(self.mask, from, to) {
@@ -54,14 +54,14 @@ impl Board {
         marked
     }
 
-    /// How many of `from..to` are marked.
+    /// Returns the number of marks in `from..to`.
     pub(crate) fn count(&self, from: u64, to: u64) -> u32 {
         pieces(self.mask, from, to)
             .map(|(word, bits)| (self.words[word] & bits).count_ones())
             .sum()
     }
 
-    /// The first of `from..to` that is not marked, else `to`.
+    /// Returns the first segment of `from..to` that is not marked, else `to`.
     pub(crate) fn first_clear(&self, from: u64, to: u64) -> u64 {
         let mut at = from;
         while at < to {
@@ -77,7 +77,7 @@ impl Board {
     }
 }
 
-/// The words that have the marks of `from..to`, and which of their bits those are.
+/// Iterates over the words with the marks of `from..to`, each with a mask of these bits.
 #[inline]
 fn pieces(mask: u64, from: u64, to: u64) -> impl Iterator<Item = (usize, u64)> {
     let mut at = from;

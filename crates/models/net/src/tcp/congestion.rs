@@ -1,4 +1,4 @@
-//! The congestion window.
+//! Congestion window.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
@@ -7,21 +7,21 @@ use super::cubic::Cubic;
 use super::dctcp::Dctcp;
 use super::hystart::{CSS_GROWTH_DIVISOR, Growth, HyStart};
 
-/// How a sender's window grows and shrinks.
+/// Congestion control of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// RFC 5681, with byte counting (RFC 3465, L = 2).
     NewReno,
     /// RFC 9438, with the slow start of RFC 9406 (HyStart++).
     Cubic,
-    /// The same with the Reno-friendly window of RFC 8312, section 4.2, which is the slower one, as
-    /// Linux has it.
+    /// The same with the Reno-friendly window of RFC 8312, section 4.2, which is slower, as in
+    /// Linux.
     Cubic8312,
-    /// Version 1, as in Linux: a pace and a window from the path's rate and round trip. What is
-    /// lost does not slow it down.
+    /// Version 1, as in Linux: a pace and a window from the path's rate and round trip. Losses do
+    /// not slow it down.
     Bbr,
-    /// RFC 8257: as NewReno, but by how much of a window was marked. Wants queues that mark from a
-    /// length on, as [`crate::RedConfig::step`] does.
+    /// RFC 8257: as NewReno, but in proportion to the marked part of a window. Requires queues that
+    /// mark from a length on, as [`crate::RedConfig::step`] does.
     Dctcp,
 }
 
@@ -31,7 +31,7 @@ impl Control {
     }
 }
 
-/// The window of one sender, in segments.
+/// Window of one sender, in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Congestion {
     pub(crate) window: f64,
@@ -39,21 +39,21 @@ pub(crate) struct Congestion {
     cubic: Option<Cubic>,
     pub(crate) bbr: Option<Box<Bbr>>,
     pub(crate) dctcp: Option<Dctcp>,
-    /// Until the first slow start is over.
+    /// Present until the first slow start is over.
     hystart: Option<Box<HyStart>>,
 }
 
-/// What an acknowledgement of new segments tells the window.
+/// Acknowledgement of new segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// How many more are acknowledged.
+    /// Number of newly acknowledged segments.
     pub(crate) acked: u32,
-    /// How many were outstanding.
+    /// Number of segments that were outstanding.
     pub(crate) flight: u32,
-    /// The first that is not acknowledged now, and the first never sent.
+    /// First unacknowledged segment, and the first never sent.
     pub(crate) una: u64,
     pub(crate) nxt: u64,
-    /// The round trip that it measured, and the smoothed one.
+    /// Round-trip sample, and the smoothed round-trip time.
     pub(crate) sample: Duration,
     pub(crate) smoothed: Duration,
 }
@@ -70,7 +70,7 @@ impl Congestion {
         }
     }
 
-    /// By what the window goes.
+    /// Returns the control of the window.
     pub(crate) fn control(&self) -> Control {
         match self {
             Self {
@@ -82,7 +82,7 @@ impl Congestion {
         }
     }
 
-    /// More segments are acknowledged.
+    /// Grows the window after an acknowledgement of new segments.
     #[inline]
     pub(crate) fn grow(&mut self, now: Instant<Virtual>, progress: &Progress) {
         let (acked, flight) = (f64::from(progress.acked), f64::from(progress.flight));
@@ -103,7 +103,7 @@ impl Congestion {
                     0.0
                 }
             };
-            // A window that is not used says nothing about the path (RFC 7661).
+            // An unused window gives no information on the path (RFC 7661).
             if 2.0 * flight >= self.window {
                 self.window += worth * acked.min(2.0);
             }
@@ -115,19 +115,19 @@ impl Congestion {
         }
     }
 
-    /// The slow-start threshold, to which recovery brings the window.
+    /// Returns the slow-start threshold, to which recovery brings the window.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// Loss was found (RFC 5681, section 3.1; RFC 9438, section 4.6). What went
-    /// out beyond the window while duplicates came (limited transmit) does not
-    /// count as flight, and windows are of whole segments, as the kernel's are.
+    /// Reacts to a loss (RFC 5681, section 3.1; RFC 9438, section 4.6). Segments sent beyond the
+    /// window during duplicates (limited transmit) do not count as flight, and windows are of whole
+    /// segments, like the kernel's.
     pub(crate) fn shrink(&mut self, flight: u32) {
         if self.bbr.is_some() {
             return;
         }
-        // RFC 9406 is about the slow start that does not know where to end.
+        // RFC 9406 is about the slow start without a known threshold.
         self.hystart = None;
         let threshold = match &mut self.cubic {
             Some(cubic) => cubic.shrink(self.window),
@@ -137,7 +137,7 @@ impl Congestion {
         self.window = self.threshold;
     }
 
-    /// Marks were told of (RFC 3168, section 6.1.2; RFC 8257, section 3.3; BBR takes no notice).
+    /// Reacts to reported marks (RFC 3168, section 6.1.2; RFC 8257, section 3.3; BBR ignores them).
     pub(crate) fn shrink_by_marks(&mut self, flight: u32) {
         match &self.dctcp {
             None => self.shrink(flight),

@@ -1,17 +1,17 @@
-//! CUBIC, RFC 9438, and where that differs RFC 8312; names and numbers as there.
+//! CUBIC, RFC 9438, with the differences of RFC 8312; names and numbers as there.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::congestion::Control;
 
-/// The state of RFC 9438 section 4; windows in segments.
+/// State of RFC 9438 section 4; windows in segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
     w_max: f64,
     w_est: f64,
     cwnd_prior: f64,
     k_s: f64,
-    /// Whether the Reno-friendly window grows as in RFC 8312, section 4.2: as slowly for ever.
+    /// The Reno-friendly window always grows slowly, as in RFC 8312, section 4.2.
     stays_slow: bool,
     epoch_start: Option<Instant<Virtual>>,
 }
@@ -22,7 +22,7 @@ const BETA: f64 = 0.7;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 impl Cubic {
-    /// That of a control which is CUBIC.
+    /// Returns the state for a control that is CUBIC.
     pub(crate) fn of(control: Control) -> Option<Self> {
         let stays_slow = control == Control::Cubic8312;
         (stays_slow || control == Control::Cubic).then(|| Self {
@@ -39,7 +39,7 @@ impl Cubic {
         }
     }
 
-    /// Section 4.6 and 4.7: the slow-start threshold after a congestion event.
+    /// Section 4.6 and 4.7: returns the slow-start threshold after a congestion event.
     pub(crate) fn shrink(&mut self, window: f64) -> f64 {
         self.epoch_start = None;
         self.cwnd_prior = window;
@@ -51,7 +51,7 @@ impl Cubic {
         (window * BETA).max(2.0)
     }
 
-    /// Sections 4.2 to 4.5: the window after `acked` more segments.
+    /// Sections 4.2 to 4.5: returns the window after `acked` more segments.
     pub(crate) fn grow(
         &mut self,
         now: Instant<Virtual>,

@@ -1,12 +1,13 @@
-//! DCTCP, RFC 8257: the window shrinks by how much of it was marked; names and numbers as there.
+//! DCTCP, RFC 8257: the window shrinks in proportion to its marked part; names and numbers as
+//! there.
 
-/// What section 3.3 keeps, in segments.
+/// State of section 3.3, in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Dctcp {
     alpha: f64,
     acked: u64,
     marked: u64,
-    /// The first segment that was not sent when the window of observation began.
+    /// First segment that was not sent when the window of observation began.
     window_end: u64,
 }
 
@@ -26,8 +27,8 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// So many segments up to `una` are acknowledged, and whether that tells of a mark; `nxt` is
-    /// the first that was never sent.
+    /// Handles an acknowledgement of `acked` segments up to `una`, which reports a mark if
+    /// `marked`; `nxt` is the first segment that was never sent.
     #[inline]
     pub(crate) fn handle_ack(&mut self, acked: u64, marked: bool, una: u64, nxt: u64) {
         self.acked += acked;
@@ -42,7 +43,7 @@ impl Dctcp {
         (self.acked, self.marked, self.window_end) = (0, 0, nxt);
     }
 
-    /// The window after marks.
+    /// Returns the window after marks.
     pub(crate) fn shrink(&self, window: f64) -> f64 {
         window * (1.0 - self.alpha / 2.0)
     }

@@ -3,26 +3,25 @@
 
 use timeloom_time::Duration;
 
-/// How much of slow start's growth an acknowledgement is worth.
+/// Part of slow start's growth that an acknowledgement causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// All: slow start.
+    /// Full growth: slow start.
     Whole,
     /// [`CSS_GROWTH_DIVISOR`]: conservative slow start.
     Part,
-    /// Slow start is over.
+    /// No growth: slow start is over.
     Over,
 }
 
-/// The state of RFC 9406, section 4.2.
+/// State of RFC 9406, section 4.2.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     window_end: u64,
     current_round_min: Duration,
     last_round_min: Duration,
     samples: u32,
-    /// In conservative slow start: the round trip it began at, and the rounds
-    /// left.
+    /// In conservative slow start: the round trip at its start, and the rounds left.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -46,8 +45,8 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// An acknowledgement up to `una`, with this round trip, came in while
-    /// segments up to `nxt` were sent.
+    /// Handles an acknowledgement up to `una` with this round trip, when segments up to `nxt` had
+    /// been sent.
     pub(crate) fn handle_ack(&mut self, una: u64, nxt: u64, round_trip: Duration) -> Growth {
         if una >= self.window_end {
             self.window_end = nxt;
@@ -65,7 +64,7 @@ impl HyStart {
         self.samples += 1;
         let enough = self.samples >= N_RTT_SAMPLE;
         match self.conservative {
-            // It was a passing delay.
+            // The delay was temporary.
             Some((baseline, _)) if enough && self.current_round_min < baseline => {
                 self.conservative = None;
             }
@@ -89,7 +88,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// A round of 20 segments, each acknowledged after this.
+    /// Runs a round of 20 segments, each acknowledged after this time.
     fn round(hystart: &mut HyStart, number: u64, ms: i64) -> Growth {
         let (from, to) = (number * 20, number * 20 + 20);
         let acks = (from..to).map(|una| hystart.handle_ack(una, to, Duration::from_ms(ms)));

@@ -1,12 +1,11 @@
 //! TCP without payload: segments are numbers, windows are counts of them.
 //!
-//! A flow sends in one direction. Sender and receiver are state machines that
-//! know neither addresses nor links; [`crate::World`] carries their packets.
-//! Loss is recovered as in RFC 6675 with one block of selective
-//! acknowledgement per packet, the window grows as in RFC 5681 (NewReno) or
-//! RFC 9438 (CUBIC, with HyStart++), or shrinks as in RFC 8257 (DCTCP); BBR has a window and a pace
-//! from its model of the path. The timer is that of RFC 6298 with a settable floor.
-//! Marks of congestion count as in RFC 3168.
+//! A flow sends in one direction. Sender and receiver are state machines that have no knowledge of
+//! addresses or links; [`crate::World`] carries their packets. Loss is recovered as in RFC 6675
+//! with one block of selective acknowledgement per packet, the window grows as in RFC 5681
+//! (NewReno) or RFC 9438 (CUBIC, with HyStart++), or shrinks as in RFC 8257 (DCTCP); BBR has a
+//! window and a pace from its model of the path. The timer is that of RFC 6298 with a configurable
+//! minimum. Congestion marks are handled as in RFC 3168.
 
 mod bbr;
 mod board;
@@ -25,29 +24,29 @@ pub(crate) use sender::{Sender, Transmit};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A bulk transfer from one host to another.
+/// Bulk transfer from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpConfig {
-    /// How the window grows and shrinks.
+    /// Congestion control.
     pub control: Control,
     /// Payload bytes per segment; 1448 fills an Ethernet packet of 1500 bytes.
     pub segment_bytes: u16,
-    /// Segments to send; `None` goes on for ever.
+    /// Number of segments to send; `None` for an endless flow.
     pub segments: Option<u64>,
     /// Segments before the first acknowledgement (RFC 6928: 10).
     pub initial_window: u32,
-    /// Segments in flight that the receiver allows, up to a power of two. Both
-    /// ends keep two bits for each.
+    /// Segments in flight that the receiver allows, up to a power of two. Both ends keep two bits
+    /// for each.
     pub receive_window: u32,
-    /// Least retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
+    /// Minimum retransmission timeout; Linux has 200 ms, RFC 6298 1 s.
     pub min_rto: Duration,
-    /// Whether both ends know marks of congestion (RFC 3168), as DCTCP's always do. Agreed on without
-    /// a word: the opening is not modelled that far.
+    /// Both ends support congestion marks (RFC 3168), as DCTCP's always do. There is no
+    /// negotiation: the opening is not modelled in that detail.
     pub ecn: bool,
-    /// How long a receiver may hold back an acknowledgement (RFC 9293: below
-    /// 500 ms; Linux 40 ms); every second segment is acknowledged at once.
+    /// Maximum delay of an acknowledgement (RFC 9293: below 500 ms; Linux 40 ms); every second
+    /// segment is acknowledged at once.
     pub delayed_ack: Duration,
-    /// When it starts.
+    /// Start instant.
     pub start: Instant<Virtual>,
 }
 
@@ -68,7 +67,7 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
-    /// Why this flow cannot be, if so.
+    /// Returns the reason why this flow is invalid, if it is.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if !(1..=u16::MAX - HEADER_BYTES).contains(&self.segment_bytes) {
             return Some("a segment has 1 to 65483 bytes");
@@ -84,37 +83,37 @@ impl TcpConfig {
     }
 }
 
-/// The number of a segment near `near` of which the low 32 bits are `low`.
-/// Packets carry only those, as real ones do (RFC 9293, section 3.4); 64 bits
-/// inside keep a flow of 10 Gbit/s going for longer than an hour and a half.
+/// Returns the segment number near `near` whose low 32 bits are `low`. Packets carry only those,
+/// like real ones (RFC 9293, section 3.4); with 64 bits internally a flow of 10 Gbit/s can run for
+/// longer than an hour and a half.
 #[inline]
 pub(crate) fn widen(low: u32, near: u64) -> u64 {
     let ahead = low.wrapping_sub(near as u32) as i32;
     near.wrapping_add_signed(i64::from(ahead))
 }
 
-/// What a flow has done so far.
+/// Results of a flow so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpStats {
     /// Payload bytes that arrived in order.
     pub delivered_bytes: u64,
-    /// Of those, what the sender knows of.
+    /// Payload bytes that the sender knows to have arrived in order.
     pub acknowledged_bytes: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// How often marks of congestion made it slow down.
+    /// Number of times that congestion marks slowed it down.
     pub slowed_by_marks: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// The congestion window in segments.
+    /// Congestion window in segments.
     pub window: f64,
     /// Smoothed round-trip time, zero before the first sample.
     pub smoothed_rtt: Duration,
-    /// When all segments had been acknowledged.
+    /// Instant at which all segments had been acknowledged.
     pub finished_at: Option<Instant<Virtual>>,
 }
 
-/// Bytes of an IPv4 and a TCP header with timestamps.
+/// Length of an IPv4 and a TCP header with timestamps.
 pub(crate) const HEADER_BYTES: u16 = 52;
 
 #[cfg(test)]

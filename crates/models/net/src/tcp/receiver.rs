@@ -1,25 +1,25 @@
-//! The receiving end: what has arrived, and when to say so.
+//! Receiving end: segments that have arrived, and the timing of acknowledgements.
 
 use timeloom_time::{Duration, Instant, Virtual};
 
 use super::board::Board;
 use super::{Control, TcpConfig};
 
-/// What an acknowledgement says.
+/// Content of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
-    /// The next segment expected.
+    /// Next segment expected.
     pub(crate) next: u64,
-    /// The stamp of the segment that is answered.
+    /// Stamp of the acknowledged segment.
     pub(crate) stamp: Instant<Virtual>,
-    /// The block around the newest segment beyond `next`; empty when equal.
+    /// Block around the newest segment beyond `next`; empty if equal.
     pub(crate) sack_from: u64,
     pub(crate) sack_to: u64,
-    /// A mark of congestion has arrived, and the sender not said that it knows.
+    /// A congestion mark has arrived, and the sender has not confirmed it yet.
     pub(crate) congested: bool,
 }
 
-/// The receiver of one flow.
+/// Receiver of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     pub(crate) next: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Receiver {
     block: (u64, u64),
     unanswered: u32,
     congested: bool,
-    /// Acknowledgements tell of each mark, not of all since the sender slowed down.
+    /// Acknowledgements report each mark, not all since the sender slowed down.
     is_exact: bool,
     stamp: Instant<Virtual>,
     hold: Duration,
@@ -54,7 +54,7 @@ impl Receiver {
         }
     }
 
-    /// That of another connection of the same flow, to which nothing has come.
+    /// Returns the receiver of a new connection of the same flow.
     pub(crate) fn anew(&self) -> Self {
         Self {
             next: 0,
@@ -71,15 +71,15 @@ impl Receiver {
         }
     }
 
-    /// When a held-back acknowledgement is due.
+    /// Returns the deadline of a delayed acknowledgement.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
         self.deadline
     }
 
-    /// The segment that arrives is marked, or its sender has slowed down (RFC
-    /// 3168, section 6.1.3); to be called before it is handled. Where each mark is told of, what
-    /// came before is to be answered first where it was not alike (RFC 8257, section 3.2).
+    /// Records that the arriving segment is marked, or that its sender has slowed down (RFC 3168,
+    /// section 6.1.3); must be called before the segment is handled. If each mark is reported,
+    /// earlier segments with the other mark are acknowledged first (RFC 8257, section 3.2).
     pub(crate) fn note_congestion(&mut self, marked: bool, slowed: bool) -> Option<Ack> {
         if !self.is_exact {
             self.congested = marked || self.congested && !slowed;
@@ -91,7 +91,7 @@ impl Receiver {
         before
     }
 
-    /// A segment arrived; the answer is to be sent at once, if there is one.
+    /// Handles a segment; returns the acknowledgement to be sent at once, if there is one.
     #[inline]
     pub(crate) fn handle_segment(
         &mut self,
@@ -105,7 +105,7 @@ impl Receiver {
         self.next += 1;
         self.unanswered += 1;
         if self.unanswered == 1 {
-            // RFC 7323 section 4.3: the echo of the earliest one unanswered.
+            // RFC 7323 section 4.3: the stamp of the earliest unacknowledged segment is echoed.
             self.stamp = stamp;
         }
         if self.unanswered >= 2 {
@@ -140,7 +140,7 @@ impl Receiver {
     fn block_around(&self, segment: u64) -> (u64, u64) {
         let to = self.board.first_clear(segment, self.next + self.window);
         let (before, after) = self.block;
-        // The newest segment mostly continues the last block.
+        // The newest segment usually continues the last block.
         let mut from = if after == segment && before > self.next {
             before
         } else {
@@ -152,7 +152,7 @@ impl Receiver {
         (from, to)
     }
 
-    /// The acknowledgement that was held back, when its time has come.
+    /// Returns the delayed acknowledgement, once its delay has expired.
     pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) -> Option<Ack> {
         (now >= self.deadline && self.unanswered > 0).then(|| self.answer())
     }

@@ -1,14 +1,14 @@
-//! The retransmission timeout, RFC 6298.
+//! Retransmission timeout, RFC 6298.
 
 use timeloom_time::Duration;
 
-/// Smoothed round-trip time and what follows from it.
+/// Smoothed round-trip time and the timeout derived from it.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundTrip {
     smoothed_ns: i64,
     variation_ns: i64,
     floor_ns: i64,
-    /// Doublings since the last acknowledgement of new data.
+    /// Number of doublings since the last acknowledgement of new data.
     backoff: u32,
 }
 
@@ -26,7 +26,7 @@ impl RoundTrip {
         }
     }
 
-    /// Section 2, (2.2) and (2.3), in whole nanoseconds.
+    /// Adds a sample: section 2, (2.2) and (2.3), in whole nanoseconds.
     #[inline]
     pub(crate) fn sample(&mut self, round_trip: Duration) {
         let ns = round_trip.as_ns().max(1);
@@ -40,7 +40,7 @@ impl RoundTrip {
         self.backoff = 0;
     }
 
-    /// The timer expired (5.5).
+    /// Doubles the timeout after an expiry (5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }
@@ -55,7 +55,7 @@ impl RoundTrip {
         Duration::from_ns((base << self.backoff).min(CEILING_NS))
     }
 
-    /// The least timeout.
+    /// Returns the minimum timeout.
     pub(crate) fn floor(&self) -> Duration {
         Duration::from_ns(self.floor_ns)
     }

@@ -1,4 +1,4 @@
-//! The sending end: what to send, and when. What was lost is found in `recovery`.
+//! Sending end: chooses the segments to send, and the instants. `recovery` detects losses.
 
 mod recovery;
 
@@ -12,7 +12,7 @@ use super::{Ack, Control, TcpConfig};
 use crate::packet::Packet;
 use recovery::{Reduction, THRESHOLD};
 
-/// What a sender wants sent.
+/// Packet that a sender wants sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transmit {
     Syn,
@@ -21,22 +21,22 @@ pub(crate) enum Transmit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The opening is to be sent, for the first time or again.
+    /// The opening must be sent, for the first time or again.
     Opening,
-    /// The opening is on its way.
+    /// The opening has been sent.
     Opened,
     Steady,
     /// Losses up to `recover` are being repaired (RFC 6675).
     Recovery,
-    /// What was sent before a timeout is being repaired, in slow start.
+    /// Segments sent before a timeout are being repaired, in slow start.
     AfterTimeout,
 }
 
-/// The sender of one flow.
+/// Sender of one flow.
 ///
-/// The estimate of what is in flight, RFC 6675's pipe, is kept by counting:
-/// segments outstanding, less those known to have arrived, less those known to
-/// be lost and not yet sent again.
+/// The estimate of segments in flight, RFC 6675's pipe, is maintained by counting: segments
+/// outstanding, less those known to have arrived, less those known to be lost and not yet
+/// retransmitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     state: State,
@@ -56,31 +56,30 @@ pub(crate) struct Sender {
     board: Board,
     sacked: u32,
     highest_sacked: u64,
-    /// The last block that was marked; those of it from `una` on still are.
+    /// Last block that was marked; its part from `una` on still is.
     block: (u64, u64),
     /// Segments below this that are not marked count as lost.
     lost_edge: u64,
-    /// Where to look for the next lost segment to send again.
+    /// Start of the search for the next lost segment to retransmit.
     resend: u64,
     /// Segments in `resend..lost_edge` that are not marked.
     lost: u32,
-    /// The next retransmission goes out whatever the pipe says (RFC 6675,
-    /// section 5, step 4.3).
+    /// The next retransmission is sent regardless of the pipe (RFC 6675, section 5, step 4.3).
     force: bool,
-    /// `nxt` when the first segment outstanding was sent again, or became the
-    /// first, whichever is later.
+    /// `nxt` when the first outstanding segment was retransmitted, or became the first, whichever
+    /// is later.
     head_nxt: u64,
-    /// That segment's retransmission is lost too.
+    /// The retransmission of that segment is lost too.
     again: bool,
     reduction: Reduction,
     ecn: bool,
-    /// Acknowledgements of more than this tell of marks that no slowing down has
-    /// answered, for the segment that tells the receiver has this number.
+    /// Acknowledgements beyond this segment report marks to which the sender has not reacted yet,
+    /// since this segment informs the receiver.
     marks_from: u64,
-    /// The next new segment says that the sender has slowed down.
+    /// The next new segment informs the receiver that the sender has slowed down.
     tell_slowed: bool,
     deadline: Instant<Virtual>,
-    /// There is a segment to be sent, and it is not its time yet.
+    /// A segment is ready, and pacing delays it.
     is_paced: bool,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
@@ -124,8 +123,8 @@ impl Sender {
         }
     }
 
-    /// When [`Sender::handle_timeout`] is due; it may move further away, so
-    /// whoever keeps the appointment looks again when it comes.
+    /// Returns the deadline of [`Sender::handle_timeout`]; it may move further away, so the caller
+    /// checks again at the deadline.
     #[inline]
     pub(crate) fn next_wake(&self) -> Instant<Virtual> {
         match &self.congestion.bbr {
@@ -134,8 +133,7 @@ impl Sender {
         }
     }
 
-    /// That of another connection of the same flow, which is to be opened. What was counted goes
-    /// on.
+    /// Returns the sender of a new connection of the same flow, not opened yet. Counters continue.
     pub(crate) fn anew(&self) -> Self {
         let config = TcpConfig {
             control: self.congestion.control(),
@@ -154,12 +152,12 @@ impl Sender {
         }
     }
 
-    /// Whether it sends for ever.
+    /// Returns true if the flow has no end.
     pub(crate) fn is_endless(&self) -> bool {
         self.end == u64::MAX
     }
 
-    /// The first segment that is not acknowledged.
+    /// Returns the first unacknowledged segment.
     #[inline]
     pub(crate) fn first_unacknowledged(&self) -> u64 {
         self.una
@@ -178,7 +176,7 @@ impl Sender {
         (self.nxt - self.una) as u32 - self.sacked - self.lost
     }
 
-    /// The next packet to send now, if any.
+    /// Returns the next packet to send now, if any.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
         match self.state {
@@ -196,7 +194,7 @@ impl Sender {
         self.choose(now).map(Transmit::Segment)
     }
 
-    /// The segment that the window lets go out, when it is its time.
+    /// Returns the segment that window and pacing allow now.
     #[cold]
     fn choose_paced(&mut self, now: Instant<Virtual>) -> Option<Transmit> {
         let window = self.congestion.window;
@@ -218,7 +216,7 @@ impl Sender {
         Some(Transmit::Segment(segment))
     }
 
-    /// The segment that the window lets go out.
+    /// Returns the segment that the window allows.
     #[inline]
     fn choose(&mut self, now: Instant<Virtual>) -> Option<u64> {
         if !self.force && !self.again && f64::from(self.pipe() + 1) > self.congestion.window {
@@ -254,8 +252,8 @@ impl Sender {
         Some(self.nxt - 1)
     }
 
-    /// The type of service and the flags of the segment that was just given out.
-    /// Only new ones may be marked (RFC 3168, section 6.1.5).
+    /// Returns the type of service and the flags of the segment just returned. Only new segments
+    /// may be marked (RFC 3168, section 6.1.5).
     #[inline]
     pub(crate) fn congestion_bits(&mut self, segment: u64) -> (u8, u8) {
         if !self.ecn || segment + 1 != self.nxt {
@@ -265,8 +263,8 @@ impl Sender {
         (Packet::ECN_CAPABLE, if slowed { Packet::CWR } else { 0 })
     }
 
-    /// An acknowledgement told of a mark: as at a loss, but nothing is sent
-    /// again (RFC 3168, section 6.1.2).
+    /// Reacts to an acknowledgement that reports a mark: as to a loss, but without a retransmission
+    /// (RFC 3168, section 6.1.2).
     #[cold]
     fn slow_down(&mut self, next: u64) {
         if self.state != State::Steady || next <= self.marks_from {
@@ -285,7 +283,7 @@ impl Sender {
         }
     }
 
-    /// The receiver answered the opening.
+    /// Handles the receiver's answer to the opening.
     pub(crate) fn handle_opened(&mut self, now: Instant<Virtual>, stamp: Instant<Virtual>) {
         if self.state == State::Opened {
             self.state = State::Steady;
@@ -297,8 +295,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement came in. Nonsense (from beyond what was sent) is
-    /// ignored.
+    /// Handles an acknowledgement. Invalid ones (beyond what was sent) are ignored.
     #[inline]
     pub(crate) fn handle_ack(&mut self, now: Instant<Virtual>, ack: Ack) {
         if ack.next > self.nxt || ack.next < self.una {
@@ -334,7 +331,7 @@ impl Sender {
         }
     }
 
-    /// What the acknowledgement says of the path, of which the window follows.
+    /// Passes the acknowledgement's information on the path to BBR, and takes over its window.
     #[cold]
     fn tell_bbr(&mut self, now: Instant<Virtual>, ack: Ack, lost: u32, advances: bool) {
         let delivery = Delivery {
@@ -377,8 +374,8 @@ impl Sender {
             }
             State::AfterTimeout if self.una >= self.recover => self.state = State::Steady,
             State::Recovery => {}
-            // What tells of congestion does not let the window grow; after a
-            // timeout it is known, and only new segments can tell the receiver.
+            // A report of congestion does not let the window grow; after a timeout the congestion
+            // is known, and only new segments can inform the receiver.
             State::Steady if ack.congested && self.ecn => {}
             _ => {
                 let progress = Progress {
@@ -402,8 +399,8 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer expired (RFC 6298, section 5; RFC 6675,
-    /// section 5.1): everything not marked is lost.
+    /// Handles the expiry of the retransmission timer (RFC 6298, section 5; RFC 6675, section 5.1):
+    /// all unmarked segments are lost.
     pub(crate) fn handle_timeout(&mut self, now: Instant<Virtual>) {
         if now < self.deadline {
             return;
@@ -415,9 +412,8 @@ impl Sender {
             self.state = State::Opening;
             return;
         }
-        // What is outstanding has cost a halving already when it was being
-        // repaired; its count says little then, for new segments went out
-        // while the first one was stuck.
+        // During recovery the outstanding segments have already caused a halving; their number says
+        // little then, since new segments were sent while the first one was stuck.
         if self.state == State::Steady {
             self.congestion.shrink((self.nxt - self.una) as u32);
         }

@@ -3,9 +3,9 @@
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// The shape of a campus, after the "baseline network model" with which
-/// parallel network simulators are commonly compared (Fujimoto et al., 2003):
-/// a backbone ring, routers of buildings on it, LANs of hosts behind them.
+/// Shape of a campus, after the "baseline network model" with which parallel network simulators are
+/// commonly compared (Fujimoto et al., 2003): a backbone ring, routers of buildings on it, LANs of
+/// hosts behind them.
 #[derive(Clone, Debug)]
 pub struct Campus {
     /// Routers on the backbone ring.
@@ -22,7 +22,7 @@ pub struct Campus {
     pub lan: LinkConfig,
 }
 
-/// Adds a campus; gives back its hosts, LAN by LAN.
+/// Adds a campus; returns its hosts, LAN by LAN.
 pub fn campus(network: &mut NetworkBuilder, prefix: &str, shape: &Campus) -> Vec<Node> {
     let backbone: Vec<Node> = (0..shape.backbone)
         .map(|index| network.router(format!("{prefix}b{index}")))

@@ -1,20 +1,20 @@
-//! Two routers with a bottleneck between, hosts on both sides.
+//! Dumbbell: two routers with a bottleneck between, hosts on both sides.
 
 use super::hosts;
 use crate::{LinkConfig, NetworkBuilder, Node, PortId};
 
-/// A dumbbell: Figure 6 of the paper on parallel real-time simulation.
+/// Dumbbell: Figure 6 of the paper on parallel real-time simulation.
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
     /// Hosts on the left.
     pub left: Vec<Node>,
     /// Hosts on the right.
     pub right: Vec<Node>,
-    /// The left router's port on the bottleneck.
+    /// Left router's port on the bottleneck.
     pub bottleneck: PortId,
 }
 
-/// `per_side` hosts on each side by `access`, `bottleneck` between.
+/// Adds `per_side` hosts on each side by `access`, with `bottleneck` between.
 pub fn dumbbell(
     network: &mut NetworkBuilder,
     prefix: &str,

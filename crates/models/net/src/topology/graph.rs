@@ -1,5 +1,4 @@
-//! Graphs as files have them: nodes and edges with attributes, and what becomes
-//! of them here.
+//! Graphs as in files: nodes and edges with attributes, and their conversion.
 
 use std::collections::HashMap;
 
@@ -7,24 +6,23 @@ use timeloom_time::Duration;
 
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Why a file with a graph was refused, and where.
+/// Error in a file with a graph, with the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct GraphError {
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Reason.
     pub message: String,
 }
 
-/// Adds the nodes and edges of a graph and gives back the nodes in the order of
-/// the file.
+/// Adds the nodes and edges of a graph and returns the nodes in the order of the file.
 ///
-/// Of a node it takes `id`, `label` (else the id is the name) and `type`, which
-/// is `host`, `switch` or, by default, `router`. Of an edge: `source`,
-/// `target`; `LinkSpeedRaw` (Topology Zoo) or `bandwidth_bps`, in bits per
-/// second; `latency` (Shadow), such as "10 ms"; `packet_loss` (Shadow), from 0
-/// to 1. What an edge does not say is as in `link`. Other keys are skipped.
+/// Attributes of a node: `id`, `label` (else the id is the name) and `type`, which is `host`,
+/// `switch` or, by default, `router`. Attributes of an edge: `source`, `target`; `LinkSpeedRaw`
+/// (Topology Zoo) or `bandwidth_bps`, in bits per second; `latency` (Shadow), such as "10 ms";
+/// `packet_loss` (Shadow), from 0 to 1. Missing attributes of an edge are as in `link`. Other keys
+/// are skipped.
 pub(super) fn build(
     network: &mut NetworkBuilder,
     graph: &Entry,
@@ -76,7 +74,7 @@ pub(super) fn fail(line: usize, message: &str) -> GraphError {
     }
 }
 
-/// A key with its value, and where it stands.
+/// Key with its value, and its position.
 pub(super) struct Entry {
     pub(super) line: usize,
     pub(super) key: String,

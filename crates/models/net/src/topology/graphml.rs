@@ -8,15 +8,14 @@ use roxmltree::{Document, Node as Element};
 use super::graph::{Entry, GraphError, Value, build, fail};
 use crate::{LinkConfig, NetworkBuilder, Node};
 
-/// Adds the nodes and edges of the first graph of a GraphML file (Brandes et
-/// al., "GraphML progress report", 2001) and gives back the nodes in the order of
-/// the file. What it takes of them is as in [`mod@super::gml`]: a `data` element
-/// counts under its key's `attr.name`. Graphs within nodes, ports and hyperedges
-/// are skipped. Document type definitions are refused.
+/// Adds the nodes and edges of the first graph of a GraphML file (Brandes et al., "GraphML progress
+/// report", 2001) and returns the nodes in the order of the file. The attributes are those of
+/// [`mod@super::gml`]: a `data` element counts under its key's `attr.name`. Graphs within nodes,
+/// ports and hyperedges are skipped. Document type definitions are refused.
 ///
 /// # Errors
 ///
-/// With the line, when the text is no GraphML or a value is none.
+/// Fails, with the line, if the text is not GraphML or a value is invalid.
 pub fn graphml(
     network: &mut NetworkBuilder,
     text: &str,
@@ -28,7 +27,7 @@ pub fn graphml(
     let root = document.root_element();
     let graph = children(root, "graph").next();
     let graph = graph.ok_or_else(|| fail(1, "there is no `graph` in a `graphml`"))?;
-    // What the identifier of a `key` stands for, by what it is for.
+    // Names of the `key` elements, by their identifiers.
     let mut names = HashMap::new();
     for key in children(root, "key") {
         if let (Some(id), Some(name)) = (key.attribute("id"), key.attribute("attr.name")) {
@@ -72,7 +71,7 @@ fn entry(line: usize, key: &str, text: &str) -> Entry {
     }
 }
 
-/// Child elements of this name, in whatever namespace.
+/// Returns the child elements of this name, in any namespace.
 fn children<'a, 'input>(
     of: Element<'a, 'input>,
     name: &'static str,
@@ -81,8 +80,8 @@ fn children<'a, 'input>(
         .filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 
-/// Where lines begin. The library counts from the beginning of the file each
-/// time, which in a long one takes for ever.
+/// Offsets of the lines. The library counts from the beginning of the file each time, which takes
+/// very long in a large file.
 struct Lines(Vec<usize>);
 
 impl Lines {

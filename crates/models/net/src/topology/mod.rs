@@ -1,7 +1,7 @@
 //! Generators of the usual topologies, and readers of GML and GraphML files.
 //!
-//! Each generator adds nodes and cables to a [`NetworkBuilder`] and gives back the
-//! hosts; names begin with `prefix`, so that several fit into one network.
+//! Each generator adds nodes and cables to a [`NetworkBuilder`] and returns the hosts; names begin
+//! with `prefix`, so that several topologies fit into one network.
 
 mod campus;
 mod dumbbell;

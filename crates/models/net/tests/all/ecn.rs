@@ -1,4 +1,4 @@
-//! Marks of congestion (RFC 3168): what queues mark, and what TCP makes of it.
+//! Congestion marks (RFC 3168): marking by queues, and the reaction of TCP.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::{
@@ -31,9 +31,9 @@ fn slow(queue: QueueConfig) -> LinkConfig {
     bare(100 * MBIT, Duration::from_ms(10), 1_000).with_queue(queue)
 }
 
-/// Four flows through a link of 100 Mbit/s with this queue: what they and the
-/// link did in 15 s after slow start, which fills any queue before a mark is
-/// heard of.
+/// Runs four flows through a link of 100 Mbit/s with this queue; returns the statistics of the
+/// flows and the link in the 15 s after slow start, which fills any queue before the first mark
+/// arrives.
 fn flows(queue: QueueConfig, control: Control, ecn: bool) -> (Vec<TcpStats>, LinkStats) {
     let (network, [a, router, b]) = pair(3, bare(GBIT, Duration::from_ms(10), 5_000), slow(queue));
     let port = network.port(router, 1).unwrap();
@@ -109,7 +109,7 @@ fn who_knows_no_marks_is_dropped() {
     }
 }
 
-/// RFC 3168, section 7: who does not slow down is dropped in the end.
+/// RFC 3168, section 7: a sender that does not slow down gets its packets dropped in the end.
 #[test]
 fn a_flood_that_claims_to_know_marks_is_dropped() {
     for queue in [red(true), codel(true)] {
@@ -126,7 +126,7 @@ fn a_flood_that_claims_to_know_marks_is_dropped() {
         world.add_traffic(a, b, flood).unwrap();
         let link = run(world, ms(4_000)).model.link(port);
         assert!(link.marked > 0, "{link:?}");
-        // Half of what comes cannot leave.
+        // Half of the packets exceed the link's rate.
         assert!(link.dropped > 40_000, "{link:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Fluid traffic against theory, and against the same traffic in packets.
+//! Fluid traffic compared with theory, and with the same traffic in packets.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_engine::Engine;
@@ -16,7 +16,8 @@ fn poisson(rate_bps: u64) -> FluidConfig {
     FluidConfig::new(FluidPattern::Poisson { rate_bps })
 }
 
-/// A few small packets at random, which see what is there (PASTA).
+/// Returns a source of a few small packets at random instants, which sample the state of the queue
+/// (PASTA).
 fn probe(mean: Duration) -> TrafficConfig {
     TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(50))
 }
@@ -25,7 +26,8 @@ fn mean_delay_us(stats: TrafficStats) -> f64 {
     stats.delay_sum_ns as f64 / stats.received as f64 / 1e3
 }
 
-/// What was sent is somewhere, of the flow and of the links on its way.
+/// Checks that all bytes sent by the flows are accounted for, at the flows and at the links on
+/// their way.
 #[track_caller]
 fn assert_conserved(world: &World, flows: &[timeloom_net::FluidId], ports: &[PortId]) {
     for flow in flows {
@@ -43,7 +45,7 @@ fn assert_conserved(world: &World, flows: &[timeloom_net::FluidId], ports: &[Por
     let links = ports.iter().map(|port| world.fluid_link(*port));
     let at_links: f64 = links.clone().map(|link| link.lost_bytes).sum();
     let wait_at_links: f64 = links.map(|link| link.waiting_bytes).sum();
-    // What flows know is a step behind what queues did.
+    // The flows' knowledge is a step behind the queues.
     let step = 0.01
         * flows
             .iter()
@@ -73,7 +75,7 @@ fn a_constant_rate_of_forty_per_cent_leaves_sixty_to_tcp() {
     let expected = 60.0 * 1448.0 / 1500.0;
     assert!((rate / expected - 1.0).abs() < 0.02, "{rate} Mbit/s");
     let stats = engine.model.fluid(fluid);
-    // Both lose when the queue is full, which is seldom.
+    // Both lose packets only if the queue is full, which is rare.
     assert!(stats.lost_bytes < 0.004 * stats.sent_bytes, "{stats:?}");
     assert!((stats.sent_bytes / (35.0 * 5e6) - 1.0).abs() < 1e-4);
     assert_conserved(&engine.model, &[fluid], &[port]);
@@ -82,8 +84,7 @@ fn a_constant_rate_of_forty_per_cent_leaves_sixty_to_tcp() {
 #[test]
 fn packets_wait_for_random_fluid_as_in_an_m_d_1_queue() {
     for (load, tolerance) in [(0.3, 0.05), (0.5, 0.05), (0.8, 0.05), (0.9, 0.08)] {
-        // Probes every 0.4 ms see single packets, those every 8 ms a Brownian
-        // motion.
+        // Probes every 0.4 ms meet single packets, those every 8 ms a Brownian motion.
         for every_us in [400, 8_000] {
             let fast = bare(1_000 * GBIT, Duration::ZERO, u32::MAX);
             let slow = bare(100 * MBIT, Duration::ZERO, u32::MAX - 1);
@@ -135,8 +136,7 @@ fn an_overloaded_link_loses_its_excess_and_is_full() {
             let lost = stats.lost_bytes / stats.sent_bytes;
             assert!((lost * 6.0 - 1.0).abs() < 0.02, "{lost} of a sixth");
         }
-        // 101 places, of which probes have 1 in 23 and are sent in 4 instead of
-        // 80 µs.
+        // 101 places, of which probes have 1 in 23, and take 4 instead of 80 µs to send.
         let probes = world.traffic(source);
         let delay = mean_delay_us(probes);
         assert!((delay / 7_760.0 - 1.0).abs() < 0.02, "{delay} µs");
@@ -146,7 +146,7 @@ fn an_overloaded_link_loses_its_excess_and_is_full() {
     }
 }
 
-/// What a foreground has of a dumbbell of which others have a part.
+/// Foreground's results on a dumbbell that background flows share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Foreground {
     goodput_mbps: f64,
@@ -163,8 +163,7 @@ enum Background {
     Tcp(Control),
 }
 
-/// Twenty background flows, a TCP and probes over 100 Mbit/s, as packets or as
-/// fluid.
+/// Runs twenty background flows, a TCP and probes over 100 Mbit/s, as packets or as fluid.
 fn dumbbell(
     seed: u64,
     queue: &QueueConfig,
@@ -233,7 +232,7 @@ fn dumbbell(
         };
         sources.push(world.add_traffic(*from, *to, config).unwrap());
     }
-    // Bytes that arrived, and that were lost (of TCP: sent again).
+    // Bytes that arrived, and that were lost (of TCP: retransmitted).
     let carried = |world: &World| {
         let fluids = fluids.iter().map(|flow| {
             let stats = world.fluid(*flow);
@@ -291,7 +290,7 @@ fn mean(queue: &QueueConfig, background: Background, fluid: bool) -> Foreground 
     sum
 }
 
-/// Goodput and delay of a foreground within 10 %, what the background carries
+/// Checks that goodput and delay of the foreground agree within 10 %, and the background's load
 /// within 5 %, averaged over ten seeds.
 #[track_caller]
 fn assert_alike(background: Background) {
@@ -305,8 +304,8 @@ fn assert_alike(background: Background) {
         && (fluid.background_loss - packets.background_loss).abs() < 0.005;
     assert!(fair, "{background:?}: fluid {fluid:?}, packets {packets:?}");
     if !matches!(background, Background::Tcp(_)) {
-        // Among TCP flows, packets that keep no step with them find the queue
-        // full more often than fluid knows (docs/network.md).
+        // Among TCP flows, packets that are not synchronised with them find the queue full more
+        // often than the fluid model predicts (docs/network.md).
         let loss = (fluid.loss - packets.loss).abs();
         assert!(
             loss < 0.003,
@@ -331,7 +330,7 @@ fn a_foreground_fares_as_among_tcp_flows() {
     assert_alike(Background::Tcp(Control::Cubic));
 }
 
-/// The thresholds of a link of 100 Mbit/s.
+/// Returns the thresholds of a link of 100 Mbit/s.
 fn red(ecn: bool) -> QueueConfig {
     QueueConfig::Red(RedConfig {
         min_threshold: 20.0,
@@ -343,9 +342,9 @@ fn red(ecn: bool) -> QueueConfig {
     })
 }
 
-/// Through RED, against the same in packets. Losses of fluid TCP are drawn each
-/// for itself, where RED spaces them evenly: more of them fall into one round trip
-/// and count once, so that more are needed.
+/// Through RED, compared with the same in packets. Losses of fluid TCP are drawn independently,
+/// while RED spaces them evenly: more of them fall into one round trip and count once, so that more
+/// are needed.
 #[test]
 fn a_foreground_fares_as_among_flows_behind_red() {
     for background in [
@@ -385,7 +384,7 @@ fn red_loses_of_an_overload_what_is_too_much_and_keeps_its_queue_short() {
     // 2p = 9.3 % at an average of 57 packets of 1,000 bytes.
     let delay = mean_delay_us(world.traffic(source));
     assert!((delay / (57.0 * 80.0) - 1.0).abs() < 0.05, "{delay} µs");
-    // Probes know no marks, so as many of them are lost.
+    // Probes do not support marks, so the same share of them is lost.
     let probes = world.traffic(source);
     let part = 1.0 - probes.received as f64 / probes.sent as f64;
     assert!((part / lost - 1.0).abs() < 0.1, "{part} {lost}");
@@ -463,7 +462,7 @@ fn bytes_are_conserved_over_several_full_queues_and_lossy_wires() {
             );
             let most = rate * 1e6 / 8.0 * 10.0;
             let both = sent + packets.bytes as f64;
-            // Packets are counted when they are let in.
+            // Packets are counted on admission.
             assert!(
                 both < 1.01 * most + 150_000.0,
                 "seed {seed}: {both} of {most}"

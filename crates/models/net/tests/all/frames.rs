@@ -11,10 +11,10 @@ use timeloom_net::{
 use timeloom_time::{Duration, Instant, Virtual};
 
 const MSS: usize = 1_448;
-/// IP and TCP headers with the timestamps option.
+/// Length of IP and TCP headers with the timestamps option.
 const HEADERS: usize = 52;
 
-/// A frame that came out, as owned bytes.
+/// Received frame, as owned bytes.
 #[derive(Clone, Debug, PartialEq)]
 struct Out {
     node: Node,
@@ -46,7 +46,7 @@ fn ethernet(dst: [u8; 6], src: [u8; 6], kind: u16) -> Vec<u8> {
     [&dst[..], &src, &kind.to_be_bytes()].concat()
 }
 
-/// A TCP frame with this payload, its checksum left to be completed.
+/// Returns a TCP frame with this payload and an incomplete checksum.
 fn tcp(macs: [[u8; 6]; 2], ips: [Ipv4Addr; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = ethernet(macs[1], macs[0], 0x0800);
     let length = (HEADERS + payload.len()) as u16;
@@ -55,7 +55,7 @@ fn tcp(macs: [[u8; 6]; 2], ips: [Ipv4Addr; 2], flags: u8, payload: &[u8]) -> Vec
     frame.extend(ips[0].octets());
     frame.extend(ips[1].octets());
     frame.extend([0x13, 0x88, 0x13, 0x89]);
-    frame.extend(0xffff_f000u32.to_be_bytes()); // the numbers go past zero
+    frame.extend(0xffff_f000u32.to_be_bytes()); // the numbers wrap past zero
     frame.extend([0, 0, 0, 1, 0x80, flags, 0xff, 0xff, 0, 0, 0, 0]);
     frame.extend([1; 12]);
     frame.extend(payload);
@@ -80,7 +80,7 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| random.bits() as u8).collect()
 }
 
-/// Two opened hosts with a router between; the second link as given.
+/// Returns two opened hosts with a router between; the second link as given.
 fn routed(second: LinkConfig) -> (Engine<World>, [Node; 2]) {
     let mut network = NetworkBuilder::new(7);
     let (a, r, b) = (network.host("a"), network.router("r"), network.host("b"));
@@ -100,7 +100,7 @@ fn between(engine: &Engine<World>, [a, b]: [Node; 2]) -> ([[u8; 6]; 2], [Ipv4Add
     (macs, [world.address(at_a), world.address(at_b)])
 }
 
-/// A train of TCP from the first of `ends` to the other.
+/// Sends a train of TCP from the first of `ends` to the other.
 fn put_train(engine: &mut Engine<World>, ends: [Node; 2], flags: u8, payload: &[u8]) {
     let (macs, ips) = between(engine, ends);
     put(engine, ends[0], &tcp(macs, ips, flags, payload), train());
@@ -118,8 +118,7 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Checks the headers of a part and gives back its offset in the train and its
-/// payload.
+/// Checks the headers of a part and returns its offset in the train and its payload.
 fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
     let bytes = &out.bytes;
     assert_eq!(bytes[..6], macs[1]);
@@ -130,7 +129,7 @@ fn part(out: &Out, macs: [[u8; 6]; 2]) -> (usize, Vec<u8>) {
     let sequence = u32::from_be_bytes(bytes[38..42].try_into().unwrap());
     let offset = sequence.wrapping_sub(0xffff_f000) as usize;
     assert_eq!(usize::from(be16(bytes, 18)), 0x1234 + offset / MSS);
-    // What is left open is the sum over the pseudo header.
+    // The incomplete checksum holds the sum over the pseudo header.
     let length = bytes.len() as u32 - 34;
     let pseudo = sum(&bytes[26..34]) + 6 + length;
     assert_eq!(
@@ -183,7 +182,7 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
             assert!(segments <= longest, "{segments} segments as one");
             assert_eq!(piece.offload.train.is_some(), segments > 1);
             whole.extend(bytes);
-            // CWR is said at the beginning, FIN and PSH at the end.
+            // CWR is in the first segment only, FIN and PSH in the last.
             let flags = [
                 0x10,
                 0x80 * u8::from(index == 0),
@@ -192,7 +191,7 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
             assert_eq!(piece.bytes[47], flags.iter().sum::<u8>(), "part {index}");
         }
         assert_eq!(whole, payload);
-        // The last bit leaves when it would have left packet by packet.
+        // The last bit leaves at the same instant as when sent packet by packet.
         let bits = (payload.len() + 45 * (HEADERS + 38)) as i64 * 8;
         let sending = Duration::from_ns(bits * 1_000 / (rate / MBIT) as i64);
         let late = out.last().unwrap().at - (ms(1) + sending);
@@ -203,8 +202,8 @@ fn a_slow_link_gets_it_in_parts_that_make_the_whole() {
 
 #[test]
 fn a_queue_takes_the_part_that_it_has_room_for() {
-    // One in transmission and eight that wait; cut into single packets, and
-    // into parts of five of which the second does not fit.
+    // A queue of one packet in transmission and eight waiting; the train is cut into single
+    // packets, and into parts of five of which the second does not fit.
     for rate in [10 * MBIT, GBIT] {
         let (mut engine, ends) = routed(bare(rate, Duration::ZERO, 8));
         let payload = random_bytes(25 * MSS, 3);
@@ -270,8 +269,8 @@ fn arp(request: bool, sender: ([u8; 6], Ipv4Addr), target: ([u8; 6], Ipv4Addr)) 
     frame
 }
 
-/// Three opened hosts and a simulated one around a switch, and a router to a
-/// simulated host beyond.
+/// Returns three opened hosts and a simulated one around a switch, and a router to a simulated host
+/// beyond.
 fn lan() -> (Engine<World>, [Node; 5]) {
     let mut network = NetworkBuilder::new(7);
     let switch = network.switch("s");
@@ -353,7 +352,7 @@ fn answers_of_the_model_end_the_questions_of_a_host_whose_timers_are_kept() {
     }
 }
 
-/// An echo request from `from` to `to`.
+/// Returns an echo request from `from` to `to`.
 fn echo(from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr)) -> Vec<u8> {
     let mut frame = ethernet(to.0, from.0, 0x0800);
     frame.extend([0x45, 0, 0, 36, 0, 1, 0, 0, 64, 1, 0, 0]);
@@ -392,7 +391,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
     assert_eq!(reply.len(), 1, "{reply:?}");
     assert_eq!(reply[0].node, a);
     assert_eq!(reply[0].bytes[34], 0, "an echo reply");
-    // The liar tells the router that our address is at its place.
+    // The spoofing host tells the router that it has our address.
     let lie = arp(false, (liar.0, me.1), (router, gateway));
     put(&mut engine, c, &lie, Offload::default());
     engine.run_until(ms(11), u64::MAX);
@@ -413,7 +412,7 @@ fn routers_ask_real_programs_for_their_address_and_believe_liars() {
 fn a_router_that_does_not_know_asks_with_a_real_frame() {
     let (mut engine, [a, _, _, _, far]) = lan();
     let me = whois(&engine, a);
-    // Nobody has spoken yet: an echo request comes from beyond.
+    // No host has sent anything yet: an echo request comes from beyond.
     let (_, outside) = whois(&engine, far);
     let request = echo(([0; 6], outside), ([0; 6], me.1));
     engine.with(|world, agenda| world.send_raw(far, &request[14..], agenda));
@@ -456,15 +455,14 @@ fn watched_links_show_what_passed() {
     {
         seen.push(frame);
     }
-    // The question in, the request in, the reply out; what the model itself
-    // says has no bytes.
+    // The solicitation in, the request in, the reply out; the model's own messages have no bytes.
     assert_eq!(seen.len(), 3, "{seen:?}");
     assert_eq!(seen[0].0, port.peer());
     assert_eq!(seen[2].0, port);
     assert!(seen.windows(2).all(|pair| pair[0].1 < pair[1].1));
 }
 
-/// Whatever a guest sends, nothing breaks and nothing is lost without a count.
+/// No input of a guest breaks the model, and no packet is lost without being counted.
 #[test]
 fn anything_may_come_from_a_guest() {
     let (mut engine, [a, b, ..]) = lan();

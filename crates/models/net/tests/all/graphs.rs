@@ -18,7 +18,7 @@ graph [
 ]
 "#;
 
-/// There and back takes what the links of both files say, to the nanosecond.
+/// Checks that the round trip agrees with the links of both files, to the nanosecond.
 fn assert_pings(network: NetworkBuilder, from: Node, to: Node) {
     let mut world = network.build().unwrap();
     let ping = world.add_traffic(from, to, TrafficConfig::ping()).unwrap();

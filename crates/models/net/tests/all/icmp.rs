@@ -1,5 +1,4 @@
-//! What routers and simulated hosts say about packets that go no further, and
-//! packets that are too long for a link.
+//! ICMP errors of routers and simulated hosts, and packets that are too long for a link.
 
 use std::net::Ipv4Addr;
 
@@ -11,8 +10,8 @@ use timeloom_time::Duration;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 
-/// a – r1 – r2 – b and c, the middle link for 1,000 bytes. `a` and `b` are
-/// opened, `c` is simulated, and `d` is a plug behind which nobody answers.
+/// Network a – r1 – r2 – b and c, the middle link for 1,000 bytes. `a` and `b` are opened, `c` is
+/// simulated, and `d` is opened to frames, with nothing that answers.
 struct Net {
     engine: Engine<World>,
     nodes: [Node; 6],
@@ -75,8 +74,8 @@ impl Net {
         world.address(world.port_of(self.nodes[node]).unwrap())
     }
 
-    /// Sends a packet from `a`; gives back what comes to `a` and `b` within ten
-    /// seconds, with the number of the node.
+    /// Sends a packet from `a`; returns the packets for `a` and `b` within ten seconds, with the
+    /// number of the node.
     fn send(&mut self, bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let a = self.nodes[0];
         self.engine
@@ -94,8 +93,8 @@ impl Net {
         taken
     }
 
-    /// Sends a packet that is answered with an error; gives back from whom, type
-    /// and code, and what it quotes.
+    /// Sends a packet that is answered with an error; returns its source, type and code, and the
+    /// quotation.
     fn refused(&mut self, bytes: &[u8]) -> (Ipv4Addr, [u8; 2], u16, Vec<u8>) {
         let errors = self.engine.model.counters().icmp_errors;
         let came = self.send(bytes);
@@ -195,7 +194,7 @@ fn what_nobody_has_is_unreachable() {
         (net.address(4), [11, 0]),
         "it is on its way there"
     );
-    // Behind the plug `d` nobody answers ARP.
+    // No station at the plug `d` answers ARP.
     let (from, what, ..) = net.refused(&probe(Ipv4Addr::new(10, 9, 0, 12)));
     assert_eq!((from, what), (net.address(5), [3, 1]), "no answer");
     assert_eq!(net.engine.model.counters().arp_failed, 1);
@@ -236,7 +235,7 @@ fn there_is_no_answer_to_errors_parts_and_broadcasts() {
     for (index, bytes) in others.iter().enumerate() {
         assert_eq!(net.send(bytes), [], "number {index}");
     }
-    // `send_raw` itself drops what no interface has the address of.
+    // `send_raw` itself drops packets for addresses that no interface has.
     let counters = net.engine.model.counters();
     assert_eq!(counters.icmp_errors, 0, "{counters:?}");
     assert_eq!(counters.no_route, 5, "{counters:?}");

@@ -1,4 +1,4 @@
-//! A network that begins late, in the place of one that is lost.
+//! A network that starts late, in place of one that was lost.
 
 use timeloom_engine::Engine;
 use timeloom_net::{FlowId, Owner, Pattern, Size, SourceId, TcpConfig, TrafficConfig, World};
@@ -45,7 +45,7 @@ fn case() -> Case {
     }
 }
 
-/// The world at 400 ms, which begins at `from`.
+/// Returns the world at 400 ms, started at `from`.
 fn begun(world: World, from: Instant<Virtual>) -> World {
     let mut engine: Engine<World> = Engine::new(world);
     engine.run_until(from, 1);
@@ -69,17 +69,17 @@ fn sources_go_on_endless_transfers_begin_anew_and_others_do_not() {
     );
     assert!(bytes(&whole, future) > 0);
     assert_eq!(bytes(&late, future), bytes(&whole, future));
-    // 250 packets a second, as if there had been no gap, but for those that went into it.
+    // 250 packets a second, as without the gap, except for those sent during it.
     let (all, rest) = (whole.traffic(source), late.traffic(source));
     assert_eq!((all.sent, rest.sent), (101, 101));
     assert_eq!(all.expected, rest.expected);
     assert_eq!(all.received - rest.received, 50, "{rest:?}");
 }
 
-/// Runs both parts up to an instant, each with what the other has sent.
+/// Runs both parts up to an instant, and exchanges their packets.
 fn together(parts: &mut [Engine<World>; 2], until: Instant<Virtual>) {
     while parts[0].now() < until {
-        // As long as the cable between them, so that nothing comes late.
+        // Steps as long as the delay of the cable between them, so that no packet is late.
         let next = parts[0].now() + Duration::from_ms(1);
         for part in &mut *parts {
             part.run_until(next, u64::MAX);
@@ -128,7 +128,7 @@ fn a_transfer_to_a_part_that_began_anew_is_opened_anew_from_either_side() {
     let mut parts = [begun(0, ms(0)), begun(1, ms(0))];
     together(&mut parts, ms(200));
     assert!(flows.iter().all(|flow| delivered(&parts, *flow) > 0));
-    // Of what b received nothing is left; what a did stays counted.
+    // The bytes that b received are lost; the counters of a continue.
     let kept = parts[0].model.tcp(flows[1]).delivered_bytes;
     parts[1] = begun(1, ms(200));
     parts[0].with(|world, agenda| world.reopen(1, agenda));

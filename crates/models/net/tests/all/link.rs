@@ -24,7 +24,7 @@ fn burst(link: LinkConfig, sizes: &[u16]) -> TrafficStats {
 
 #[test]
 fn serialisation_is_exact_to_the_nanosecond() {
-    // Rates that do not divide anything evenly, too.
+    // Including rates that do not divide anything evenly.
     for rate in [
         9_600,
         3 * MBIT,
@@ -56,7 +56,7 @@ fn serialisation_is_exact_to_the_nanosecond() {
 
 #[test]
 fn a_million_packets_back_to_back_add_up_no_roundings() {
-    // 64 bytes at 40 Gbit/s are 12.8 ns: a rounding each would cost 200 µs.
+    // 64 bytes at 40 Gbit/s are 12.8 ns: rounding each would add up to 200 µs.
     let stats = burst(
         bare(40 * GBIT, Duration::ZERO, u32::MAX),
         &vec![64; 1_000_000],
@@ -76,7 +76,7 @@ fn drop_tail_keeps_one_in_service_and_its_limit() {
     assert_eq!(stats.received, 11);
 }
 
-/// 50,000 packets of 1000 bytes at 400 Mbit/s over an impaired 1 Gbit/s link.
+/// Sends 50,000 packets of 1000 bytes at 400 Mbit/s over an impaired 1 Gbit/s link.
 fn impaired(impairment: Impairment) -> TrafficStats {
     let fast = bare(10 * GBIT, Duration::ZERO, 100);
     let wire = bare(GBIT, Duration::from_us(500), 1_000).with_impairment(impairment);

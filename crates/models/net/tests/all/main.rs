@@ -1,4 +1,4 @@
-//! Networks, looked at from outside.
+//! Tests of networks through their public interface.
 
 mod common;
 mod conserve;

@@ -12,7 +12,7 @@ fn socket() -> Socket<'static> {
     Socket::new(buffer(), buffer())
 }
 
-/// Everything that happens, in order, with both stacks polled when they want.
+/// Runs all events, in order, and polls both stacks on their timers.
 fn drive(
     engine: &mut Engine<World>,
     stacks: &mut [Stack],
@@ -41,8 +41,8 @@ fn drive(
     }
 }
 
-/// Sends `length` bytes from one real stack to another over `link`, beside a
-/// simulated flow if `beside`; gives back when the last byte came.
+/// Sends `length` bytes from one real stack to another over `link`, beside a simulated flow if
+/// `beside`; returns the arrival of the last byte.
 fn transfer(link: LinkConfig, length: usize, beside: bool) -> Instant<Virtual> {
     let (mut network, [a, router, b]) = pair(5, bare(GBIT, Duration::from_us(10), 1_000), link);
     let (c, d) = (network.host("c"), network.host("d"));
@@ -126,7 +126,7 @@ fn real_and_simulated_flows_share_a_link() {
     assert!(ratio > 1.3, "{ratio}: the simulated flow takes its share");
 }
 
-/// An ICMP echo request of 28 bytes with right checksums.
+/// Returns an ICMP echo request of 28 bytes with right checksums.
 fn echo_request(world: &World, from: Node, to: Node) -> Vec<u8> {
     let address = |node| world.address(world.port_of(node).unwrap()).octets();
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0];
@@ -177,12 +177,12 @@ fn malformed_packets_are_dropped_and_counted() {
     let mut send = |packet: &[u8]| engine.with(|world, agenda| world.send_raw(a, packet, agenda));
     send(&[]);
     send(&good[..19]);
-    send(&good[..27]); // shorter than it says
+    send(&good[..27]); // shorter than its length field
     send(&[&[0x65], &good[1..]].concat()); // version 6
     send(&[&[0x44], &good[1..]].concat()); // a header of 16 bytes
     let mut random = Random::new(1, 0);
     for _ in 0..2_000 {
-        // Every byte random: nothing may panic, whatever arrives.
+        // Every byte random: no input may cause a panic.
         let length = random.below(80) as usize;
         let noise: Vec<u8> = (0..length).map(|_| random.bits() as u8).collect();
         send(&noise);

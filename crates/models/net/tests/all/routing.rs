@@ -1,4 +1,4 @@
-//! Switches, routers, ARP, echoes, topologies; and what is refused.
+//! Switches, routers, ARP, echoes, topologies; and invalid configurations.
 
 use std::net::Ipv4Addr;
 
@@ -13,9 +13,8 @@ fn gigabit() -> LinkConfig {
     LinkConfig::new(GBIT, Duration::from_us(10))
 }
 
-/// Pings from the first host to all others and back; all must be answered.
-/// Gives back the longest round trip of second pings (the first ones ask for
-/// addresses) and the hops of all.
+/// Pings from the first host to all others and back; all must be answered. Returns the longest
+/// round trip of second pings (the first ones resolve addresses) and the hops of all.
 fn ping_all(network: NetworkBuilder, hosts: &[Node]) -> (u64, u64) {
     let mut world = network.build().unwrap();
     let pings: Vec<_> = hosts[1..]
@@ -76,7 +75,7 @@ fn every_topology_connects_all_its_hosts() {
     };
     case("campus", &|n| campus(n, "", &shape), 48);
     for (name, (longest, hops)) in cases {
-        // Up to 10 links each way of 10 µs and a microsecond, and some queueing.
+        // Up to 10 links in each direction of 10 µs and a microsecond, and some queueing.
         assert!(longest < 600_000 && hops > 0, "{name}: {longest} ns");
     }
 }
@@ -107,16 +106,16 @@ fn arp_is_asked_once_and_then_known() {
     let first = engine.model.traffic(ping).delay_sum_ns;
     engine.run_until(ms(1_500), u64::MAX);
     let second = engine.model.traffic(ping).delay_sum_ns - first;
-    // Two links each way through the switch; the first ping pays for the
-    // question and the answer, of 46 bytes each, on top.
+    // Two links in each direction through the switch; the first ping additionally waits for the
+    // request and the reply, of 46 bytes each.
     let way = |bytes: u64| 2 * (10_000 + bytes * 8);
     assert_eq!(second, 2 * way(84));
     assert_eq!(first, 2 * way(84) + 2 * way(46));
-    // The question was flooded to the third host, which did not answer.
+    // The request was flooded to the third host, which did not answer.
     assert_eq!(engine.model.counters().not_for_us, 0);
 }
 
-/// Two switches, a trunk between, hosts of two VLANs at both.
+/// Returns two switches, a trunk between, hosts of two VLANs at both.
 fn two_vlans() -> (NetworkBuilder, [Node; 4]) {
     let mut network = NetworkBuilder::new(1);
     let switches = [network.switch("s0"), network.switch("s1")];
@@ -142,8 +141,8 @@ fn vlans_do_not_hear_one_another() {
     let engine = run(world, ms(500));
     assert_eq!(engine.model.traffic(same).received, 1);
     assert_eq!(engine.model.traffic(other).received, 1);
-    // In each VLAN: 3 links for the question, 3 for the answer, 2 × 3 for the
-    // ping. A leak between VLANs would flood to more.
+    // In each VLAN: 3 links for the request, 3 for the reply, 2 × 3 for the ping. A leak between
+    // VLANs would flood to more.
     assert_eq!(engine.model.counters().hops, 2 * 12);
 }
 
@@ -207,8 +206,8 @@ fn equal_paths_of_a_fat_tree_share_the_load() {
     let mut network = NetworkBuilder::new(1);
     let hosts = fat_tree(&mut network, "", 4, &gigabit());
     let mut world = network.build().unwrap();
-    // All hosts of pod 0 to pod 3, many small flows: 4 hosts × 900 Mbit/s over
-    // 4 uplinks of 1 Gbit/s fit only when all are used.
+    // All hosts of pod 0 to pod 3, many small flows: 4 hosts × 900 Mbit/s fit over 4 uplinks of 1
+    // Gbit/s only if all are used.
     let flow = TrafficConfig {
         start: Instant::ZERO,
         ..TrafficConfig::udp(

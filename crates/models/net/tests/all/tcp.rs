@@ -1,4 +1,4 @@
-//! TCP against the formulas of the literature.
+//! TCP compared with the formulas of the literature.
 
 use crate::common::{GBIT, MBIT, bare, ms, pair, run};
 use timeloom_net::topology::dumbbell;
@@ -7,8 +7,8 @@ use timeloom_net::{
 };
 use timeloom_time::{Duration, Instant};
 
-/// One flow over a path of this round-trip time and loss for 200 s; the rate
-/// is never the limit. Segments per second.
+/// Runs one flow over a path of this round-trip time and loss for 200 s; the rate is never the
+/// limit. Returns segments per second.
 fn lossy(loss: f64, round_trip: Duration, control: Control) -> f64 {
     let half = Duration::from_ns(round_trip.as_ns() / 4);
     let first = bare(10 * GBIT, half, 100_000);
@@ -50,8 +50,8 @@ fn new_reno_follows_the_formula() {
         let got = lossy(loss, round_trip, Control::NewReno);
         let expected = pftk(loss, 0.04, 0.2);
         let ratio = got / expected;
-        // The formula loses whole windows at a time and knows no selective
-        // acknowledgements: the further apart the losses, the nearer.
+        // The formula loses whole windows at a time and has no selective acknowledgements: the
+        // longer the distance of losses, the closer the results.
         assert!(
             (0.75..1.35).contains(&ratio),
             "loss {loss}: {got} against {expected}"
@@ -74,8 +74,8 @@ fn new_reno_goes_with_one_over_the_root_and_one_over_the_round_trip() {
     );
 }
 
-/// RFC 9438, equation 6, or in the Reno-friendly region (section 4.3) Reno's;
-/// segments per second.
+/// Returns the window of RFC 9438, equation 6, or in the Reno-friendly region (section 4.3) Reno's;
+/// in segments per second.
 fn cubic_window(loss: f64, round_trip_s: f64) -> f64 {
     let (c, beta) = (0.4, 0.7);
     let factor: f64 = c * (3.0 + beta) / (4.0 * (1.0 - beta));
@@ -95,8 +95,8 @@ fn cubic_follows_the_formula() {
         let got = lossy(loss, Duration::from_ms(ms), Control::Cubic);
         let expected = cubic_window(loss, ms as f64 / 1e3);
         let ratio = got / expected;
-        // The formula has losses at equal distances. At random ones the
-        // convex part of the curve gains more than the concave one loses.
+        // The formula assumes losses at equal distances. With random losses the convex part of the
+        // curve gains more than the concave one loses.
         assert!(
             (0.85..1.6).contains(&ratio),
             "loss {loss}, {ms} ms: {got} against {expected}"
@@ -104,9 +104,9 @@ fn cubic_follows_the_formula() {
     }
 }
 
-/// RFC 8312, section 4.2: a window that is cut to β and grows by α a round trip is in the mean the
-/// root of α (1 + β) / (2 (1 - β) loss), which with its α of 3 (1 - β) / (1 + β) is Reno's. That of
-/// RFC 9438 grows by a whole segment once it is where it was before, and is faster.
+/// RFC 8312, section 4.2: the mean of a window that is cut to β and grows by α a round trip is the
+/// root of α (1 + β) / (2 (1 - β) loss), which with its α of 3 (1 - β) / (1 + β) is Reno's. The
+/// window of RFC 9438 grows by a whole segment once it is back at its former size, and is faster.
 #[test]
 fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
     let short = Duration::from_ms(10);
@@ -114,7 +114,7 @@ fn the_reno_friendly_window_of_rfc_8312_is_the_slower_one() {
         .map(|control| lossy(1e-2, short, control));
     assert!(old < new, "{old} {new}");
     assert!((0.8..1.1).contains(&(old / reno)), "{old} {reno}");
-    // Where the window is the cubic one, both are alike.
+    // In the cubic region, both are alike.
     let [new, old] = [Control::Cubic, Control::Cubic8312]
         .map(|control| lossy(1e-4, Duration::from_ms(200), control));
     assert!((new / old - 1.0).abs() < 0.02, "{old} {new}");
@@ -147,11 +147,11 @@ fn one_flow_fills_a_clean_link() {
     assert!(share > 0.99, "{share} of the link's payload rate");
 }
 
-/// What became of so many flows behind one link.
+/// Results of several flows behind one link.
 struct Behind {
-    /// Of its payload rate, the part that they used after the first seconds.
+    /// Part of the link's payload rate that they used after the first seconds.
     used: f64,
-    /// Packets that waited, now and then.
+    /// Samples of the number of waiting packets.
     waiting: Vec<u32>,
     dropped: u64,
     flows: Vec<TcpStats>,
@@ -178,7 +178,7 @@ fn behind(link: &LinkConfig, control: Control, flows: u32) -> Behind {
     let mut engine = run(world, ms(3_000));
     let stats = |world: &timeloom_net::World| ids.iter().map(|id| world.tcp(*id)).collect();
     let before: Vec<TcpStats> = stats(&engine.model);
-    // Openings know no marks.
+    // Openings do not support marks.
     let dropped = engine.model.link(trunk).dropped;
     let mut waiting = Vec::new();
     for step in 1..=7_000 {
@@ -204,8 +204,8 @@ fn mean(waiting: &[u32]) -> f64 {
     waiting.iter().map(|count| f64::from(*count)).sum::<f64>() / waiting.len() as f64
 }
 
-/// Cardwell et al., "BBR", ACM Queue 14(5), 2016: figure 8, losses below a fifth do not make it
-/// slow; figure 5, it leaves a large buffer empty.
+/// Cardwell et al., "BBR", ACM Queue 14(5), 2016: figure 8, losses below a fifth do not slow it
+/// down; figure 5, it leaves a large buffer empty.
 #[test]
 fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
     let half = Duration::from_ms(20);
@@ -216,7 +216,7 @@ fn bbr_neither_slows_down_at_losses_nor_fills_buffers() {
         let reno = behind(&lossy, Control::NewReno, 1).used;
         assert!(bbr > 1.5 * reno, "{bbr} and {reno} at {loss}");
     }
-    // Four times what is on the way.
+    // Four times the path's bandwidth-delay product.
     let deep = bare(50 * MBIT, half, 667);
     let bbr = behind(&deep, Control::Bbr, 1);
     let reno = behind(&deep, Control::NewReno, 1);
@@ -251,7 +251,7 @@ fn bbr_looks_for_the_shortest_round_trip_now_and_then() {
         engine.run_until(ms(2_000 + step), u64::MAX);
         small += u32::from(engine.model.tcp(flow).window <= 4.0);
     }
-    // Not where a round trip was as short meanwhile; each time a round trip longer than 200 ms.
+    // Not if a round trip was as short meanwhile; each time for a round trip longer than 200 ms.
     assert!(
         (200..1_200).contains(&small),
         "{small} ms with a small window"
@@ -259,7 +259,7 @@ fn bbr_looks_for_the_shortest_round_trip_now_and_then() {
 }
 
 /// RFC 8257, and Alizadeh et al., SIGCOMM 2010, section 3.3: the queue of N flows is at most the
-/// threshold and N, and its swing is small; nothing is dropped, and the link is full.
+/// threshold plus N, and its amplitude is small; nothing is dropped, and the link is full.
 #[test]
 fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
     for flows in [1, 2, 8] {
@@ -269,7 +269,7 @@ fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
         assert!(found.used > 0.97, "{flows} flows use {}", found.used);
         assert_eq!(found.dropped, 0, "{flows} flows");
         let most = found.waiting.iter().max().copied().unwrap_or(0);
-        // A delayed acknowledgement lets two go at once.
+        // A delayed acknowledgement releases two segments at once.
         assert!(most <= 20 + 3 * flows + 4, "{most} wait of {flows} flows");
         let usual = mean(&found.waiting);
         assert!(
@@ -281,7 +281,7 @@ fn dctcp_keeps_the_queue_at_the_threshold_and_the_link_full() {
     }
 }
 
-/// With NewReno at the same marks the window is halved each time: the queue runs empty.
+/// With NewReno the same marks halve the window each time: the queue runs empty.
 #[test]
 fn dctcp_gives_way_by_less_than_a_halving() {
     let queue = QueueConfig::Red(RedConfig::step(20, 500));
@@ -310,7 +310,7 @@ fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
     let mut world = network.build().unwrap();
     let ids: Vec<_> = (0..flows as usize)
         .map(|flow| {
-            // Not all at the same instant: equal flows in step share unfairly.
+            // Not all at the same instant: synchronised equal flows share unfairly.
             let config = TcpConfig {
                 control,
                 start: Instant::ZERO + Duration::from_ms(7 * flow as i64),
@@ -342,7 +342,7 @@ fn shares(control: Control, flows: u32) -> (f64, f64, Vec<TcpStats>) {
 fn equal_flows_share_a_full_bottleneck_fairly() {
     for control in [Control::NewReno, Control::Cubic, Control::Bbr] {
         let (used, jain, stats) = shares(control, 8);
-        // BBR spends a fiftieth of the time on looking for the shortest round trip.
+        // BBR spends a fiftieth of the time on measuring the shortest round trip.
         assert!(used > 0.93, "{control:?} uses {used}");
         assert!(jain > 0.9, "{control:?}: {jain} {stats:?}");
     }

@@ -1,35 +1,35 @@
-//! The paper's loops: what a program that reads the clock after each turn sees.
+//! The paper's loops: clock readings of a program after each turn.
 
 use timeloom_time::Duration;
 
 use crate::counter::{Age, CoreClock, CycleCounter, Frequency, SimulatedCore, TaskClock};
 use crate::noise::Noise;
 
-/// What the clocks showed after a turn of the loop.
+/// Clock readings after a turn of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Turns done.
     pub turn: u32,
-    /// The raw counter since the first turn, as a program makes time of it: 32
-    /// bits of cycles times the period of the first frequency.
+    /// The raw counter since the first turn, converted to time as programs do: 32 bits of cycles
+    /// times the period of the first frequency.
     pub raw: Duration,
     /// The task's RVEC.
     pub rvec: Age,
 }
 
-/// A loop on one core.
+/// Loop on one core.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop {
-    /// How often it turns.
+    /// Number of turns.
     pub turns: u32,
     /// Mean length of a turn at the first frequency.
     pub turn: Duration,
     /// Frequency at the beginning.
     pub first: Frequency,
-    /// From this turn on it runs at this frequency.
+    /// Turn of a frequency change, with the new frequency.
     pub change: Option<(u32, Frequency)>,
-    /// For so many turns after the change another task takes as many cycles
-    /// again on the same core, at the cost of the counter's reader.
+    /// Number of turns after the change during which another task executes as many cycles again on
+    /// the same core, at the expense of readers of the raw counter.
     pub interference: u32,
 }
 
@@ -49,8 +49,8 @@ pub const OVERFLOW: Loop = Loop {
     ..SHORT
 };
 
-/// Figure 12: 5000 turns; at 2500 another task halves the frequency and runs on
-/// beside the loop for 150 turns.
+/// Figure 12: 5000 turns; at 2500 another task halves the frequency and runs beside the loop for
+/// 150 turns.
 pub const CHANGED_BY_ANOTHER: Loop = Loop {
     turns: 5_000,
     turn: Duration::from_ns(500),
@@ -59,15 +59,14 @@ pub const CHANGED_BY_ANOTHER: Loop = Loop {
     interference: 150,
 };
 
-/// Figure 13: the same where the loop itself changes the frequency.
+/// Figure 13: as before, but the loop itself changes the frequency.
 pub const CHANGED_BY_ITSELF: Loop = Loop {
     interference: 0,
     ..CHANGED_BY_ANOTHER
 };
 
 impl Loop {
-    /// Runs it. A turn takes the same cycles at every frequency, give or take a
-    /// twentieth.
+    /// Runs the loop. A turn takes the same cycles at every frequency, plus or minus a twentieth.
     pub fn run(&self, seed: u64) -> Vec<Turn> {
         let mut noise = Noise::new(seed);
         let mut core = SimulatedCore::new(noise.bits() as u32);
@@ -98,7 +97,7 @@ impl Loop {
             let length_ps = (cycles * 1e12 / frequency.as_hz() as f64) as u64;
             core.advance(length_ps, Some(frequency));
             if others {
-                // The counter goes on for the other task, this task's clock not.
+                // The counter advances for the other task, this task's clock does not.
                 task.handle_preempt(clock.read(&core).age);
                 core.advance(length_ps, Some(frequency));
                 task.handle_dispatch(clock.read(&core).age);
@@ -112,7 +111,7 @@ impl Loop {
 mod tests {
     use super::*;
 
-    /// Mean step of `value` over turns `from..to`, in ns.
+    /// Returns the mean step of `value` over turns `from..to`, in ns.
     fn slope(turns: &[Turn], from: usize, to: usize, value: impl Fn(&Turn) -> Duration) -> f64 {
         (value(&turns[to]) - value(&turns[from])).as_ns() as f64 / (to - from) as f64
     }

@@ -1,4 +1,4 @@
-//! From what the sources said to the segment that readers compute with.
+//! Combination of the sources' answers into the segment for readers.
 
 use timeloom_time::{ClockMap, Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::timeline::{Bound, Disturbance, LocalNow, Segment, agree};
 use crate::{Core, RateError};
 
 impl Keeper {
-    /// Brings all that is known to one instant.
+    /// Carries all bounds to one instant.
     pub(super) fn carry_to(&mut self, at: Instant<Core>) {
         let rates = self.rates.until(at);
         let oldest = at - self.config.time_to_live;
@@ -99,7 +99,7 @@ impl Keeper {
         self.tell_bindings(&now);
     }
 
-    /// No question later than a tighter binding or a wider segment wants it.
+    /// Advances the next question to when a tighter binding or a wider segment requires it.
     pub(super) fn hurry(&mut self) {
         let latest = self.seen.core + self.interval();
         for source in &mut self.sources {

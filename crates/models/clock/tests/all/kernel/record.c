@@ -1,5 +1,5 @@
-// Runs a sequence of clock commands on the running kernel and prints what came
-// of each, one line per command. To be run as PID 1 of a throw-away machine
+// Runs a sequence of clock commands on the running kernel and prints the result
+// of each, one line per command. Must be run as PID 1 of a throw-away machine
 // (user-mode Linux, see record.sh): it sets the clock!
 //
 // A line: OP ARGUMENTS.. | RESULT ERRNO | the timex afterwards | RAW before and
@@ -26,8 +26,8 @@ static long long ns(clockid_t clock) {
     return t.tv_sec * NS + t.tv_nsec;
 }
 
-// Until REALTIME shows this part of a second, awake all the time: a tickless
-// kernel applies a second's change late when it idles.
+// Waits until REALTIME shows this part of a second, without sleeping: a tickless
+// kernel applies a second's change late when it is idle.
 static void until_part(long long part) {
     for (;;) {
         long long now = ns(CLOCK_REALTIME) % NS;
@@ -174,7 +174,7 @@ int main(void) {
     A(.modes = ADJ_OFFSET | ADJ_NANO | ADJ_FREQUENCY, .offset = 0, .freq = 0);
 
     // The frequency-locked loop: only after 256 s, or 2048 s; a step of the
-    // clock makes the kernel think so much has passed.
+    // clock makes the kernel assume that this much time has passed.
     A(.modes = ADJ_STATUS | ADJ_NANO, .status = STA_PLL | STA_FLL | STA_NANO);
     A(.modes = ADJ_OFFSET, .offset = 1000000);
     A(.modes = ADJ_SETOFFSET, .time = { 300, 0 });

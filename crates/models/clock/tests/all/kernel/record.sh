@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records what a real kernel does with record.c, in user-mode Linux: the kernel
-# as a process, whose clock is its own. Nothing of this machine is changed.
+# Records the results of record.c on a real kernel, in user-mode Linux: the kernel
+# as a process, with its own clock. Nothing of this machine is changed.
 #
 #   apt-get download user-mode-linux; dpkg -x user-mode-linux_*.deb uml
 #   ./record.sh uml/usr/bin/linux.uml > trace.txt

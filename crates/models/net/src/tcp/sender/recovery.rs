@@ -1,12 +1,11 @@
-//! What of a sender's segments arrived, what is lost, and how much goes out while that is
-//! repaired. What is sent then, and when, the sender chooses.
+//! Marks of arrived segments, loss detection, and the amount sent during recovery. The sender
+//! selects the segments and the instants.
 
 use super::{Sender, State};
 use crate::tcp::Ack;
 
-/// Proportional rate reduction, RFC 9937: during recovery, packets go out in
-/// proportion to those that arrive, instead of in one burst that would lose
-/// the very retransmissions.
+/// Proportional rate reduction, RFC 9937: during recovery, packets are sent in proportion to those
+/// that arrive, instead of in one burst that would lose the retransmissions themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reduction {
     /// RecoverFS: segments outstanding when recovery began.
@@ -16,7 +15,7 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// How many segments may go out now that `delivered` more have arrived.
+    /// Returns how many segments may be sent now that `delivered` more have arrived.
     pub(super) fn allows(
         &mut self,
         delivered: u32,
@@ -31,7 +30,7 @@ impl Reduction {
             return (share.ceil() as u32).saturating_sub(self.out);
         }
         let owed = self.delivered.saturating_sub(self.out);
-        // A cumulative step forward shows that retransmissions get through.
+        // An advancing cumulative acknowledgement shows that retransmissions arrive.
         let limit = if advances {
             owed.max(delivered) + 1
         } else {
@@ -51,18 +50,18 @@ impl Sender {
         self.lost = (self.lost_edge - self.resend) as u32 - marked;
     }
 
-    /// Marks that `from..to` arrived.
+    /// Marks `from..to` as arrived.
     pub(super) fn mark(&mut self, from: u64, to: u64) {
         let (first, last) = self.block;
-        // The receiver names its newest block whole each time, and mostly it is
-        // the block before and one segment more: thousands after a large loss.
+        // The receiver reports its newest block whole each time, and usually it is the previous
+        // block and one segment more: thousands after a large loss.
         let continues = (first..=last).contains(&from);
         let new = if continues { last } else { from };
         if new >= to {
             return;
         }
         self.block = (if continues { first } else { from }, to);
-        // Some had been thought lost, and not been sent again.
+        // Some of them had counted as lost, and had not been retransmitted.
         let found = self
             .board
             .fill(new.max(self.resend), to.min(self.lost_edge));
@@ -70,8 +69,8 @@ impl Sender {
         self.sacked += found + self.board.fill(new, to);
     }
 
-    /// Marks what arrived and finds what is lost: a segment with
-    /// [`THRESHOLD`] marked ones above it (RFC 6675, `IsLost`).
+    /// Marks arrived segments and detects losses: a segment with [`THRESHOLD`] marked ones above it
+    /// is lost (RFC 6675, `IsLost`).
     #[cold]
     pub(super) fn look_for_loss(&mut self, ack: Ack) {
         let (from, to) = (ack.sack_from.max(self.una), ack.sack_to.min(self.nxt));
@@ -95,8 +94,8 @@ impl Sender {
             }
             self.lost_edge = edge;
         }
-        // Segments first sent after the retransmission have arrived before it:
-        // it will not come. RFC 6675 would wait for the timer.
+        // Segments first sent after the retransmission have arrived before it: it is lost. RFC 6675
+        // would wait for the timer.
         self.again = self.state == State::Recovery
             && self.resend > self.una
             && self.highest_sacked >= self.head_nxt + u64::from(THRESHOLD);
@@ -114,7 +113,8 @@ impl Sender {
         }
     }
 
-    /// A loss slows down, too, and so answers marks of the same window.
+    /// Records that a loss has slowed the sender down, which also is the reaction to marks of the
+    /// same window.
     pub(super) fn answered_marks(&mut self) {
         self.marks_from = self.nxt;
         self.tell_slowed = self.ecn;

@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers of several test files.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use timeloom_engine::Engine;
@@ -12,7 +12,7 @@ pub(crate) fn ms(ms: i64) -> Instant<Virtual> {
     Instant::ZERO + Duration::from_ms(ms)
 }
 
-/// A link without overhead, with room for `packets`.
+/// Returns a link without overhead, with room for `packets`.
 pub(crate) fn bare(rate_bps: u64, delay: Duration, packets: u32) -> LinkConfig {
     LinkConfig {
         overhead_bytes: 0,
@@ -21,7 +21,7 @@ pub(crate) fn bare(rate_bps: u64, delay: Duration, packets: u32) -> LinkConfig {
     }
 }
 
-/// Host – router – host, the second link as given, the first fast and short.
+/// Returns host – router – host, the second link as given, the first fast and short.
 pub(crate) fn pair(
     seed: u64,
     first: LinkConfig,
