@@ -61,7 +61,7 @@ impl Graph {
 
 /// Allowed excess of a part over its share, as a fraction.
 const SLACK: f64 = 0.05;
-/// Number of nodes below which a graph is not coarsened.
+/// A graph with at most this many nodes is not coarsened.
 const COARSE: usize = 64;
 
 /// Returns the part of each node of `world`. Cables shorter than `shortest`, and those on the path

@@ -64,7 +64,7 @@ pub struct Peer {
     /// Buffer for decrypted bodies.
     plain: Vec<u8>,
     heard: Instant<Wall>,
-    /// Packets sent up to that time.
+    /// Packets sent before the last message was heard.
     sent_before: u64,
     spoke: Option<Instant<Wall>>,
     answer: bool,
