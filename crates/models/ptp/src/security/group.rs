@@ -79,8 +79,8 @@ impl GroupKey {
         self.keyed.clone().chain_update(bytes)
     }
 
-    /// Returns `message`, up to its `messageLength`, followed by the TLV and with `minorVersionPTP`
-    /// 1. `None` if it is not a message, or too long with the TLV.
+    /// Appends the TLV to `message`, up to its `messageLength`, and sets `minorVersionPTP` to 1.
+    /// Returns `None` if the input is not a message, or is too long with the TLV.
     pub fn protect(&self, message: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = Header::parse(message).ok()?;
         let length = Header::LENGTH + rest.len();

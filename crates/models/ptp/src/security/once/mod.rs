@@ -23,12 +23,12 @@
 //! # Why it is as hard to forge, and what must hold
 //!
 //! A forger of a signature of an honest `X` for a text that it did not sign under `t` can be used
-//! to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`: hash so that at the attacked `t*` `A = α·g1
-//! + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret random numbers. The one signature that the
-//! honest key makes under a `t` can be computed without `a` if the hash `h` of its text was chosen
-//! so that `β + h·β' = 0`; a second one could not, nor is there a second. At any other `h`, the
-//! forger's sum contains `a·b·(β + h·β')·g1`, from which the shares of all other keys are
-//! subtracted. Hence:
+//! to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`. To do so, hash such that, at the attacked
+//! `t*`, `A = α·g1 + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret random numbers. The one
+//! signature that the honest key makes under a `t` can be computed without `a` if the hash `h` of
+//! its text was chosen so that `β + h·β' = 0`; a second one could not, nor is there a second. At
+//! any other `h`, the forger's sum contains `a·b·(β + h·β')·g1`, from which the shares of all other
+//! keys are subtracted. Hence:
 //!
 //! - **Once.** Two signatures of one key under one `t` reveal `Q = (s − s')/(h − h')` and `P`, and
 //!   with them any signature of that key for that `t`. A [`Ticket`] is made once per key and moment
