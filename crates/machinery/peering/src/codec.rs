@@ -6,7 +6,7 @@
 //!
 //! A record is a tag byte, followed only by the fields that the tag announces:
 //!
-//! | bit | means |
+//! | bit | meaning |
 //! |---|---|
 //! | 7 | seen in this datagram: a slot byte follows; else kind (bits 0–3), link, flow |
 //! | 6 | a mask follows, and one number for each header field that differs |

@@ -1,15 +1,15 @@
 //! Datagram between two engines: header, packets, seal.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0–1 | `TP` |
 //! | 2 | version, 1 |
 //! | 3 | flags: 1 hello, 2 farewell, 4 payload compressed, 8 encrypted |
 //! | 4–7 | number of the sending and of the receiving engine |
-//! | 8–23 | their epochs: when they started, 0 when not known |
+//! | 8–23 | their epochs (start times), 0 if unknown |
 //! | 24–31 | number of the datagram within the epoch |
 //! | 32– | packets: see [`Body`] |
-//! | last 16 | seal of all before: keyed BLAKE3, or of what encrypts ([`Key`]) |
+//! | last 16 | seal of all bytes before: keyed BLAKE3, or that of the cipher ([`Key`]) |
 //!
 //! Numbers are little-endian. Every datagram contains the receiver's epoch, so that one recorded
 //! before the receiver's restart is rejected.

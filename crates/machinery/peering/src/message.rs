@@ -1,12 +1,12 @@
 //! Encoding of a window's packets as bytes, for exact runs of engines in different processes, over
 //! any transport.
 //!
-//! | bytes | |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | the sender's earliest instant, ns, little-endian |
-//! | number | how many packets |
+//! | number | number of packets |
 //! | | their records ([`crate::codec`]), instants relative to the earliest |
-//! | rest | what the real packets carry, one after the other |
+//! | rest | concatenated bytes of the real packets |
 //!
 //! Not sealed, unlike datagrams: the transport must exclude other senders.
 

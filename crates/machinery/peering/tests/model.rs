@@ -38,7 +38,7 @@ fn nothing_is_left_to_a_sleeper_that_is_not_rung() {
     };
     flag.doze();
     let first = there.load(Relaxed);
-    // As in `bell.rs`: pending signals are consumed.
+    // Same as in `bell.rs`: pending signals are consumed.
     flag.wake();
     rings.store(0, Relaxed);
     flag.doze();

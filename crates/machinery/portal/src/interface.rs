@@ -65,7 +65,7 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     // program sent. Kernels without IPv6 lack this file. An interface with an IPv6 address gets it
     // below.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-    // As for the stations of a fabric: neighbour updates take effect at once.
+    // Same as for stations of a fabric: neighbour updates take effect at once.
     fs::write(format!("/proc/sys/net/ipv4/neigh/{name}/locktime"), "0")
         .map_err(failed("set the neighbours' lock time"))?;
     interface

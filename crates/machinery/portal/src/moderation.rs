@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_gap_is_no_longer_than_the_work_needs() {
         let mut moderation = Moderation::new(MOST);
-        // 80 µs apart, turns of 16 µs are a fifth of the time.
+        // At intervals of 80 µs, iterations of 16 µs take a fifth of the time.
         let gap = under_load(&mut moderation, 6_000, Duration::from_us(16), 200);
         let about = Duration::from_us(60)..=Duration::from_us(100);
         assert!(about.contains(&gap), "{gap}");

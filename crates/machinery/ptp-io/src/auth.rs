@@ -14,9 +14,9 @@ use crate::{Names, PtpError, Role};
 /// Channel of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// In a TLV on Follow_Up, with keys of this suite.
+    /// TLV on Follow_Up, with keys of this suite.
     Inline(Suite),
-    /// As statements on a second network, with keys of either suite.
+    /// Statements on a second network, with keys of either suite.
     Secondary,
 }
 

@@ -7,8 +7,8 @@
 //! Not in this crate: decisions about time (made by the machines). It touches the machine's clock
 //! only if asked to steer it. The command line (`timeloom ptp`) calls it.
 //!
-//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket`
-//! (frames and stamps), `evidence.rs`, `keys`, `lab`.
+//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket` (frames and stamps),
+//! `evidence`, `keys`, `lab`.
 #![forbid(unsafe_code)]
 
 mod auth;

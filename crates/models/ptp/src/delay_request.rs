@@ -59,7 +59,7 @@ impl DelayRequest {
             .max(1);
         self.next_at = now + Duration::from_ns((random.next_u64() >> 1) as i64 % double);
         if self.forward.is_none() {
-            return; // nothing to combine it with yet
+            return; // there is nothing to combine it with yet
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.departed = None;

@@ -46,7 +46,7 @@ impl Syntoniser {
         };
         let local_ns = (*l1 - *l0).as_ns() as f64;
         if local_ns < 1e6 {
-            return; // too short to say anything
+            return; // too short for a measurement
         }
         let remote_ns = r1.saturating_sub(*r0) as f64 + (*c1 - *c0).as_ns_f64();
         let ppb = (remote_ns - local_ns) / local_ns * 1e9;

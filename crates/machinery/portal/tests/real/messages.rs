@@ -228,7 +228,7 @@ fn what_a_kernel_lets_routers_cut_is_cut() {
         .unwrap();
     let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     set_ip_mtu_discover(&client, Ipv4PathMtuDiscovery::DONT).unwrap();
-    // One that the kernel sends whole, and one that it fragments first.
+    // A datagram that the kernel sends whole, and one that it fragments first.
     for length in [1_400, 9_000] {
         let bytes: Vec<u8> = (0..length).map(|at| (at / 5) as u8).collect();
         client.send_to(&bytes, (path.hops[2], 9)).unwrap();

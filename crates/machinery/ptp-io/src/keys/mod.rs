@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! DIR/node.key        this clock's secrets, one per epoch; mode 0600
-//! DIR/node.pub        the same in public, with proofs of possession
-//! DIR/authority.pub   whose word about the others counts here
-//! DIR/ring.toml       everybody's public keys, signed by the authority
+//! DIR/node.pub        their public keys, with proofs of possession
+//! DIR/authority.pub   public key of the authority that signs the ring
+//! DIR/ring.toml       public keys of all clocks, signed by the authority
 //! DIR/once.N.ledger   bls-once: what the key of epoch N may have signed; once.lock
 //! ```
 //!

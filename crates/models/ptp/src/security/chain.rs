@@ -96,8 +96,8 @@ impl<'a> Chain<'a> {
         sync: &SyncFacts,
         last_next: ClockIdentity,
     ) -> (Vec<Link<'a>>, Hash) {
-        // Where unsigned clocks are permitted in between, the next hop is not the next signer; the
-        // consent drops this binding.
+        // If unsigned clocks may stand in between, the next hop is not the next signer; the consent
+        // drops this binding.
         let clock_at = |at: usize| match self.hops.get(at) {
             _ if self.allows_excess() => ClockIdentity::default(),
             Some((clock, ..)) => clock.unwrap_or_default(),

@@ -6,7 +6,7 @@
 //! The Sync itself does not grow: the two-step `originTimestamp`, which is otherwise unused,
 //! carries a nonce that the grandmaster signs in the Follow_Up.
 //!
-//! # How a failure names the hop
+//! # Localisation of a failure
 //!
 //! Every honest signer signs what it *received*. A change at one place breaks the signatures of all
 //! who signed before that place and of none after. The boundary between the last invalid signature
@@ -15,7 +15,7 @@
 //! boundary by corrupting single ones. An aggregate cannot be taken apart; there the nearest clock
 //! downstream that verifies (`watch`) reports it, by restarting the chain.
 //!
-//! # What cryptography cannot detect
+//! # Attacks that cryptography cannot detect
 //!
 //! - A clock that lies about its own residence or the delay of its own link, within the bounds of
 //!   [`Limits`].

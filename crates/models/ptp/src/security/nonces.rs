@@ -5,7 +5,7 @@
 //! Goldreich, Micali 1989; Schnorr 1991). The result is an ordinary Ed25519 signature, checked by
 //! the ordinary verifier.
 //!
-//! # Why this is as safe, and on what it rests
+//! # Security argument and its conditions
 //!
 //! RFC 8032 derives `r` from key and text, so that the same `r` never serves two texts: reuse of
 //! `r` reveals the key. Here the text is not known yet, so `r` is random, as in Schnorr's proposal

@@ -57,7 +57,8 @@ impl PendingFollowUps {
     }
 
     /// Returns true if statements about a Sync that arrived at `at` may have been sent before this
-    /// clock followed the master. Their transit takes at most as long as they are waited for.
+    /// clock followed the master. Their transit time is at most the time for which they are
+    /// awaited.
     fn may_predate(&self, at: Instant<Local>) -> bool {
         let since = self.followed_at;
         since.is_some_and(|since| at - since < STATEMENT_WAIT)
@@ -105,7 +106,7 @@ impl PendingFollowUps {
     ) -> Result<bool, Reason> {
         let claim = Statement::claim(record)?;
         if Some(claim.source) != source {
-            return Ok(true); // nobody waits for it
+            return Ok(true); // no message waits for it
         }
         if !security.ring.knows(claim.clock) {
             return Err(Reason::UnknownSigner);

@@ -20,7 +20,7 @@
 //! This is the synchronized aggregate signature of Lee, Lee and Yung (Financial Cryptography 2013)
 //! over an asymmetric pairing.
 //!
-//! # Why it is as hard to forge, and what must hold
+//! # Security argument and its conditions
 //!
 //! A forger of a signature of an honest `X` for a text that it did not sign under `t` can be used
 //! to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`. To do so, hash such that, at the attacked
