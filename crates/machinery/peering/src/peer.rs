@@ -64,7 +64,7 @@ pub struct Peer {
     /// Buffer for decrypted bodies.
     plain: Vec<u8>,
     heard: Instant<Wall>,
-    /// Packets sent before the last message was heard.
+    /// Packets sent up to the last received message.
     sent_before: u64,
     spoke: Option<Instant<Wall>>,
     answer: bool,
@@ -218,7 +218,7 @@ impl Peer {
         out: &mut Datagrams,
     ) {
         if !self.present {
-            // Packets to an engine that has left in order need no count.
+            // Packets to an engine that has said farewell are not counted.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }

@@ -55,7 +55,7 @@ impl Once {
         })
     }
 
-    /// Switches to the ledger of the key's epoch, if that has changed.
+    /// Switches to the ledger of the key's epoch.
     fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
         self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
         loaded.secret.keep(Box::new(self.ledger.clone()));

@@ -55,7 +55,7 @@ impl NodeClock {
     pub fn new(options: &ClockOptions) -> Self {
         let crystal = HostClock::new(&HostClockOptions {
             cycles: None,
-            // Only the crystal is used: the kernel's clocks are not read here.
+            // Only the oscillator is used: the kernel's clocks are not read here.
             kernel: KernelClockOptions {
                 raw: Instant::ZERO,
                 monotonic: Instant::ZERO,
@@ -99,7 +99,7 @@ impl NodeClock {
         self.shown.out0 += length;
     }
 
-    /// Sets the frequency from `now` on, relative to the crystal's.
+    /// Sets the frequency from `now` on, relative to the oscillator's.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
         let core = self.crystal.line(self.course.at(now)).core.out0;
         // A servo's output is bounded far below a standstill.

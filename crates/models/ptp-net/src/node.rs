@@ -207,7 +207,7 @@ impl PtpNode {
         &mut self.clock
     }
 
-    /// Sets the observer of measured Syncs and of noticed violations.
+    /// Sets the observer of measured Syncs and noticed violations.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }

@@ -85,7 +85,7 @@ impl DelayRequest {
         }
     }
 
-    /// Records the transit time of a Sync, by the two clocks as they stand.
+    /// Records the transit time of a Sync, from the readings of the two clocks.
     pub(crate) fn handle_forward(&mut self, forward: TimeInterval) {
         self.forward = Some(forward);
     }

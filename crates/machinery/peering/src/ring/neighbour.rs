@@ -68,7 +68,7 @@ impl Neighbour {
     #[inline]
     pub(crate) fn put(&mut self, packet: &Packet, bytes: &[u8]) {
         if !self.present {
-            // Packets to an engine that has left in order need no count.
+            // Packets to an engine that has said farewell are not counted.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }

@@ -11,9 +11,9 @@ use crate::Stamp;
 /// correction of Syncs. A wire that is lengthened on purpose is seen as a jump; one that was always
 /// longer is not.
 ///
-/// The offset of a clock that is not steered is not constant: it changes linearly, as its crystal
-/// drifts. [`drifting`](Self::drifting) expects that, so that the first good value after a silence
-/// is not a jump.
+/// The offset of a clock that is not steered is not constant: it changes linearly, as its
+/// oscillator drifts. [`drifting`](Self::drifting) expects that, so that the first good value after
+/// a silence is not a jump.
 #[derive(Clone, Debug)]
 pub struct DelayWatch {
     bound: TimeInterval,

@@ -250,7 +250,7 @@ impl VerifyJob {
     }
 
     /// Returns the boundary between the last invalid signature and the first valid one. With
-    /// several Syncs, the one with the fewest invalid signatures.
+    /// several Syncs, the boundary that is furthest upstream.
     fn locate(&self, chain: &Chain<'_>) -> Suspect {
         let upstream = Suspect {
             after: self.upstream,
