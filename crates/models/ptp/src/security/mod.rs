@@ -9,11 +9,11 @@
 //! # Localisation of a failure
 //!
 //! Every honest signer signs what it *received*. A change at one place breaks the signatures of all
-//! who signed before that place and of none after. The boundary between the last invalid signature
-//! and the first valid one is therefore where it happened: one link and the two clocks at its ends
-//! ([`Suspect`]). The Ed25519 chain also hashes signatures, so that a rogue cannot move the
-//! boundary by corrupting single ones. An aggregate cannot be taken apart; there the nearest clock
-//! downstream that verifies (`watch`) reports it, by restarting the chain.
+//! clocks that signed before that place and of none after. The boundary between the last invalid
+//! signature and the first valid one is therefore where it happened: one link and the two clocks at
+//! its ends ([`Suspect`]). The Ed25519 chain also hashes signatures, so that a rogue cannot move
+//! the boundary by corrupting single ones. An aggregate cannot be taken apart; there the nearest
+//! clock downstream that verifies (`watch`) reports it, by restarting the chain.
 //!
 //! # Attacks that cryptography cannot detect
 //!

@@ -9,7 +9,7 @@
 //!
 //! RFC 8032 derives `r` from key and text, so that the same `r` never serves two texts: reuse of
 //! `r` reveals the key. Here the text is not known yet, so `r` is random, as in Schnorr's proposal
-//! and proof. `R` is not disclosed before the text is chosen, so an attacker who chooses texts
+//! and proof. `R` is not disclosed before the text is chosen, so an attacker that chooses texts
 //! learns no more than from a signer that draws `r` on the spot. This relies on:
 //!
 //! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's [`Random`] and a
