@@ -1,4 +1,4 @@
-//! Waking a thread that may have gone to sleep, with a system call only if it has.
+//! Wakes a thread that may be asleep; makes a system call only if it is.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::flag::Flag;
 
-/// What one thread sleeps on, and others ring.
+/// Event on which one thread sleeps and which others signal.
 #[derive(Debug)]
 pub(crate) struct Bell {
     flag: Flag,
@@ -26,19 +26,18 @@ impl Bell {
         self.flag.doze();
     }
 
-    /// The sleeper is up; what rang is taken in. One that rings just behind this
-    /// makes the next sleep end at once, which costs one look.
+    /// Marks the sleeper as awake and consumes pending signals. A signal sent just afterwards ends
+    /// the next sleep at once, at the cost of one check.
     pub(crate) fn wake(&self) {
         self.flag.wake();
-        // It is refused only when nobody has rung.
+        // Fails only if there was no signal.
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 
-    /// Wakes the sleeper if there is one.
+    /// Wakes the sleeping thread, if any.
     pub(crate) fn ring(&self) {
         if self.flag.take() {
-            // It is refused only when the count is about to overflow, and then the
-            // sleeper is awake anyway.
+            // Fails only if the counter is about to overflow; then the thread is awake anyway.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }

@@ -1,29 +1,28 @@
-//! Packet events as few bytes: what a datagram between engines carries.
+//! Compact encoding of packet events: the content of a datagram between engines.
 //!
-//! Both engines know all flows and sources, so a packet is described by what
-//! differs from what its flow sends ([`Statics`]), and within one datagram by
-//! what differs from the flow's packet before. Nothing is remembered from one
-//! datagram to the next: a lost one costs its own packets and no others.
+//! Both engines know all flows and sources, so a packet is described by its differences from what
+//! its flow usually sends ([`Statics`]) and, within one datagram, from the flow's previous packet.
+//! No state is kept between datagrams: a lost one costs its own packets and no others.
 //!
-//! A record is a tag byte, then only the fields that the tag announces:
+//! A record is a tag byte, followed only by the fields that the tag announces:
 //!
-//! | bit | means |
+//! | bit | meaning |
 //! |---|---|
 //! | 7 | seen in this datagram: a slot byte follows; else kind (bits 0–3), link, flow |
 //! | 6 | a mask follows, and one number for each header field that differs |
 //! | 5 | the sequence number is not the expected one |
 //! | 4 | there are selective acknowledgements |
 //!
-//! The distance of arrivals and the age of the packet follow always. Numbers
-//! are little-endian base 128, signed ones zigzag. Header fields are those of
-//! [`Packet`]; the bytes of real packets stand behind all records.
+//! The distance of arrivals and the age of the packet are always present. Numbers are little-endian
+//! base 128, signed ones zigzag. Header fields are those of [`Packet`]; the bytes of real packets
+//! follow after all records.
 
 use timeloom_net::{Kind, Packet, PortId, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::varint::{put, put_signed, take, take_byte, take_signed};
 
-/// What is known about flows and sources before any packet comes.
+/// Properties of flows and sources that are known before any packet.
 #[derive(Clone, Debug, Default)]
 pub struct Statics {
     flows: Vec<(PortId, PortId, u16)>,
@@ -32,7 +31,7 @@ pub struct Statics {
 }
 
 impl Statics {
-    /// Of this world, once it has all its traffic.
+    /// Returns the properties of a world that has all its traffic.
     pub fn of(world: &World) -> Self {
         let (flows, sources) = world.traffic_counts();
         let all = |kind, count: usize| {
@@ -74,20 +73,20 @@ impl Statics {
     }
 }
 
-/// The last packet of a flow on a link in this datagram.
+/// Last packet of a flow on a link in this datagram.
 #[derive(Clone, Copy, Debug)]
 struct Context {
-    /// The datagram it was in.
+    /// Datagram that contained it.
     round: u32,
     packet: Packet,
     age: i64,
-    /// By how much the sequence number grew last.
+    /// Last increment of the sequence number.
     stride: i32,
 }
 
 const SLOTS: usize = 256;
 
-/// What encoder and decoder both keep, and change alike with every record.
+/// State of encoder and decoder, which both update identically with every record.
 #[derive(Clone, Debug)]
 struct State {
     contexts: Vec<Context>,
@@ -118,7 +117,7 @@ impl State {
     fn begin(&mut self, base: i64) {
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
-            // Contexts of 2^32 datagrams ago must not look fresh.
+            // Contexts from 2^32 datagrams ago must not look current.
             *self = Self::new();
             self.round = 1;
         }
@@ -152,15 +151,15 @@ const DIFFERS: u8 = 0x40;
 const SEQUENCE: u8 = 0x20;
 const SELECTIVE: u8 = 0x10;
 
-/// Writes records.
+/// Encoder of records.
 #[derive(Clone, Debug)]
 pub struct Encoder(State);
 
-/// Reads them.
+/// Decoder of records.
 #[derive(Clone, Debug)]
 pub struct Decoder(State);
 
-/// Bytes that do not make sense; nothing behind them can be read.
+/// Error for invalid bytes; the bytes after them cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -262,11 +261,11 @@ impl Decoder {
         self.0.begin(base.as_ns());
     }
 
-    /// Reads a record from the front of `bytes`.
+    /// Decodes a record at the start of `bytes`.
     ///
     /// # Errors
     ///
-    /// When it makes no sense.
+    /// Fails if the record is invalid.
     #[inline]
     pub fn take(&mut self, bytes: &mut &[u8], statics: &Statics) -> Result<Packet, Malformed> {
         let state = &mut self.0;
@@ -329,7 +328,7 @@ impl Decoder {
     }
 }
 
-/// What seldom differs, one bit of the mask each.
+/// Returns the fields that seldom differ, in the order of the mask's bits.
 #[inline]
 fn fields(packet: &Packet) -> [u32; 8] {
     [

@@ -1,40 +1,40 @@
-//! Which engine has which node, and what follows from that.
+//! Assignment of nodes to engines, and its consequences.
 
 use std::sync::Arc;
 
 use timeloom_net::{Node, Owner, PortId, World};
 use timeloom_time::Duration;
 
-/// A network in parts. Copies share what they say of each node and port.
+/// A partitioned network. Clones share the tables of nodes and ports.
 #[derive(Clone, Debug)]
 pub struct Cut {
     owners: Arc<[Owner]>,
-    /// By port: the engine at the far end of the link out of it.
+    /// By port: engine at the far end of the port's link.
     ends: Arc<[Owner]>,
-    /// The links that lead from one engine to another.
+    /// Links from one engine to another.
     links: Arc<[(PortId, Owner, Owner)]>,
     engines: Owner,
     lookahead: Duration,
 }
 
-/// Why a network cannot be cut so.
+/// Reasons why a network cannot be cut in this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// There are so many nodes, and owners for so many.
+    /// The number of nodes and the different number of owners.
     #[error("{1} owners were given for {0} nodes")]
     Owners(usize, usize),
-    /// A cut cable without delay, between these two: what leaves on it would
-    /// arrive before anybody could be told.
+    /// A cut cable without delay, between these two nodes: packets on it would arrive before the
+    /// other engine could receive them.
     #[error("the cut link `{0}` – `{1}` has no delay; put both ends into one engine")]
     NoDelay(String, String),
 }
 
 impl Cut {
-    /// The cut of `world` by `owners`, one for each node.
+    /// Cuts `world` by `owners`, one for each node.
     ///
     /// # Errors
     ///
-    /// When their number is wrong, or a cut cable has no delay.
+    /// Fails if their number is wrong, or if a cut cable has no delay.
     pub fn new(world: &World, owners: Vec<Owner>) -> Result<Self, CutError> {
         if owners.len() != world.nodes() {
             return Err(CutError::Owners(world.nodes(), owners.len()));
@@ -66,39 +66,39 @@ impl Cut {
         })
     }
 
-    /// The part of `world` that engine `here` has; see [`World::part`].
+    /// Returns the part of `world` that belongs to engine `here`; see [`World::part`].
     pub fn part(&self, world: &World, here: Owner) -> World {
         world.part(&self.owners, here)
     }
 
-    /// Leaves in `world` what belongs to engine `here`.
+    /// Removes everything from `world` that does not belong to engine `here`.
     pub fn apply(&self, world: &mut World, here: Owner) {
         world.keep_only(&self.owners, here);
     }
 
-    /// The engine of each node.
+    /// Returns the engine of each node.
     pub fn owners(&self) -> &[Owner] {
         &self.owners
     }
 
-    /// How many engines there are.
+    /// Returns the number of engines.
     pub fn engines(&self) -> Owner {
         self.engines
     }
 
-    /// The engine at the far end of a link; `None` for a port that nothing has.
+    /// Returns the engine at the far end of a link, or `None` for an unknown port.
     #[inline]
     pub fn end(&self, port: PortId) -> Option<Owner> {
         self.ends.get(port.0 as usize).copied()
     }
 
-    /// Links from one engine to another: port, from, to.
+    /// Returns the links from one engine to another: port, from, to.
     pub fn links(&self) -> &[(PortId, Owner, Owner)] {
         &self.links
     }
 
-    /// The delay of the shortest cut cable: nothing that an engine does reaches
-    /// another sooner. [`Duration::MAX`] when nothing is cut.
+    /// Returns the delay of the shortest cut cable; no event of an engine affects another sooner.
+    /// [`Duration::MAX`] if no cable is cut.
     pub fn lookahead(&self) -> Duration {
         self.lookahead
     }

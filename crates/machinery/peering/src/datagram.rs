@@ -1,18 +1,18 @@
-//! A datagram between two engines: header, packets, seal.
+//! Datagram between two engines: header, packets, seal.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0–1 | `TP` |
 //! | 2 | version, 1 |
 //! | 3 | flags: 1 hello, 2 farewell, 4 payload compressed, 8 encrypted |
 //! | 4–7 | number of the sending and of the receiving engine |
-//! | 8–23 | their epochs: when they started, 0 when not known |
+//! | 8–23 | their epochs (start times), 0 if unknown |
 //! | 24–31 | number of the datagram within the epoch |
 //! | 32– | packets: see [`Body`] |
-//! | last 16 | seal of all before: keyed BLAKE3, or of what encrypts ([`Key`]) |
+//! | last 16 | seal of all bytes before: keyed BLAKE3, or that of the cipher ([`Key`]) |
 //!
-//! Numbers are little-endian. The receiver's epoch is in every datagram, so one
-//! that was recorded before the receiver started again is worth nothing.
+//! Numbers are little-endian. Every datagram contains the receiver's epoch, so that one recorded
+//! before the receiver's restart is rejected.
 
 use timeloom_net::{Kind, Owner, Packet};
 use timeloom_time::{Instant, Virtual};
@@ -22,34 +22,34 @@ pub use crate::key::Key;
 use crate::key::SEAL;
 use crate::varint::{put, put_signed, take, take_signed};
 
-/// Bytes before the packets.
+/// Length of the header, in bytes.
 const HEADER: usize = 32;
-/// What a datagram takes beyond its packets.
+/// Length of a datagram without its packets, in bytes.
 pub const OVERHEAD: usize = HEADER + SEAL;
 
-/// What stands before the packets.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Says who is here, carries nothing.
+    /// Greeting without packets.
     pub hello: bool,
-    /// The sender goes.
+    /// The sender leaves.
     pub farewell: bool,
-    /// What real packets carry is compressed.
+    /// The payload of real packets is compressed.
     pub compressed: bool,
-    /// The sending engine.
+    /// Sending engine.
     pub from: Owner,
-    /// The receiving engine.
+    /// Receiving engine.
     pub to: Owner,
-    /// The sender's epoch.
+    /// Epoch of the sender.
     pub from_epoch: u64,
-    /// The receiver's, as far as the sender knows it.
+    /// Epoch of the receiver, as last known to the sender.
     pub to_epoch: u64,
     /// Number of this datagram.
     pub number: u64,
 }
 
 impl Header {
-    /// Writes a datagram of this header and body, `padded` to a length, sealed.
+    /// Writes a sealed datagram with this header and body, `padded` to a length.
     pub fn write(&self, body: &[u8], padded: usize, key: &Key, out: &mut Vec<u8>) {
         let start = out.len();
         let bits = [self.hello, self.farewell, self.compressed, key.encrypts()];
@@ -72,9 +72,9 @@ impl Header {
         out.extend_from_slice(&seal);
     }
 
-    /// Reads a datagram for engine `here` from engine `from`; gives back its
-    /// body, of an encrypted one in `plain`. `None` when it is none, is for somebody else, or
-    /// its seal is false; and where encrypting is agreed on, when it is not encrypted.
+    /// Parses a datagram for engine `here` from engine `from`; returns its body, in `plain` if it
+    /// was encrypted. Returns `None` if it is not a datagram, is for another engine, has an invalid
+    /// seal, or is not encrypted although the key requires it.
     pub fn read<'a>(
         bytes: &'a [u8],
         here: Owner,
@@ -99,7 +99,7 @@ impl Header {
             to_epoch: word(16),
             number: word(24),
         };
-        // Cheap looks first: a flood must not cost a hash each.
+        // Cheap checks first: a flood must not cost a hash per datagram.
         let encrypted = bytes[3] & 8 != 0;
         let is_theirs = header.to == here && header.from == from && header.from_epoch != 0;
         if !is_theirs || encrypted != key.encrypts() {
@@ -112,9 +112,8 @@ impl Header {
     }
 }
 
-/// The packets of a datagram while it is filled: how many, the first instant,
-/// the length of what real ones carry (and, when compressed, what that is
-/// now), records, payload.
+/// Packets of a datagram under construction: their number, the first instant, the payload length of
+/// real packets (and, if compressed, the compressed length), records, payload.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     encoder: Encoder,
@@ -125,11 +124,11 @@ pub struct Body {
     count: u64,
 }
 
-/// The numbers before the records: count, instant, two lengths.
+/// Longest encoding of the numbers before the records: count, instant, two lengths.
 const PREFIX: usize = 5 + 10 + 3 + 3;
 
 impl Body {
-    /// Adds a packet; `bytes` are a real one's.
+    /// Adds a packet; `bytes` is the payload of a real one.
     #[inline]
     pub fn put(&mut self, packet: &Packet, bytes: &[u8], statics: &Statics) {
         if self.count == 0 {
@@ -143,24 +142,24 @@ impl Body {
         }
     }
 
-    /// How many packets there are.
+    /// Returns the number of packets.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many bytes it takes at most.
+    /// Returns an upper bound of the length, in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         PREFIX + self.records.len() + self.payload.len()
     }
 
-    /// Whether there is nothing.
+    /// Returns true if there are no packets.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Writes it and empties it. Says whether the payload is compressed, which
-    /// it is when `compress` allows it and it pays.
+    /// Writes the body to `out` and clears it. Returns true if the payload was compressed, which
+    /// needs `compress` and a gain in size.
     pub fn finish(&mut self, compress: bool, out: &mut Vec<u8>) -> bool {
         let worth = compress && self.payload.len() >= WORTH_TRYING;
         if worth {
@@ -185,10 +184,10 @@ impl Body {
     }
 }
 
-/// Below this, compressing saves less than it costs.
+/// Payload length, in bytes, below which compression costs more than it saves.
 const WORTH_TRYING: usize = 128;
 
-/// Reads bodies.
+/// Reader of bodies.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     decoder: Decoder,
@@ -197,11 +196,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Hands each packet of a body, with its bytes, to `act`; all or none.
+    /// Calls `act` with each packet of a body and its bytes; with all packets or with none.
     ///
     /// # Errors
     ///
-    /// When the body makes no sense.
+    /// Fails if the body is invalid.
     pub fn read(
         &mut self,
         mut body: &[u8],
@@ -218,7 +217,7 @@ impl Reader {
         } else {
             length
         };
-        // A record has three bytes at least, a payload 64 KiB at most.
+        // A record has at least three bytes, a payload at most 64 KiB.
         if count > bytes.len() as u64 || length > 1 << 16 {
             return Err(Malformed);
         }

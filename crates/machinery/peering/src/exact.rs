@@ -1,18 +1,17 @@
-//! Engines that wait for one another: conservative windows.
+//! Exact mode of engines: conservative windows.
 //!
-//! All agree on the instant of the earliest thing that is still to happen
-//! anywhere. Nothing can reach another engine before that instant plus the
-//! lookahead, so each runs up to there alone; then they hand over what left
-//! and agree again. (The time-window variant of conservative simulation:
-//! Nicol, "The cost of conservative synchronization in parallel discrete event
+//! All engines agree on the earliest instant of all pending events. No event can affect another
+//! engine before that instant plus the lookahead, so each engine runs up to there on its own; then
+//! they exchange outgoing packets and agree again. (This is the time-window variant of conservative
+//! simulation: Nicol, "The cost of conservative synchronization in parallel discrete event
 //! simulations", 1993.)
 //!
-//! Ties are ordered by node and token, not by where an event came from, so the
-//! history is that of a single engine to the last bit.
+//! Ties are ordered by node and token, not by the origin of an event, so that the history equals
+//! that of a single engine to the last bit.
 //!
-//! How engines hand over is the part of an [`Exchange`]: [`Shared`] for threads
-//! of one process; MPI (in `mpi/`, a crate of its own, which few can build) and
-//! others between processes, for which [`crate::message`] has the bytes.
+//! The transport implements [`Exchange`]: [`Shared`] for threads of one process, MPI (in `mpi/`, a
+//! separate crate because of its dependencies) and others between processes, for which
+//! [`crate::message`] has the encoding.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
@@ -31,18 +30,18 @@ use crate::Cut;
 pub struct Batch {
     /// The packets, in the order in which they left.
     pub packets: Vec<Packet>,
-    /// What the real ones among them carry, one after the other.
+    /// Concatenated payload bytes of the real packets.
     pub bytes: Vec<u8>,
 }
 
 impl Batch {
-    /// Forgets all.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.bytes.clear();
     }
 
-    /// Each packet with its bytes, which only real ones have.
+    /// Calls `act` with each packet and its bytes, which only real packets have.
     pub fn for_each(&self, mut act: impl FnMut(&Packet, &[u8])) {
         let mut rest = &self.bytes[..];
         for packet in &self.packets {
@@ -57,21 +56,21 @@ impl Batch {
     }
 }
 
-/// An engine went away in the middle of a run, or its transport failed.
+/// Another engine stopped in the middle of a run, or its transport failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another engine of an exact run is gone: {0}")]
 pub struct PeerLost(pub String);
 
-/// How engines agree and hand over.
+/// Agreement and exchange of packets between engines.
 pub trait Exchange {
-    /// Called by all engines once per window. `next` is the earliest thing
-    /// that is to happen here, packets in `leaving` (by engine) included. What
-    /// has come for us is added to `arriving`, sender by sender; `leaving` is
-    /// empty afterwards. The answer is the earliest `next` of all.
+    /// Exchanges one window; all engines call it once per window. `next` is the earliest pending
+    /// instant of this engine, including the packets in `leaving` (by engine). Received packets are
+    /// appended to `arriving`, sender by sender; `leaving` is empty afterwards. Returns the
+    /// earliest `next` of all engines.
     ///
     /// # Errors
     ///
-    /// When another engine is gone.
+    /// Fails if another engine is gone.
     fn exchange(
         &mut self,
         next: Instant<Virtual>,
@@ -80,21 +79,21 @@ pub trait Exchange {
     ) -> Result<Instant<Virtual>, PeerLost>;
 }
 
-/// What an exact run took.
+/// Statistics of an exact run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// How often all engines agreed.
+    /// Number of windows.
     pub windows: u64,
-    /// Packets that left from here.
+    /// Packets sent by this engine.
     pub left: u64,
 }
 
-/// Runs one engine up to `end`, in step with the others. To be called by all.
-/// Call [`World::start`] (through [`Engine::with`]) before.
+/// Runs one engine up to `end`, in step with the others. All engines must call it, after
+/// [`World::start`] (through [`Engine::with`]).
 ///
 /// # Errors
 ///
-/// When another engine is gone.
+/// Fails if another engine is gone.
 pub fn run<Q: EventQueue>(
     engine: &mut Engine<World, Q>,
     cut: &Cut,
@@ -132,7 +131,7 @@ pub fn run<Q: EventQueue>(
     }
 }
 
-/// Sorts what has left by engine; gives back how much it was.
+/// Sorts outgoing packets by engine; returns their number.
 fn take_leaving(
     world: &mut World,
     cut: &Cut,
@@ -140,7 +139,7 @@ fn take_leaving(
     next: &mut Instant<Virtual>,
 ) -> u64 {
     let crossings = world.crossings();
-    // Of two engines, all goes to the other one: no need to look at each.
+    // With two engines, all packets go to the other one; no need to check each.
     if let ([_, _], [first, ..]) = (&*leaving, &crossings.packets[..]) {
         let to = cut.end(first.link).expect("a link of this network");
         let batch = &mut leaving[usize::from(to)];
@@ -169,7 +168,7 @@ fn take_leaving(
     count
 }
 
-/// The transport between threads of one process.
+/// Transport between threads of one process.
 #[derive(Debug)]
 pub struct Shared {
     board: Arc<Board>,
@@ -183,32 +182,31 @@ struct Board {
     patience: time::Duration,
     /// By parity of the round, sender and receiver.
     slots: Vec<Mutex<Batch>>,
-    /// By parity of the round and engine.
+    /// By parity of the round, and engine.
     nexts: Vec<Next>,
     arrived: AtomicU32,
     round: AtomicU32,
     broken: AtomicBool,
-    /// How many have gone to sleep, or are about to.
+    /// Number of threads that sleep or are about to.
     sleepers: AtomicU32,
     bed: Mutex<()>,
     wake: Condvar,
 }
 
-/// On a cache line of its own.
+/// Earliest instant of an engine, on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Next(AtomicI64);
 
-/// How long an engine looks at the barrier before it goes to sleep, where all can
-/// have a core of their own: being woken takes some 50 µs, as long as a window, so
-/// sleeping in each would double it. Where they cannot, looking takes the core from
-/// the one that is waited for.
+/// Time for which an engine polls the barrier before it sleeps, if each engine can have a core. A
+/// wake-up takes some 50 µs, as long as a window, so a sleep in each window would double its
+/// duration. With fewer cores, polling would take the core from the thread that is waited for.
 const PATIENCE: time::Duration = time::Duration::from_micros(300);
-/// Looks between two looks at the clock, and all of them where cores are too few.
+/// Polls between two reads of the clock, and the number of polls if there are too few cores.
 const SPINS: u32 = 1_000;
 
 impl Shared {
-    /// One for each of so many engines, in their order.
+    /// Creates one transport for each of `engines` engines, in their order.
     pub fn new(engines: Owner) -> Vec<Self> {
         let engines = usize::from(engines);
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -239,7 +237,7 @@ impl Shared {
             .collect()
     }
 
-    /// Waits until all have come.
+    /// Waits until all engines have arrived.
     fn meet(&mut self) -> Result<(), PeerLost> {
         let board = &*self.board;
         self.round = self.round.wrapping_add(1);
@@ -257,14 +255,14 @@ impl Shared {
                 }
                 core::hint::spin_loop();
             }
-            // Short waits, which are most, do not pay for the clock.
+            // Most waits are so short that reading the clock does not pay.
             let begun = begun.get_or_insert_with(time::Instant::now);
             if begun.elapsed() >= board.patience {
                 break;
             }
         }
         let mut bed = lock(&board.bed);
-        // Either the last one sees this, or its round is seen below.
+        // Either the last thread to arrive sees this, or its round is seen below.
         board.sleepers.fetch_add(1, SeqCst);
         while board.round.load(SeqCst) != self.round && !board.broken.load(SeqCst) {
             let woken = board.wake.wait(bed);
@@ -286,16 +284,16 @@ impl Exchange for Shared {
         arriving: &mut Batch,
     ) -> Result<Instant<Virtual>, PeerLost> {
         let engines = self.board.engines;
-        // Who writes round k + 2 has met the others in round k + 1, when they
-        // had read round k: two sets of slots are enough.
+        // A thread that writes in round k + 2 has met the others in round k + 1, after they had
+        // read round k: two sets of slots are enough.
         let parity = (self.round & 1) as usize;
         let slot = |from: usize, to: usize| (parity * engines + from) * engines + to;
         for (to, batch) in leaving.iter_mut().enumerate() {
             if !batch.packets.is_empty() {
                 let mut place = lock(&self.board.slots[slot(self.here, to)]);
-                // Copied in one go, as below, and not exchanged: the next window's
-                // packets would be written, one by one in between other work, to
-                // lines that the other core has.
+                // Copied as a block, as below, and not swapped: otherwise the next window's packets
+                // would be written, one by one in between other work, to cache lines held by the
+                // other core.
                 place.packets.extend_from_slice(&batch.packets);
                 place.bytes.extend_from_slice(&batch.bytes);
                 batch.clear();
@@ -312,8 +310,8 @@ impl Exchange for Shared {
                 continue;
             }
             let mut batch = lock(&self.board.slots[slot(from, self.here)]);
-            // Copied in one go: the lines are in the other core's cache, and
-            // fetching them one by one in between other work costs more.
+            // Copied as a block: the cache lines are held by the other core, and fetching them one
+            // by one in between other work costs more.
             arriving.packets.extend_from_slice(&batch.packets);
             arriving.bytes.extend_from_slice(&batch.bytes);
             batch.clear();
@@ -325,14 +323,14 @@ impl Exchange for Shared {
 impl Board {
     fn wake_sleepers(&self) {
         if self.sleepers.load(SeqCst) > 0 {
-            // Who counts as a sleeper has looked, and then lets go of the bed.
+            // A thread counted as a sleeper holds this lock until it sleeps.
             drop(lock(&self.bed));
             self.wake.notify_all();
         }
     }
 }
 
-/// What is locked here is plain data: a panic leaves it whole.
+/// Locks a slot. The data is plain, so that a panic leaves it consistent.
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     slot.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -340,7 +338,7 @@ fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Harmless at the end of a run; in its middle the others must not wait.
+        // No effect at the end of a run; in the middle, it keeps the others from waiting.
         self.board.broken.store(true, SeqCst);
         self.board.wake_sleepers();
     }

@@ -1,14 +1,13 @@
-//! Whether a thread sleeps, told without a lock.
+//! Lock-free flag of a sleeping thread.
 //!
-//! Who wants to sleep says so ([`Flag::doze`]), then looks once more whether there
-//! is something for it, and only then sleeps. Who has put something there asks the
-//! flag afterwards ([`Flag::take`]). Of a store followed by a load on each side, one
-//! load sees the other side's store, whatever the processor reorders: hence the
-//! fences. `tests/model.rs` tries all interleavings.
+//! A thread that is about to sleep sets the flag ([`Flag::doze`]), checks once more for input, and
+//! only then sleeps. A thread that has written input checks the flag afterwards ([`Flag::take`]).
+//! Each side does a store followed by a load; at least one load must see the other side's store,
+//! whatever the processor reorders: hence the fences. `tests/model.rs` tries all interleavings.
 
 use crate::sync::{AtomicBool, Ordering, fence};
 
-/// Whether somebody sleeps, or is about to.
+/// True if the thread sleeps, or is about to.
 #[derive(Debug)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -17,23 +16,23 @@ impl Flag {
         Self(AtomicBool::new(false))
     }
 
-    /// The sleeper's: from here on others see that it sleeps. What it looks at
-    /// afterwards is either new enough, or whoever writes it sees the flag.
+    /// Called by the sleeper: from here on others see that it sleeps. Its later checks either see
+    /// new input, or the writer of that input sees the flag.
     pub(crate) fn doze(&self) {
-        // What it did before, such as taking in what has rung, is before any ringing
-        // that this brings about. Swaps everywhere, not stores: loom does not know that
-        // nothing comes between what another swap has read and what it writes.
+        // The sleeper's earlier actions, such as consuming signals, happen before any signal caused
+        // by this store. All operations are swaps, not stores: loom does not know that nothing
+        // comes between the value that another swap has read and the value that it writes.
         self.0.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// The sleeper's: it is up.
+    /// Called by the sleeper: it is awake.
     pub(crate) fn wake(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }
 
-    /// The other side's, after it has put something there: whether the sleeper is
-    /// to be woken. One of several that ask is told so.
+    /// Called by the other side after it has written input: returns true if the sleeper must be
+    /// woken. Of several concurrent callers, one gets true.
     pub(crate) fn take(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)

@@ -1,34 +1,35 @@
-//! The key of a run, and what it does to datagrams: seal them, or encrypt them.
+//! Key of a run, and its operations on datagrams: sealing and encryption.
 //!
-//! Sealed is what nobody else can have made: keyed BLAKE3 over header and body. Encrypted is what
-//! nobody else can read either: ChaCha20 and Poly1305 (RFC 8439), the header in clear and sealed
-//! with it. Each life of an engine encrypts to each other engine with a key of its own, which is
-//! derived of the run's, and the number of the datagram is the nonce: no two datagrams have both
-//! alike, as long as an engine's epoch grows with each start.
+//! A seal (keyed BLAKE3 over header and body) proves that a holder of the key made the datagram.
+//! Encryption (ChaCha20 and Poly1305, RFC 8439) also hides the body; the header is authenticated in
+//! clear. Each generation of an engine encrypts to each other engine with a key of its own, derived
+//! from the run's key, and the datagram number is the nonce. No two datagrams share both, as long
+//! as an engine's epoch grows with each start.
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit};
 
 use crate::datagram::Header;
 
-/// The key of a run: all its engines have it, nobody else.
+/// Key of a run, known only to its engines.
 #[derive(Clone)]
 pub struct Key {
     bytes: [u8; 32],
     encrypts: bool,
 }
 
-/// Bytes of the seal.
+/// Length of the seal, in bytes.
 pub(crate) const SEAL: usize = 16;
 
 impl Key {
-    /// From bytes that were drawn for this run. Seals.
+    /// Creates a key that seals, from random bytes drawn for this run.
     pub fn new(bytes: [u8; 32]) -> Self {
         let encrypts = false;
         Self { bytes, encrypts }
     }
 
-    /// From bytes that were drawn for this run. Encrypts, and believes nothing else.
+    /// Creates a key that encrypts, and that rejects unencrypted datagrams, from random bytes drawn
+    /// for this run.
     pub fn encrypting(bytes: [u8; 32]) -> Self {
         let encrypts = true;
         Self { bytes, encrypts }
@@ -38,18 +39,18 @@ impl Key {
         self.encrypts
     }
 
-    /// Encrypts `body` where that is agreed on; gives back the seal.
+    /// Encrypts `body` if the key encrypts; returns the seal.
     pub(crate) fn close(&self, header: &Header, head: &[u8], body: &mut [u8]) -> [u8; SEAL] {
         if !self.encrypts {
             return self.seal(head, body);
         }
         let (cipher, nonce) = self.cipher(header);
         let sealed = cipher.encrypt_inout_detached(&nonce.into(), head, body.into());
-        // It has 256 GiB of room, and a datagram 64 KiB.
+        // The cipher's limit is 256 GiB, and a datagram has at most 64 KiB.
         sealed.expect("a datagram is short enough").into()
     }
 
-    /// The body, of an encrypted one in `plain`; `None` when the seal is false.
+    /// Returns the body, in `plain` if it was encrypted; `None` if the seal is invalid.
     pub(crate) fn open<'a>(
         &self,
         header: &Header,
@@ -77,7 +78,8 @@ impl Key {
         *seal
     }
 
-    /// What encrypts this datagram: that of a life of its sender, for its receiver.
+    /// Returns the cipher and nonce of this datagram; the key is that of the sender's generation
+    /// and the receiver.
     fn cipher(&self, header: &Header) -> (ChaCha20Poly1305, [u8; 12]) {
         let mut hasher = blake3::Hasher::new_keyed(&self.bytes);
         hasher.update(b"timeloom peering: encrypts");
@@ -97,7 +99,7 @@ impl core::fmt::Debug for Key {
     }
 }
 
-/// Compares without telling by its duration where the difference is.
+/// Compares in constant time, so that the position of a difference stays hidden.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

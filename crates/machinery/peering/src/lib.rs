@@ -1,21 +1,18 @@
 //! Several engines for one simulated network.
 //!
-//! Each engine has a part of the network; the cables between parts are *cut*
-//! ([`Cut`], [`partition`]). What leaves on a cut cable reaches the other engine
-//! in one of two ways:
+//! Each engine has a part of the network; the cables between parts are *cut* ([`Cut`],
+//! [`partition`]). Packets on a cut cable reach the other engine in one of two modes:
 //!
-//! - [`exact`]: the engines wait for one another. Within windows as long as the
-//!   shortest cut cable nothing that one does can reach another, so the result
-//!   is, bit by bit, that of one engine. For verification, and for speed where
-//!   cut cables are long.
+//! - [`exact`]: the engines wait for one another. Within windows as long as the shortest cut cable,
+//!   no event of one engine can affect another, so the result equals that of one engine bit by bit.
+//!   For verification, and for speed where cut cables are long.
 //!
-//! - [`Portal`]: the engines do not wait; all follow the same clock, and packets
-//!   go by UDP ([`peer`] is the protocol, [`codec`] how little of a packet goes
-//!   over), or between threads by shared memory ([`Ring`]). One that comes after
-//!   its instant is handled at once and counted. For real time.
+//! - [`Portal`]: the engines do not wait; all follow the same clock, and packets are sent over UDP
+//!   ([`peer`] is the protocol, [`codec`] the compact encoding) or, between threads, in shared
+//!   memory ([`Ring`]). A packet that arrives after its instant is handled at once and counted. For
+//!   real time.
 //!
-//! Nothing here knows scenarios or real programs; portals to those are beside
-//! it.
+//! This crate knows neither scenarios nor real programs; their portals are in the crate beside it.
 #![forbid(unsafe_code)]
 
 mod bell;

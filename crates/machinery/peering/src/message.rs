@@ -1,14 +1,14 @@
-//! A window's packets as bytes: what engines in other processes hand over in
-//! exact runs, whatever carries it.
+//! Encoding of a window's packets as bytes, for exact runs of engines in different processes, over
+//! any transport.
 //!
-//! | bytes | |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | the sender's earliest instant, ns, little-endian |
-//! | number | how many packets |
+//! | number | number of packets |
 //! | | their records ([`crate::codec`]), instants relative to the earliest |
-//! | rest | what the real packets carry, one after the other |
+//! | rest | concatenated bytes of the real packets |
 //!
-//! Not sealed, unlike datagrams: for transports that keep strangers out.
+//! Not sealed, unlike datagrams: the transport must exclude other senders.
 
 use timeloom_net::{Kind, World};
 use timeloom_time::{Instant, Virtual};
@@ -17,7 +17,7 @@ use crate::codec::{Decoder, Encoder, Malformed, Statics};
 use crate::exact::Batch;
 use crate::varint;
 
-/// Writes and reads messages of one network.
+/// Encoder and decoder of the messages of one network.
 #[derive(Clone, Debug)]
 pub struct Messages {
     statics: Statics,
@@ -26,7 +26,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// For this world, once it has all its traffic; alike in all engines.
+    /// Creates a codec for this world, which must have all its traffic and be equal in all engines.
     pub fn of(world: &World) -> Self {
         Self {
             statics: Statics::of(world),
@@ -46,12 +46,11 @@ impl Messages {
         out.extend_from_slice(&batch.bytes);
     }
 
-    /// Adds what is in a message to `batch`; gives back the sender's earliest
-    /// instant.
+    /// Appends the packets of a message to `batch`; returns the sender's earliest instant.
     ///
     /// # Errors
     ///
-    /// When it is not a message of this network; `batch` is then of no use.
+    /// Fails if it is not a message of this network; the content of `batch` is then unspecified.
     pub fn read(
         &mut self,
         message: &[u8],

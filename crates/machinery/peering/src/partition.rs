@@ -1,10 +1,9 @@
-//! Cutting a graph into parts of like weight at few, light edges.
+//! Partitioning of a graph into parts of similar weight that cuts few, light edges.
 //!
-//! Multilevel (Karypis and Kumar, 1998): the graph is made coarser by merging
-//! the ends of heavy edges, the coarsest is cut by growing a part from one
-//! node, and on the way back each level is refined by moving border nodes
-//! (Fiduccia and Mattheyses, 1982). More than two parts come from cutting
-//! again. Deterministic.
+//! Multilevel (Karypis and Kumar, 1998): the graph is coarsened by merging the ends of heavy edges,
+//! the coarsest graph is cut by growing a part from one node, and on the way back each level is
+//! refined by moving border nodes (Fiduccia and Mattheyses, 1982). More than two parts result from
+//! repeated cuts. Deterministic.
 
 mod load;
 mod proposal;
@@ -20,14 +19,14 @@ pub use proposal::{Proposal, propose, spread};
 /// A graph with weights.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// By node: how much work it is.
+    /// By node: its work.
     pub nodes: Vec<u64>,
-    /// By node: neighbours, and what cutting the edge to them costs.
+    /// By node: neighbours, and the cost of cutting the edge to each.
     pub edges: Vec<Vec<(u32, u64)>>,
 }
 
 impl Graph {
-    /// So many nodes of weight 1 without edges.
+    /// Creates a graph of `nodes` nodes of weight 1, without edges.
     pub fn new(nodes: usize) -> Self {
         Self {
             nodes: vec![1; nodes],
@@ -35,7 +34,7 @@ impl Graph {
         }
     }
 
-    /// Adds an edge; parallel ones add up.
+    /// Adds an edge; the costs of parallel edges add up.
     pub fn connect(&mut self, a: u32, b: u32, cost: u64) {
         for (from, to) in [(a, b), (b, a)] {
             let list = &mut self.edges[from as usize];
@@ -46,7 +45,7 @@ impl Graph {
         }
     }
 
-    /// What is cut by this assignment.
+    /// Returns the total cost of the edges cut by this assignment.
     pub fn cost(&self, parts: &[Owner]) -> u64 {
         let edges = self.edges.iter().enumerate().flat_map(|(from, list)| {
             let cut = move |&&(to, _): &&(u32, u64)| parts[from] != parts[to as usize];
@@ -60,20 +59,19 @@ impl Graph {
     }
 }
 
-/// How far a part may be above its share.
+/// Allowed excess of a part over its share, as a fraction.
 const SLACK: f64 = 0.05;
-/// A graph with no more nodes than this is not made coarser.
+/// A graph with at most this many nodes is not coarsened.
 const COARSE: usize = 64;
 
-/// The parts of `world`: one number for each node. Cables shorter than
-/// `shortest`, and those that fluid passes, are not cut; of the others, those with little traffic are. Work
-/// and traffic are estimated from the world's flows and sources, each by a
-/// path with the fewest hops.
+/// Returns the part of each node of `world`. Cables shorter than `shortest`, and those on the path
+/// of fluid, are not cut; of the others, those with little traffic are preferred. Work and traffic
+/// are estimated from the world's flows and sources, each on a path with the fewest hops.
 pub fn of_world(world: &World, parts: Owner, shortest: Duration) -> Vec<Owner> {
     Load::of(world, &[]).cut(world, parts, shortest, Fluid::Stays)
 }
 
-/// Cuts a graph into `parts`, numbered from 0.
+/// Cuts a graph into `parts` parts, numbered from 0.
 pub fn partition(graph: &Graph, parts: Owner) -> Vec<Owner> {
     let mut owners = vec![0; graph.nodes.len()];
     let all: Vec<u32> = (0..graph.nodes.len() as u32).collect();
@@ -120,10 +118,10 @@ fn divide(graph: &Graph, members: &[u32], first: Owner, parts: Owner, owners: &m
     divide(graph, &of(false), first + left, parts - left, owners);
 }
 
-/// Two sides; `true` gets `share` of the weight.
+/// Cuts a graph in two; the `true` side gets `share` of the weight.
 fn bisect(graph: &Graph, share: f64) -> Vec<bool> {
     let coarser = (graph.nodes.len() > COARSE).then(|| coarsen(graph));
-    // A star cannot be made much coarser by pairs; then this level is cut.
+    // Merging pairs hardly coarsens a star; then this level is cut.
     let coarser = coarser.filter(|(small, _)| small.nodes.len() * 20 < graph.nodes.len() * 19);
     let mut side = match coarser {
         Some((small, place)) => {
@@ -136,11 +134,11 @@ fn bisect(graph: &Graph, share: f64) -> Vec<bool> {
     side
 }
 
-/// Merges pairs along heavy edges; also says where each node went.
+/// Merges pairs along heavy edges; also returns the new node of each old one.
 fn coarsen(graph: &Graph) -> (Graph, Vec<u32>) {
     let mut place = vec![u32::MAX; graph.nodes.len()];
     let mut small = Graph::default();
-    // What is too heavy could not be balanced any more.
+    // Heavier nodes could not be balanced.
     let most = graph.total() / 16 + 1;
     for node in 0..graph.nodes.len() {
         if place[node] != u32::MAX {
@@ -175,7 +173,7 @@ fn coarsen(graph: &Graph) -> (Graph, Vec<u32>) {
     (small, place)
 }
 
-/// Grows the `true` side from several starts and keeps the cheapest.
+/// Grows the `true` side from several start nodes and keeps the cheapest cut.
 fn grow(graph: &Graph, share: f64) -> Vec<bool> {
     let wanted = graph.total() as f64 * share;
     let count = graph.nodes.len();
@@ -184,8 +182,8 @@ fn grow(graph: &Graph, share: f64) -> Vec<bool> {
     let starts = (0..8.min(count)).map(|start| start * count / 8.min(count));
     let grown = starts.map(|start| {
         let mut side = vec![false; count];
-        // By how much the cut gets cheaper with this node; an idle leaf comes
-        // before the hub that would drag all its leaves along.
+        // Reduction of the cut's cost by each node; an idle leaf precedes the hub that would bring
+        // all its leaves along.
         let mut gain: Vec<i64> = alone.clone();
         let mut weight = 0u64;
         let mut heap = BinaryHeap::from([(alone[start], start)]);
@@ -199,7 +197,7 @@ fn grow(graph: &Graph, share: f64) -> Vec<bool> {
                 if fresh == count {
                     break;
                 }
-                // Once for each: one that is too heavy is not taken.
+                // Pushed once per node: one that is too heavy is skipped.
                 heap.push((gain[fresh], fresh));
                 fresh += 1;
                 continue;
@@ -242,7 +240,7 @@ fn cut_of(graph: &Graph, side: &[bool]) -> u64 {
     graph.cost(&parts)
 }
 
-/// Passes of moving each node once, best first, keeping the best prefix.
+/// Makes passes that move each node once, best first, and keeps the best prefix.
 fn refine(graph: &Graph, share: f64, side: &mut [bool]) {
     let total = graph.total() as f64;
     let wanted = total * share;
@@ -300,7 +298,7 @@ fn refine(graph: &Graph, share: f64, side: &mut [bool]) {
     }
 }
 
-/// By how much the cut gets cheaper when `node` changes sides.
+/// Returns the reduction of the cut's cost if `node` changes sides.
 fn gain(graph: &Graph, side: &[bool], node: usize) -> i64 {
     let edges = graph.edges[node].iter();
     let signed = edges.map(|(to, cost)| {

@@ -1,9 +1,9 @@
-//! What one engine knows and does about another: sans-IO.
+//! Sans-IO protocol state of one engine towards another.
 //!
-//! Datagrams in, packets and events out; packets in, datagrams out. An engine is
-//! *here* once it has shown that it knows our epoch, and *away* again when it
-//! says so or has been silent for too long. What is put in while it is away is
-//! dropped and counted; its links are down then, so nothing should be.
+//! Datagrams in, packets and events out; packets in, datagrams out. The other engine is *present*
+//! once it has shown that it knows our epoch, and *away* again after its farewell or a long
+//! silence. Packets sent while it is away are dropped and counted; its links are down then, so
+//! there should be none.
 
 mod config;
 mod replay_window;
@@ -19,29 +19,30 @@ use crate::codec::Statics;
 use crate::datagram::{Body, Header, Key, OVERHEAD, Reader};
 use replay_window::ReplayWindow;
 
-/// What is to be told to the simulation.
+/// Events for the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The other one is here: its links are up.
+    /// The other engine is present: its links are up.
     Joined,
-    /// Another life of it is here: its links are up, and nothing is left of what was there.
+    /// A new generation of the other engine is present: its links are up, and the earlier state is
+    /// lost.
     Returned,
-    /// It is away: its links are down.
+    /// The other engine is away: its links are down.
     Left,
 }
 
-/// The largest payload of a UDP datagram over IPv4.
+/// Largest payload of a UDP datagram over IPv4, in bytes.
 const LARGEST: usize = 65_507;
 
-/// One class of packets on its way out.
+/// Outgoing packets of one class.
 #[derive(Debug, Default)]
 struct Outbox {
     body: Body,
-    /// When it goes at the latest.
+    /// Latest time of departure.
     due: Option<Instant<Wall>>,
 }
 
-/// The other engine.
+/// Connection to the other engine.
 #[derive(Debug)]
 pub struct Peer {
     here: Owner,
@@ -50,20 +51,20 @@ pub struct Peer {
     config: PeerConfig,
     epoch: u64,
     their_epoch: u64,
-    /// That of the life that was here last.
+    /// Epoch of the generation that was present last.
     met_epoch: u64,
     present: bool,
-    /// Whether it has said farewell.
+    /// True after a farewell.
     parted: bool,
     next_number: u64,
     window: ReplayWindow,
     reader: Reader,
     boxes: [Outbox; 2],
     scratch: Vec<u8>,
-    /// What was decrypted.
+    /// Buffer for decrypted bodies.
     plain: Vec<u8>,
     heard: Instant<Wall>,
-    /// Packets that had been sent then.
+    /// Packets sent up to the last received message.
     sent_before: u64,
     spoke: Option<Instant<Wall>>,
     answer: bool,
@@ -71,8 +72,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Engine `there`, for engine `here`. `epoch` grows with each start and is
-    /// not 0: nanoseconds since 1970, for one.
+    /// Creates the state of engine `here` towards engine `there`. `epoch` must grow with each start
+    /// and not be 0, for example nanoseconds since 1970.
     pub fn new(here: Owner, there: Owner, key: Key, epoch: u64, config: PeerConfig) -> Self {
         Self {
             here,
@@ -98,27 +99,27 @@ impl Peer {
         }
     }
 
-    /// The number of the other engine.
+    /// Returns the number of the other engine.
     pub fn there(&self) -> Owner {
         self.there
     }
 
-    /// Whether it is here.
+    /// Returns true if the other engine is present.
     pub fn is_present(&self) -> bool {
         self.present
     }
 
-    /// What has happened.
+    /// Returns the counters.
     pub fn stats(&self) -> PeerStats {
         self.stats
     }
 
-    /// What it was told.
+    /// Returns the configuration.
     pub fn config(&self) -> &PeerConfig {
         &self.config
     }
 
-    /// A datagram came in. Its packets go to `act`.
+    /// Processes a received datagram. Its packets are passed to `act`.
     pub fn handle_datagram(
         &mut self,
         now: Instant<Wall>,
@@ -139,7 +140,7 @@ impl Peer {
         event
     }
 
-    /// As [`Peer::handle_datagram`], for one whose seal is true.
+    /// Like [`Peer::handle_datagram`], for a datagram whose seal is valid.
     fn handle(
         &mut self,
         now: Instant<Wall>,
@@ -154,7 +155,7 @@ impl Peer {
         }
         let mut event = None;
         if header.from_epoch > self.their_epoch {
-            // A new life: what was said in earlier ones is worth nothing now.
+            // A new generation: data from earlier ones is invalid now.
             self.their_epoch = header.from_epoch;
             self.window = ReplayWindow::default();
             self.answer = true;
@@ -164,8 +165,8 @@ impl Peer {
             }
         }
         if header.to_epoch != self.epoch {
-            // It does not know us, or an earlier life of ours. Whether it is
-            // no recording shows when it knows this one.
+            // The sender does not know this engine, or only an earlier generation. Its answer to
+            // our epoch will show that it is not a recording.
             if header.hello && header.to_epoch < self.epoch {
                 self.answer = true;
             } else {
@@ -204,8 +205,8 @@ impl Peer {
         event
     }
 
-    /// Puts in a packet that is to go; `slack` is how long it has until it
-    /// arrives in the simulation. Datagrams that are full go to `send`.
+    /// Queues a packet; `slack` is the time until its arrival in the simulation. Full datagrams are
+    /// passed to `send`.
     #[inline]
     pub fn put(
         &mut self,
@@ -217,7 +218,7 @@ impl Peer {
         out: &mut Datagrams,
     ) {
         if !self.present {
-            // To one that has ended its part in order nothing more is said.
+            // Packets to an engine that has said farewell are not counted.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
@@ -255,8 +256,8 @@ impl Peer {
         if compressed {
             self.stats.bytes_saved += before.saturating_sub(scratch.len()) as u64;
         }
-        // A full one is brought to the one length that the kernel can cut a
-        // whole train into; a compressed one is not, nor one of a large packet.
+        // A full datagram is padded to the one length into which the kernel can cut a train;
+        // compressed ones and those with a large packet are not.
         let padded = if compressed { 0 } else { padded };
         let header = Header {
             compressed,
@@ -298,7 +299,7 @@ impl Peer {
         self.stats.bytes_sent += length as u64;
     }
 
-    /// Sends what is due: full and old datagrams, heartbeats, greetings.
+    /// Sends due datagrams: full and old ones, heartbeats, greetings.
     pub fn poll(&mut self, now: Instant<Wall>, out: &mut Datagrams) -> Option<PeerEvent> {
         for class in 0..2 {
             if self.boxes[class].due.is_some_and(|due| due <= now) {
@@ -323,8 +324,9 @@ impl Peer {
         None
     }
 
-    /// Somebody knows that the life of the other one which began at `epoch` is over. What is
-    /// still said in its name is worth nothing; a later life may have joined already.
+    /// Marks the generation of the other engine that began at `epoch` as dead, as known from
+    /// outside. Later datagrams in its name are ignored; a newer generation may have joined
+    /// already.
     pub fn bury(&mut self, epoch: u64) -> Option<PeerEvent> {
         if self.their_epoch > epoch {
             return None;
@@ -351,7 +353,7 @@ impl Peer {
         self.stats.unconfirmed += since.saturating_sub(unsent);
     }
 
-    /// Says farewell; what still waits goes before.
+    /// Sends waiting packets and the farewell.
     pub fn close(&mut self, now: Instant<Wall>, out: &mut Datagrams) {
         for class in 0..2 {
             if !self.boxes[class].body.is_empty() {
@@ -366,7 +368,7 @@ impl Peer {
         self.present = false;
     }
 
-    /// When [`Peer::poll`] has something to do.
+    /// Returns the time at which [`Peer::poll`] must be called.
     pub fn next_wake(&self) -> Instant<Wall> {
         let beat = self
             .spoke
@@ -376,11 +378,11 @@ impl Peer {
     }
 }
 
-/// What carrying a datagram takes at best: a packet with less time left comes
-/// late anyway, and sending it alone makes all others later.
+/// Shortest transport time of a datagram: a packet with less time left is late anyway, and sending
+/// it alone would delay all others.
 const TRANSPORT: Duration = Duration::from_us(10);
 
-/// No record is longer, so that a datagram never grows past its size.
+/// Upper bound of a record's length, in bytes, so that a datagram never exceeds its size.
 const MOST_OF_A_RECORD: usize = 96;
 
 fn is_sensitive(packet: &Packet) -> bool {
@@ -390,23 +392,23 @@ fn is_sensitive(packet: &Packet) -> bool {
     ) || packet.tos >= 0x80
 }
 
-/// Datagrams on their way to a socket, one behind the other.
+/// Concatenated datagrams on their way to a socket.
 #[derive(Debug, Default)]
 pub struct Datagrams {
-    /// All bytes.
+    /// The bytes of all datagrams.
     pub bytes: Vec<u8>,
-    /// The length of each.
+    /// Length of each datagram.
     pub lengths: Vec<u32>,
 }
 
 impl Datagrams {
-    /// Forgets all.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lengths.clear();
     }
 
-    /// Each datagram.
+    /// Iterates over the datagrams.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.bytes[..];
         self.lengths.iter().map(move |length| {

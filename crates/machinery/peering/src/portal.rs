@@ -1,4 +1,4 @@
-//! The peering portal: one engine's gateway to all others.
+//! Peering portal: gateway of one engine to all others.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,81 +15,83 @@ use crate::peer::{Peer, PeerConfig, PeerEvent, PeerStats};
 use crate::ring::Neighbour;
 use crate::transport::{Endpoint, Transport, Udp};
 
-/// Another engine, as OSPF has it of a router (RFC 2328, section 1.2): how to reach it, and
-/// over which links.
+/// Another engine, like an adjacency of OSPF (RFC 2328, section 1.2): the transport to it and the
+/// links that lead there.
 #[derive(Debug)]
 pub(crate) struct Adjacency {
     pub(crate) transport: Transport,
-    /// Our links that lead there.
+    /// Local links that lead there.
     links: Vec<PortId>,
-    /// The delay of the shortest: nothing that happens here reaches there sooner.
+    /// Delay of the shortest link; no local event affects the other engine sooner.
     pub(crate) ahead: Duration,
-    /// How late packets came from there, and how many came at all late.
+    /// Lateness of packets from there, and the number of late ones.
     lateness: Lateness,
     late: u64,
     absence: Absence,
 }
 
-/// What the links to an engine drop while it is away.
+/// Packets dropped on the links to an engine while it is away.
 #[derive(Debug, Default)]
 struct Absence {
-    /// What they had dropped when it left, of one that is away.
+    /// Drop count at the start of the current absence, if any.
     before: Option<u64>,
-    /// In all absences that are over.
+    /// Total of all past absences.
     dropped: u64,
 }
 
-/// What has come from one engine and gone there.
+/// Statistics of the exchange with one engine.
 #[derive(Clone, Debug)]
 pub struct AdjacencyReport {
     /// The other engine.
     pub there: Owner,
-    /// Whether it is here.
+    /// True if it is present.
     pub is_present: bool,
-    /// What was counted on the way.
+    /// Counters of the transport.
     pub stats: PeerStats,
-    /// How late its packets came, in virtual time: one entry for each that was taken over.
+    /// Lateness of its packets, in virtual time, with one entry per accepted packet.
     pub lateness: Lateness,
-    /// How many came after their instant, by however little.
+    /// Number of packets that arrived after their instant, by any amount.
     pub late: u64,
-    /// How far apart the two engines' clocks may be, which is in both ([`PeerConfig`]).
+    /// Largest difference between the two engines' clocks, which is included in both
+    /// ([`PeerConfig`]).
     pub clocks_apart: Duration,
-    /// Packets that the links to it dropped while it was away, of absences that are over.
+    /// Packets dropped on the links to it while it was away, in past absences.
     pub dropped_meanwhile: u64,
 }
 
 impl AdjacencyReport {
-    /// Packets that the simulated network had not lost and that were never sent: those that
-    /// found no room, and those to an engine that is gone without farewell.
+    /// Returns the number of packets that were lost outside the simulated network: those that found
+    /// no room, and those to an engine that vanished without farewell.
     pub fn lost(&self) -> u64 {
         self.stats.dropped_full + self.stats.dropped_away + self.stats.too_large
     }
 
-    /// Datagrams, of one packet or of many, that the other engine sent and that never came.
+    /// Returns the number of datagrams, of one packet or of many, that the other engine sent and
+    /// that never arrived.
     pub fn missing(&self) -> u64 {
         self.stats.lost
     }
 }
 
-/// What has come through a portal, beyond single peers.
+/// Statistics of a portal beyond single peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortalStats {
-    /// Packets that came in and were taken over.
+    /// Packets received and accepted.
     pub taken: u64,
-    /// Of those, how many came after their instant.
+    /// Accepted packets that arrived after their instant.
     pub late: u64,
-    /// Packets refused because they arrive too far in the future, or because
-    /// the simulation holds too many.
+    /// Packets refused because they arrive too far in the future, or because the simulation holds
+    /// too many.
     pub refused: u64,
-    /// Packets that make no sense in this network.
+    /// Packets that are invalid in this network.
     pub senseless: u64,
-    /// Packets for an engine to which there is no adjacency.
+    /// Packets for an engine without adjacency.
     pub no_route: u64,
 }
 
-/// Sends what leaves one engine to the others, and takes in what they send.
+/// Sends outgoing packets of one engine to the others, and receives theirs.
 ///
-/// Links to an engine that is away are down. Starts with all down.
+/// Links to an engine that is away are down. At the start all are down.
 #[derive(Debug)]
 pub struct Portal {
     here: Owner,
@@ -98,25 +100,25 @@ pub struct Portal {
     epoch: u64,
     statics: Statics,
     pub(crate) adjacencies: Vec<Adjacency>,
-    /// By engine: its place in `adjacencies`.
+    /// By engine: index in `adjacencies`.
     by_owner: Vec<Option<usize>>,
     lateness: Lateness,
     limit: Limit,
     pub(crate) waits: bool,
     stats: PortalStats,
-    /// What the engine follows; real time unless somebody says otherwise.
+    /// Pace of the engine; real time unless set.
     pace: Option<Pace>,
 }
 
-/// Trains of datagrams taken in from one peer before the engine has its turn.
+/// Trains of datagrams received from one peer before the engine runs again.
 const BUDGET: usize = 64;
-/// Packets in the simulation past which no more are taken over: 256 MiB.
+/// Packets in the simulation beyond which no more are accepted: 256 MiB.
 const MOST_PACKETS: usize = 1 << 22;
 
 impl Portal {
-    /// The portal of engine `here`, whose world has all its traffic. `epoch`
-    /// grows with each start: nanoseconds since 1970, for one. A packet later
-    /// than `limit` says counts as late in [`Portal::lateness`].
+    /// Creates the portal of engine `here`, whose world has all its traffic. `epoch` must grow with
+    /// each start, for example nanoseconds since 1970. A packet later than `limit` counts as late
+    /// in [`Portal::lateness`].
     pub fn new(world: &World, cut: Cut, here: Owner, key: Key, epoch: u64, limit: Limit) -> Self {
         let by_owner = vec![None; usize::from(cut.engines())];
         Self {
@@ -135,13 +137,13 @@ impl Portal {
         }
     }
 
-    /// Opens an adjacency to engine `there`, at the other end of `endpoint`, and puts the
-    /// links to it down until it is here. Of `config`, a ring uses the heartbeat, the
-    /// silence and the horizon: nothing waits for others there, and nothing is compressed.
+    /// Opens an adjacency to engine `there`, at the other end of `endpoint`, and sets the links to
+    /// it down until it is present. Of `config`, a ring uses the heartbeat, the silence and the
+    /// horizon: a ring neither batches nor compresses.
     ///
     /// # Panics
     ///
-    /// When the cut has no such engine.
+    /// Panics if the cut has no such engine.
     pub fn add(&mut self, world: &mut World, there: Owner, endpoint: Endpoint, config: PeerConfig) {
         let transport = match endpoint {
             Endpoint::Udp(socket) => {
@@ -169,8 +171,8 @@ impl Portal {
         });
     }
 
-    /// Takes for gone the life of engine `there` that began at `epoch`, without waiting for its
-    /// silence: whoever started it has seen it end. Another life may join.
+    /// Marks the generation of engine `there` that began at `epoch` as dead, without waiting for
+    /// its silence: its supervisor has seen it end. A new generation may join.
     pub fn bury(&mut self, world: &mut World, there: Owner, epoch: u64) {
         let index = self.by_owner.get(usize::from(there)).copied().flatten();
         let Some(adjacency) = index.map(|index| &mut self.adjacencies[index]) else {
@@ -183,17 +185,17 @@ impl Portal {
         }
     }
 
-    /// What the engine follows from now on: how long a packet may wait for others
-    /// depends on how soon its instant comes. [`mod@crate::run`] says so.
+    /// Sets the pace of the engine, on which the batching time of packets depends.
+    /// [`mod@crate::run`] calls it.
     pub fn follow(&mut self, pace: Pace) {
         self.pace = Some(pace);
     }
 
-    /// Takes in, sends, and keeps the peers informed. `now` is the wall clock.
+    /// Receives, sends, and sends what keeps peers informed. `now` is the wall clock.
     ///
     /// # Errors
     ///
-    /// When a socket is of no use any more.
+    /// Fails if a socket is unusable.
     pub fn poll<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -203,11 +205,11 @@ impl Portal {
         self.send(engine, now)
     }
 
-    /// Takes in what has come.
+    /// Receives what has arrived.
     ///
     /// # Errors
     ///
-    /// When a socket is of no use any more.
+    /// Fails if a socket is unusable.
     pub fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -229,7 +231,7 @@ impl Portal {
                     stats.senseless += 1;
                     return;
                 };
-                // By the sender's clock it may be so much later.
+                // By the sender's clock it may be later by the difference of the clocks.
                 let late = late.max(now + apart - packet.at);
                 stats.taken += 1;
                 let is_late = u64::from(late > Duration::ZERO);
@@ -259,11 +261,11 @@ impl Portal {
         Ok(())
     }
 
-    /// Sends what has left the engine, and what is due.
+    /// Sends the engine's outgoing packets, and due datagrams.
     ///
     /// # Errors
     ///
-    /// When a socket is of no use any more.
+    /// Fails if a socket is unusable.
     pub fn send<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
@@ -308,11 +310,11 @@ impl Portal {
         Ok(())
     }
 
-    /// Says farewell to all.
+    /// Sends a farewell to all peers.
     ///
     /// # Errors
     ///
-    /// When a socket is of no use any more.
+    /// Fails if a socket is unusable.
     pub fn close(&mut self, now: Instant<Wall>) -> io::Result<()> {
         for adjacency in &mut self.adjacencies {
             match &mut adjacency.transport {
@@ -326,7 +328,7 @@ impl Portal {
         Ok(())
     }
 
-    /// When there is something to do even if nothing comes in.
+    /// Returns the time at which the portal must be polled even without input.
     pub fn next_wake(&self) -> Instant<Wall> {
         let wakes = self
             .adjacencies
@@ -335,15 +337,15 @@ impl Portal {
         wakes.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// The descriptors on which something may come in.
+    /// Returns the descriptors on which input may arrive.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.adjacencies
             .iter()
             .map(|adjacency| adjacency.transport.descriptor())
     }
 
-    /// To be called before sleeping on the descriptors. False when something has
-    /// come meanwhile, so that there is no sleeping.
+    /// Prepares a sleep on the descriptors. Returns false if input has arrived meanwhile, so that
+    /// the thread must not sleep.
     pub fn doze(&self) -> bool {
         let dozes = |adjacency: &Adjacency| match &adjacency.transport {
             Transport::Ring(neighbour) => neighbour.doze(),
@@ -352,7 +354,7 @@ impl Portal {
         self.adjacencies.iter().all(dozes)
     }
 
-    /// To be called after that, slept or not.
+    /// Ends what [`Portal::doze`] began, whether the thread slept or not.
     pub fn wake(&self) {
         for adjacency in &self.adjacencies {
             if let Transport::Ring(neighbour) = &adjacency.transport {
@@ -361,12 +363,12 @@ impl Portal {
         }
     }
 
-    /// How late packets came, in virtual time.
+    /// Returns the lateness of received packets, in virtual time.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// What has come from each other engine and gone there.
+    /// Returns the statistics of each other engine.
     pub fn adjacencies(&self) -> impl Iterator<Item = AdjacencyReport> + '_ {
         self.adjacencies.iter().map(|adjacency| {
             let (there, is_present, stats) = adjacency.transport.status();
@@ -382,27 +384,27 @@ impl Portal {
         })
     }
 
-    /// What has come through.
+    /// Returns the totals.
     pub fn stats(&self) -> PortalStats {
         self.stats
     }
 
-    /// What has happened with each peer: its number, whether it is here, counts.
+    /// Returns number, presence and counters of each peer.
     pub fn peers(&self) -> impl Iterator<Item = (Owner, bool, PeerStats)> + '_ {
         self.adjacencies
             .iter()
             .map(|adjacency| adjacency.transport.status())
     }
 
-    /// Whether every peer is here.
+    /// Returns true if every peer is present.
     pub fn is_complete(&self) -> bool {
         self.peers().all(|(_, present, _)| present)
     }
 }
 
-/// How soon instants of the simulation come.
+/// Conversion of the simulation's instants to the wall time left.
 struct TimeLeft {
-    /// Where the simulation is now, or should be.
+    /// Instant that the simulation has reached, or should have.
     reached: Instant<Virtual>,
     /// Wall over virtual time.
     slowness: f64,
@@ -422,7 +424,7 @@ impl TimeLeft {
         }
     }
 
-    /// The wall time until then; of a clock that stands, for ever.
+    /// Returns the wall time until `at`; infinite for a stopped clock.
     fn until(&self, at: Instant<Virtual>) -> Duration {
         let left = (at - self.reached).as_ns() as f64 * self.slowness;
         Duration::from_ns(left as i64)
@@ -430,7 +432,7 @@ impl TimeLeft {
 }
 
 impl Adjacency {
-    /// Puts the links there up or down, as the other engine is here or away.
+    /// Sets the links to the other engine up or down, as it becomes present or away.
     fn set_links(&mut self, world: &mut World, event: PeerEvent) {
         let dropped: u64 = self
             .links

@@ -1,17 +1,15 @@
-//! The line to an engine on another thread of this process: packets as they are,
-//! in shared memory.
+//! Line to an engine on another thread of this process: unencoded packets in shared memory.
 //!
-//! In place of a socket there are two rings (the crate `rtrb`) in each direction, one of
-//! packets and one of the bytes that real packets carry. Nothing is coded and
-//! nothing sealed, since nobody is in between; no packet waits for others, since
-//! handing over costs no system call. A ring that is full drops what comes, as a
-//! socket would, and counts it. Who sleeps is rung awake ([`crate::bell`]).
+//! Each direction has two rings (the crate `rtrb`) instead of a socket, one of packets and one of
+//! the bytes of real packets. Packets are neither encoded nor sealed, since they stay within the
+//! process, and not batched, since a transfer needs no system call. A full ring drops packets, as a
+//! socket would, and counts them. A sleeping receiver is woken ([`crate::bell`]).
 //!
-//! Whether the other engine is here: it leaves a sign of life now and then, on the
-//! clock that all threads of a machine share, and one that it goes.
+//! For presence, each engine regularly writes the time of the clock that all threads of a machine
+//! share, and a mark when it leaves.
 //!
-//! Engines that wait for one another also leave promises here: before which instant
-//! nothing more will come ([`promise`]).
+//! Engines that wait for one another also publish promises here: an instant before which nothing
+//! more will arrive ([`promise`]).
 
 mod neighbour;
 mod promise;
@@ -30,7 +28,7 @@ use timeloom_time::{Instant, Wall};
 use crate::bell::Bell;
 use crate::exact::Batch;
 
-/// One end of a line between two threads. What one end puts in comes out at the other.
+/// One end of a line between two threads. Packets put into one end come out at the other.
 #[derive(Debug)]
 pub struct Ring {
     out: Producer<Packet>,
@@ -41,22 +39,22 @@ pub struct Ring {
     theirs: Arc<Side>,
 }
 
-/// What both ends know of one.
+/// State of one end, visible to both.
 #[derive(Debug)]
 struct Side {
-    /// When it last showed itself, ns on the wall clock; [`NOBODY`] before it has,
-    /// and once it has gone.
+    /// Time of its last sign of life, ns on the wall clock; [`NOBODY`] before the first, and after
+    /// it has left.
     seen: AtomicI64,
-    /// Before which instant nothing more comes from it.
+    /// Instant before which it sends nothing more.
     promise: Promise,
     bell: Bell,
 }
 
 const NOBODY: i64 = i64::MIN;
-/// In its place once it has said farewell: nothing is missing.
+/// Value of `seen` after a farewell: nothing is missing.
 const FAREWELL: i64 = i64::MIN + 1;
-/// Bytes of real packets for each packet that fits: few packets are real where
-/// there are many. What is not used is no memory.
+/// Bytes for real packets per packet of capacity: where there are many packets, few are real.
+/// Unused space takes no memory.
 const BYTES_EACH: usize = 256;
 
 impl Side {
@@ -70,15 +68,15 @@ impl Side {
 }
 
 impl Ring {
-    /// Room that suffices unless the other thread gets no processor for milliseconds:
-    /// two MiB of packets in each direction, and eight for bytes.
+    /// Capacity that suffices unless the other thread gets no processor for milliseconds: two MiB
+    /// of packets in each direction, and eight for bytes.
     pub const PACKETS: usize = 1 << 15;
 
-    /// Both ends of a line with room for so many packets in each direction.
+    /// Creates both ends of a line with room for `packets` packets in each direction.
     ///
     /// # Errors
     ///
-    /// When the kernel has no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub fn pair(packets: usize) -> io::Result<(Self, Self)> {
         let packets = packets.max(1);
         // The largest packet must fit, however few fit.
@@ -108,14 +106,14 @@ impl Ring {
         ))
     }
 
-    /// Counts as here from now on, though its thread has not begun: so that what the
-    /// other engine sends first is not lost. For whoever starts both.
+    /// Marks this end as present although its thread has not started, so that the first packets of
+    /// the other engine are not lost. For a caller that starts both.
     pub fn greet(&self, now: Instant<Wall>) {
         self.ours.seen.store(now.as_ns(), Ordering::Release);
     }
 
-    /// Puts in packets, and the bytes of the real ones among them one after the
-    /// other; gives back how many found no room.
+    /// Sends packets, and the concatenated bytes of the real ones among them; returns the number
+    /// that found no room.
     fn put(&mut self, batch: &Batch) -> u64 {
         let fits =
             self.out.slots() >= batch.packets.len() && self.out_bytes.slots() >= batch.bytes.len();
@@ -134,16 +132,15 @@ impl Ring {
         full
     }
 
-    /// What has room. Bytes first: who finds a packet finds its bytes.
+    /// Sends packets that fit. Bytes first: a receiver that finds a packet finds its bytes.
     fn put_whole(&mut self, packets: &[Packet], bytes: &[u8]) {
         let bytes = self.out_bytes.push_entire_slice(bytes);
         let packets = self.out.push_entire_slice(packets);
         debug_assert!(bytes.is_ok() && packets.is_ok());
     }
 
-    /// Adds what has come to `batch`, at most so many packets. In one go: the lines
-    /// are in the other core's cache, and fetching them one by one in between other
-    /// work costs more.
+    /// Appends received packets to `batch`, at most `most`. As a block: the cache lines are held by
+    /// the other core, and fetching them one by one in between other work costs more.
     fn take(&mut self, most: usize, batch: &mut Batch) {
         let Ok(packets) = self.into.read_chunk(self.into.slots().min(most)) else {
             return;

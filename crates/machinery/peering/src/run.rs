@@ -1,4 +1,4 @@
-//! An engine in real time with its portal, on the thread that calls.
+//! Real-time run of an engine with its portal, on the calling thread.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,47 +13,46 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::Portal;
 
-/// What an engine that waits for nobody meets others through: a [`Portal`], or
-/// something that is to be compared with one.
+/// Connection of a non-waiting engine to others: a [`Portal`], or an alternative for comparison.
 pub trait Gateway {
-    /// Takes in what has come.
+    /// Receives what has arrived.
     ///
     /// # Errors
     ///
-    /// When the gateway is of no use any more.
+    /// Fails if the gateway is unusable.
     fn receive<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
         now: Instant<Wall>,
     ) -> io::Result<()>;
 
-    /// Sends what has left the engine, and what is due.
+    /// Sends the engine's outgoing packets, and due datagrams.
     ///
     /// # Errors
     ///
-    /// When the gateway is of no use any more.
+    /// Fails if the gateway is unusable.
     fn send<Q: EventQueue>(
         &mut self,
         engine: &mut Engine<World, Q>,
         now: Instant<Wall>,
     ) -> io::Result<()>;
 
-    /// When there is something to do even if nothing comes in.
+    /// Returns the time at which the gateway must be polled even without input.
     fn next_wake(&self) -> Instant<Wall>;
 
-    /// The descriptors on which something may come in.
+    /// Returns the descriptors on which input may arrive.
     fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>>;
 
-    /// What the engine follows; said before the run and when it changes.
+    /// Sets the pace of the engine; called before the run and when it changes.
     fn follow(&mut self, _pace: Pace) {}
 
-    /// Called before the thread sleeps on the descriptors. False when something has
-    /// come that they do not show.
+    /// Called before the thread sleeps on the descriptors. Returns false if input has arrived that
+    /// they do not show.
     fn doze(&self) -> bool {
         true
     }
 
-    /// Called after [`Gateway::doze`], slept or not.
+    /// Called after [`Gateway::doze`], whether the thread slept or not.
     fn wake(&self) {}
 }
 
@@ -95,26 +94,23 @@ impl Gateway for Portal {
     }
 }
 
-/// How to wait.
+/// Waiting strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// The last part of a wait is spent looking at the clock, since the kernel wakes
-    /// sleepers late: for as long as it usually is, and this at most. A thread that
-    /// looks all the time takes a core; the kernel then withholds that for 50 ms of
-    /// a second if ordinary threads, its own among them, wait for it. With 20 ms or
-    /// more it never sleeps.
+    /// Longest final part of a wait spent polling the clock, since the kernel wakes sleepers late;
+    /// the actual duration is the usual lateness. A thread that polls all the time takes a core;
+    /// the kernel then withholds that core for 50 ms of each second if ordinary threads, its own
+    /// among them, wait for it. With 20 ms or more the thread never sleeps.
     pub spin: Duration,
-    /// How long what has come in may stay in the kernel, to be taken in
-    /// together; zero looks whenever something comes.
+    /// Time for which input may stay in the kernel, to be received in batches; zero receives it as
+    /// it arrives.
     pub hold: Duration,
-    /// Whether the thread goes before all ordinary programs of the machine
-    /// (`SCHED_FIFO`) while it runs the engine, where that is allowed: another
-    /// program's time slice would make packets milliseconds late. True by
-    /// default. The engine takes the time that it needs, so it wants a core.
+    /// Runs the thread with `SCHED_FIFO` priority, above all ordinary programs of the machine, if
+    /// permitted: another program's time slice would make packets milliseconds late. True by
+    /// default. The engine takes the time that it needs, so it should have a core.
     pub first: bool,
-    /// Whether the machine's processors are kept from sleeping meanwhile, where
-    /// that is allowed: one that has to wake up first makes packets late. True by
-    /// default.
+    /// Keeps the machine's processors from entering idle states, if permitted: the wake-up of a
+    /// processor makes packets late. True by default.
     pub awake: bool,
 }
 
@@ -129,19 +125,19 @@ impl Default for Pause {
     }
 }
 
-/// Events between two looks at the sockets.
+/// Events between two checks of the sockets.
 const EVENTS: u64 = 128;
-/// No wait is longer: whoever stops the clock or ends the run is seen.
+/// Longest wait, so that a stopped clock or the end of the run is noticed.
 const LONGEST: Duration = Duration::from_ms(20);
-/// Who looks at the clock looks at the gateway as well, this often: what comes in may
-/// be due before anything else is.
+/// Interval at which a thread that polls the clock also polls the gateway: input may be due before
+/// anything else is.
 const LOOK: Duration = Duration::from_us(2);
 
-/// Runs until the engine has lived up to `end`, or `stop` says so.
+/// Runs until the engine has reached `end`, or until `stop` is set.
 ///
 /// # Errors
 ///
-/// When a socket is of no use any more.
+/// Fails if a socket is unusable.
 pub fn run<Q: EventQueue>(
     paced: &mut Paced<World, Q>,
     gateway: &mut impl Gateway,
@@ -173,7 +169,7 @@ pub fn run<Q: EventQueue>(
             Wake::At(at) => at,
             Wake::OnChange => now + LONGEST,
         };
-        // Standing at an instant is living up to it.
+        // An engine that stands at an instant has reached it.
         let limit = paced.pace().limit(now);
         if paced.engine.next_wake().is_none_or(|next| next > limit) {
             paced.engine.run_until(limit.min(end), 1);
@@ -190,15 +186,15 @@ pub fn run<Q: EventQueue>(
     gateway.send(&mut paced.engine, wall_now())
 }
 
-/// What is known about the kernel's punctuality.
+/// Estimate of the kernel's wake-up lateness.
 struct Sleeper {
-    /// How long before an instant a sleep ends: 19 of 20 end in time then.
+    /// Time by which a sleep ends before its instant, so that 19 of 20 end in time.
     early: Duration,
 }
 
-/// What is learnt from one sleep.
+/// Adjustment per sleep.
 const STEP: Duration = Duration::from_ns(200);
-/// The least that a sleep ends early.
+/// Smallest value of `early`.
 const PUNCTUAL: Duration = Duration::from_us(2);
 
 impl Sleeper {
@@ -206,9 +202,8 @@ impl Sleeper {
         Self { early: spin }
     }
 
-    /// Sleeps until shortly before `until`, or until something comes in; there looks
-    /// at the clock, but not for so long that the gateway would be forgotten: the caller
-    /// comes back.
+    /// Sleeps until shortly before `until`, or until input arrives, then polls the clock. It
+    /// returns early enough for the caller to poll the gateway.
     fn wait(&mut self, gateway: &impl Gateway, until: Instant<Wall>, pause: Pause) {
         let now = wall_now();
         let sleep = until - now - self.early;
@@ -225,8 +220,8 @@ impl Sleeper {
         }
     }
 
-    /// A sleep ended so long after it should have. Steps up and down are as 19 to
-    /// one, so that they balance where one in twenty is later.
+    /// Updates the estimate after a sleep that ended `late` after its deadline. Steps up and down
+    /// are as 19 to one, so that they balance where one in twenty is later.
     fn learn(&mut self, late: Duration, most: Duration) {
         if most >= LONGEST {
             return;
@@ -240,7 +235,7 @@ impl Sleeper {
     }
 }
 
-/// Sleeps; says whether something has come in.
+/// Sleeps; returns true if input has arrived.
 fn doze(gateway: &impl Gateway, sleep: Duration, pause: Pause) -> bool {
     let descriptors = gateway.descriptors();
     let mut descriptors: Vec<PollFd<'_>> = descriptors

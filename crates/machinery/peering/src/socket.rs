@@ -1,8 +1,8 @@
-//! UDP, many datagrams at a time.
+//! UDP with batches of datagrams.
 //!
-//! Full datagrams have one length, so the kernel is handed trains of them
-//! (UDP_SEGMENT), and hands over trains in turn (UDP_GRO): its cost is per
-//! train then. Kernels without either get single datagrams.
+//! Full datagrams have one length, so that the kernel accepts trains of them (UDP_SEGMENT) and
+//! delivers trains (UDP_GRO): its cost is then per train. Kernels without either get single
+//! datagrams.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,7 +16,7 @@ use timeloom_sys::control::ControlMessage;
 
 use crate::peer::Datagrams;
 
-/// A socket to one other engine. The kernel drops what others send to it.
+/// Socket to one other engine. The kernel drops datagrams from other senders.
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
@@ -24,41 +24,41 @@ pub struct Socket {
     batch: Batch<AT_ONCE>,
 }
 
-/// Trains taken in by one call.
+/// Trains received by one call.
 const AT_ONCE: usize = 8;
-/// The largest train.
+/// Largest train, in bytes.
 const TRAIN: usize = 65_536;
-/// Segments that the kernel cuts one train into at most.
+/// Largest number of segments into which the kernel cuts one train.
 const SEGMENTS: usize = 64;
-/// Bytes that one train may have to send: a datagram of IPv4.
+/// Largest train to send, in bytes: a datagram of IPv4.
 const TRAIN_OUT: usize = 65_507;
-/// What the kernel may keep for us in each direction: some milliseconds of
-/// 10 Gbit/s, and a bound for floods.
+/// Size of the kernel's buffer in each direction, in bytes: some milliseconds of 10 Gbit/s, and a
+/// bound for floods.
 const KEPT: usize = 4 << 20;
 
 impl Socket {
-    /// A socket bound to `local`, for the engine at `remote`.
+    /// Opens a socket bound to `local`, for the engine at `remote`.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses a step.
     pub fn connect(local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         Self::new(UdpSocket::bind(local)?, remote)
     }
 
-    /// A socket for the engine at the other end, from one that is bound.
+    /// Creates a socket for the engine at the other end from a bound UDP socket.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses a step.
     pub fn new(socket: UdpSocket, remote: SocketAddr) -> io::Result<Self> {
         socket.connect(remote)?;
         socket.set_nonblocking(true)?;
-        // Less than was asked for is what the system allows.
+        // The kernel reduces the size to what the system allows.
         let _ = set_socket_recv_buffer_size(&socket, KEPT);
         let _ = set_socket_send_buffer_size(&socket, KEPT);
         let _ = batch::take_trains(&socket);
-        // Asking for no segmentation succeeds exactly where there is some.
+        // Setting the segment size to 0 succeeds exactly if segmentation is supported.
         let trains = batch::cut_into(&socket, 0).is_ok();
         Ok(Self {
             socket,
@@ -67,17 +67,17 @@ impl Socket {
         })
     }
 
-    /// Whether trains are sent; `false` sends every datagram for itself.
+    /// Enables trains; `false` sends every datagram separately.
     pub fn set_trains(&mut self, trains: bool) {
         self.trains = trains;
     }
 
-    /// Sends all. What the kernel does not take is dropped, as a
-    /// network would: nothing here waits.
+    /// Sends all datagrams. Those that the kernel refuses are dropped, as a network would: this
+    /// call never waits.
     ///
     /// # Errors
     ///
-    /// When the socket is of no use any more.
+    /// Fails if the socket is unusable.
     pub fn send(&mut self, datagrams: &Datagrams) -> io::Result<()> {
         let lengths = &datagrams.lengths;
         let (mut first, mut at) = (0, 0);
@@ -92,7 +92,7 @@ impl Socket {
                 }
                 bytes += next;
                 last += 1;
-                // The last one of a train may be shorter.
+                // The last datagram of a train may be shorter.
                 if next < each {
                     break;
                 }
@@ -109,12 +109,12 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes in what is there, at most `budget` trains of datagrams, and hands
-    /// each datagram to `act`. Gives back how many trains there were.
+    /// Receives at most `budget` trains of datagrams and passes each datagram to `act`. Returns the
+    /// number of trains.
     ///
     /// # Errors
     ///
-    /// When the socket is of no use any more.
+    /// Fails if the socket is unusable.
     pub fn receive(&mut self, budget: usize, mut act: impl FnMut(&[u8])) -> io::Result<usize> {
         let mut taken = 0;
         while taken < budget {
@@ -143,14 +143,14 @@ impl Socket {
         Ok(taken)
     }
 
-    /// The descriptor, to be waited on.
+    /// Returns the descriptor, for waiting.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// The kernel is full, or the other end is not there: a network would lose the
-/// datagram as well. Its refusals (of a train too large, for one) likewise.
+/// Returns true for errors under which a network would lose the datagram as well: full buffers, an
+/// unreachable peer, and other refusals, such as a train that is too large.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,

@@ -1,4 +1,4 @@
-//! What the model test replaces (`tests/model.rs`): it builds `flag.rs` with loom's
+//! Atomics, which the model test (`tests/model.rs`) replaces: it builds `flag.rs` with loom's
 //! atomics, which try every interleaving.
 
 pub(crate) use core::sync::atomic::{AtomicBool, Ordering, fence};

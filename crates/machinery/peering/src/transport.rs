@@ -1,4 +1,4 @@
-//! What carries packets to one other engine: UDP, or shared memory between threads.
+//! Transport of packets to one other engine: UDP, or shared memory between threads.
 
 use std::io;
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use crate::peer::{Datagrams, Peer, PeerConfig, PeerStats};
 use crate::ring::{Neighbour, Ring};
 use crate::socket::Socket;
 
-/// One end of what lies between two engines.
+/// One end of a connection between two engines.
 #[derive(Debug)]
 pub enum Endpoint {
     /// To an engine on any machine.
@@ -21,10 +21,10 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Both ends of a pair of UDP sockets on this machine's loopback.
+    /// Creates both ends of a pair of UDP sockets on this machine's loopback.
     ///
     /// # Errors
-    /// When no socket can be had.
+    /// Fails if no socket can be opened.
     pub fn udp_pair() -> io::Result<[Self; 2]> {
         let bind = || UdpSocket::bind("127.0.0.1:0");
         let (a, b) = (bind()?, bind()?);
@@ -32,17 +32,17 @@ impl Endpoint {
         Ok([Socket::new(a, to_b)?, Socket::new(b, to_a)?].map(Self::Udp))
     }
 
-    /// Both ends of a pair of rings with room for [`Ring::PACKETS`].
+    /// Creates both ends of a pair of rings with room for [`Ring::PACKETS`].
     ///
     /// # Errors
-    /// When no eventfd can be had.
+    /// Fails if no eventfd can be created.
     pub fn ring_pair() -> io::Result<[Self; 2]> {
         let (a, b) = Ring::pair(Ring::PACKETS)?;
         Ok([a, b].map(Self::Ring))
     }
 }
 
-/// An endpoint in use, with what is known of the other engine.
+/// An endpoint in use, with the state of the other engine.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Udp(Box<Udp>),
@@ -62,7 +62,7 @@ impl Udp {
         Self { peer, socket, out }
     }
 
-    /// Sends what has been written to `out`.
+    /// Sends the datagrams in `out`.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.socket.send(&self.out)?;
         self.out.clear();
@@ -92,7 +92,7 @@ impl Transport {
         }
     }
 
-    /// Its number, whether it is here, and what has happened.
+    /// Returns the engine's number, its presence and its counters.
     pub(crate) fn status(&self) -> (Owner, bool, PeerStats) {
         match self {
             Self::Udp(udp) => (udp.peer.there(), udp.peer.is_present(), udp.peer.stats()),

@@ -1,12 +1,12 @@
-//! Numbers of few bytes: little-endian base 128 (LEB128), signed ones zigzag.
+//! Variable-length numbers: little-endian base 128 (LEB128), signed ones zigzag.
 //!
-//! How long a number is can hardly be predicted, and a record has several: a loop
-//! over bytes costs a wrong guess of the processor in each. So numbers of up to 56
-//! bits are spread and gathered in a register, without a branch.
+//! The length of a number is hardly predictable, and a record has several: a loop over bytes would
+//! cost a branch misprediction in each. So numbers of up to 56 bits are spread and gathered in a
+//! register, without a branch.
 
 use crate::codec::Malformed;
 
-/// The highest bit of each byte: another one follows.
+/// Highest bit of each byte: another one follows.
 const MORE: u64 = 0x8080_8080_8080_8080;
 
 /// Appends a number, seven bits at a time, the lowest first.
@@ -18,13 +18,13 @@ pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - (value | 1).leading_zeros();
     let length = bits.div_ceil(7);
     let more = MORE & ((1 << (8 * (length - 1))) - 1);
-    // All eight bytes, then those that count: one store of a known size.
+    // All eight bytes, then the valid length: one store of a known size.
     let end = out.len() + length as usize;
     out.extend_from_slice(&(spread(value) | more).to_le_bytes());
     out.truncate(end);
 }
 
-/// Seven bits into each byte.
+/// Spreads a number to seven bits per byte.
 #[inline]
 fn spread(value: u64) -> u64 {
     let value = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
@@ -32,7 +32,7 @@ fn spread(value: u64) -> u64 {
     value & 0x007f_007f_007f_007f | (value & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// Seven bits out of each byte.
+/// Gathers seven bits from each byte.
 #[inline]
 fn gather(word: u64) -> u64 {
     let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
@@ -55,11 +55,11 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, (value << 1 ^ value >> 63) as u64);
 }
 
-/// Reads what [`put`] wrote.
+/// Decodes a number written by [`put`].
 ///
 /// # Errors
 ///
-/// When the bytes end early or the number has more than 64 bits.
+/// Fails if the bytes end early or the number has more than 64 bits.
 #[inline]
 pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let Some((word, _)) = bytes.split_first_chunk() else {
@@ -75,7 +75,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     Ok(gather(word & (u64::MAX >> (63 - last))))
 }
 
-/// A long one, or one near the end of the bytes.
+/// Decodes a long number, or one near the end of the bytes.
 #[cold]
 fn take_slowly(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let mut value = 0u64;
@@ -92,11 +92,11 @@ fn take_slowly(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     Err(Malformed)
 }
 
-/// The next byte.
+/// Returns the next byte.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// Fails if there is none.
 #[inline]
 pub(crate) fn take_byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
     let (first, rest) = bytes.split_first().ok_or(Malformed)?;
@@ -104,11 +104,11 @@ pub(crate) fn take_byte(bytes: &mut &[u8]) -> Result<u8, Malformed> {
     Ok(*first)
 }
 
-/// Reads what [`put_signed`] wrote.
+/// Decodes a number written by [`put_signed`].
 ///
 /// # Errors
 ///
-/// As [`take`].
+/// Fails like [`take`].
 #[inline]
 pub(crate) fn take_signed(bytes: &mut &[u8]) -> Result<i64, Malformed> {
     let value = take(bytes)?;
@@ -119,7 +119,7 @@ pub(crate) fn take_signed(bytes: &mut &[u8]) -> Result<i64, Malformed> {
 mod tests {
     use super::*;
 
-    /// Numbers around each length, and the ends.
+    /// Returns numbers around each length, and the extremes.
     fn values() -> impl Iterator<Item = u64> {
         let around = |bit: u32| {
             let one = 1u64 << bit;

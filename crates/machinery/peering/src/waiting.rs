@@ -1,9 +1,9 @@
-//! Engines that follow a clock and wait for one another all the same: none goes past the
-//! instant before which the others have promised that nothing more comes. Between threads
-//! only ([`crate::Ring`]), since a datagram may be lost and a promise with it.
+//! Engines that follow a clock and also wait for one another: none passes the instant before which
+//! the others have promised that nothing more arrives. Only between threads ([`crate::Ring`]),
+//! since a datagram, and a promise with it, may be lost.
 //!
-//! Nothing is late then for the model. What the engines wait is lateness behind the clock,
-//! which each counts of its own events.
+//! No packet is late for the model then. The time spent waiting is lateness behind the clock, which
+//! each engine counts for its own events.
 
 use std::os::fd::BorrowedFd;
 
@@ -16,13 +16,14 @@ use crate::ring::Neighbour;
 use crate::transport::Transport;
 
 impl Portal {
-    /// From now on the engine waits for the others. All engines of a network do, or none.
+    /// Makes the engine wait for the others from now on. All engines of a network must wait, or
+    /// none.
     pub fn wait_for_others(&mut self) {
         self.waits = true;
     }
 
-    /// The last instant that may be handled: what the others may still send arrives later.
-    /// Of those that are gone nothing is awaited.
+    /// Returns the last instant that may be handled: packets that the others may still send arrive
+    /// later. Absent engines impose no limit.
     pub fn safe_until(&self) -> Instant<Virtual> {
         if !self.waits {
             return Instant::FAR_FUTURE;
@@ -32,12 +33,12 @@ impl Portal {
         awaited.map_or(Instant::FAR_FUTURE, |safe| safe - Duration::from_ns(1))
     }
 
-    /// Whether the others have promised meanwhile that nothing more comes up to `until`.
+    /// Returns true if the others have promised meanwhile that nothing more arrives up to `until`.
     pub fn is_safe(&self, until: Instant<Virtual>) -> bool {
         self.neighbours().all(|(_, one)| one.has_promised(until))
     }
 
-    /// Promises the others that the engine has lived up to `lived`, and has sent what left
+    /// Promises the others that the engine has reached `lived`, and has sent all packets that left
     /// it by then ([`Portal::send`]).
     pub fn promise(&self, lived: Instant<Virtual>) {
         if self.waits {
@@ -47,7 +48,7 @@ impl Portal {
         }
     }
 
-    /// Asks all who have not promised that nothing more comes up to `until` to do so.
+    /// Requests a promise up to `until` from all engines that have not made it.
     pub fn wish(&self, until: Instant<Virtual>) {
         if self.waits {
             let at = until + Duration::from_ns(1);
@@ -55,7 +56,8 @@ impl Portal {
         }
     }
 
-    /// How far the engine must have lived for the others to go on; `None` while nobody waits.
+    /// Returns the instant that the engine must reach for the others to continue; `None` while none
+    /// waits.
     pub fn wished(&self) -> Option<Instant<Virtual>> {
         let wishes = self
             .neighbours()
@@ -63,9 +65,8 @@ impl Portal {
         wishes.filter(|_| self.waits).min()
     }
 
-    /// Waits until one of the others has sent or promised something, and at most for so long.
-    /// Looks for it first, where each engine can have one of so many processors: to be woken
-    /// takes longer than most promises.
+    /// Waits at most `most` until another engine has sent or promised something. Polls first if
+    /// each engine can have one of `cores` processors: a wake-up takes longer than most promises.
     pub fn await_news(&self, most: Duration, cores: usize) {
         let began = wall_now();
         let has_news = || self.neighbours().any(|(_, one)| one.has_news());
@@ -101,9 +102,9 @@ fn sleep_on<'a>(descriptors: impl Iterator<Item = BorrowedFd<'a>>, most: Duratio
         tv_sec: most.as_ns() / 1_000_000_000,
         tv_nsec: most.as_ns() % 1_000_000_000,
     };
-    // Interrupted is as good as woken: the caller looks again.
+    // An interrupted wait is like a wake-up: the caller checks again.
     let _ = poll(&mut descriptors, Some(&time));
 }
 
-/// How long an engine looks for a promise before it sleeps.
+/// Time for which an engine polls for a promise before it sleeps.
 const PATIENCE: Duration = Duration::from_us(20);

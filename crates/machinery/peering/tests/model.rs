@@ -1,5 +1,5 @@
-//! The flag of a sleeper in every interleaving that the memory model allows: loom
-//! runs the closure again and again.
+//! The flag of a sleeping thread in every interleaving that the memory model allows: loom runs the
+//! closure repeatedly.
 
 #[path = "../src/flag.rs"]
 mod flag;
@@ -19,9 +19,8 @@ fn main() {
     println!("model nothing_is_left_to_a_sleeper_that_is_not_rung ... ok");
 }
 
-/// Two things are put down, one after the other, while somebody looks, goes to sleep,
-/// gets up and goes to sleep again. Asleep, it must have seen all that is there, or
-/// have been rung.
+/// Two items are written, one after the other, while another thread checks, sleeps, wakes and
+/// sleeps again. When it sleeps, it must have seen all items or have been signalled.
 fn nothing_is_left_to_a_sleeper_that_is_not_rung() {
     let there = Arc::new(AtomicU32::new(0));
     let rings = Arc::new(AtomicU32::new(0));
@@ -39,7 +38,7 @@ fn nothing_is_left_to_a_sleeper_that_is_not_rung() {
     };
     flag.doze();
     let first = there.load(Relaxed);
-    // As `bell.rs` does it: what has rung so far is taken in.
+    // Same as in `bell.rs`: pending signals are consumed.
     flag.wake();
     rings.store(0, Relaxed);
     flag.doze();

@@ -1,4 +1,4 @@
-//! A simulated network that runs, seen from outside its thread ([`worker`]).
+//! Handle of a running simulated network, whose thread is the [`worker`].
 
 mod meeting;
 mod worker;
@@ -21,74 +21,74 @@ use meeting::Meeting;
 use timeloom_sys::wall_now;
 use worker::{Sampler, Worker};
 
-/// Where what was captured on watched links goes: out of which port of the model
-/// the link leads, when it arrived at its end in virtual time and on the machine's
-/// clock, and the frame as a wire carries it. Runs in the emulation's thread.
+/// Sink for frames captured on watched links. Its arguments are the model's port at which the link
+/// starts, the arrival time at the link's end in virtual time and on the machine's clock, and the
+/// frame in wire format. Runs in the emulation's thread.
 pub type Capture = Box<dyn FnMut(PortId, Instant<Virtual>, Instant<Wall>, &[u8]) + Send>;
 
-/// Told how far a network has gone ahead of a clock ([`Emulation::ahead`]).
+/// Callback that receives the instant reached by a network that runs ahead of its clock
+/// ([`Emulation::ahead`]).
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
-/// Looks at the model at an instant up to which it has lived, and no further, and at what has
-/// been exchanged with other engines. Runs in the emulation's thread.
+/// Callback that reads the model at a sample instant. The model has been run exactly up to that
+/// instant. The last argument lists the exchange with other engines. Runs in the emulation's
+/// thread.
 pub type Sample = Box<dyn FnMut(Instant<Virtual>, &mut World, &[AdjacencyReport]) + Send>;
 
-/// How an emulation runs.
+/// Settings of an emulation.
 pub struct Options {
-    /// Past what its results are not to be trusted. In virtual time.
+    /// Lateness limit, in virtual time, beyond which the results are not to be trusted.
     pub limit: Limit,
-    /// How long before an event the thread stops sleeping and looks at the
-    /// clock instead. Costs that much of a core per event, and saves what the
-    /// machine's timers are late; zero by default.
-    pub spin: Duration,
-    /// The longest time between two turns under load, as network cards have it
-    /// between two interrupts: it saves most of the cost of a turn and delays a
-    /// frame by up to this, twice. A thread that is at work for less than a fifth
-    /// of the time serves each frame at once. In wall time.
-    pub moderation: Duration,
-    /// Whether frames of a flow that one turn hands out go out as one train where
-    /// they can, as Ethernet drivers do (GRO). Nothing waits for it. True by default.
-    pub join: bool,
-    /// Whether the thread goes before all ordinary programs of the machine
-    /// (`SCHED_FIFO`), where that is allowed: an engine mostly sleeps, and
-    /// another program's time slice would make it milliseconds late. True by
+    /// Duration before an event during which the thread polls the clock instead of sleeping. It
+    /// costs that much of a core per event and hides the lateness of the machine's timers. Zero by
     /// default.
+    pub spin: Duration,
+    /// Longest interval between two iterations under load, like the interrupt moderation of network
+    /// cards. It saves most of the cost of an iteration and delays a frame by up to this interval,
+    /// twice. A thread that is busy for less than a fifth of the time serves each frame at once. In
+    /// wall time.
+    pub moderation: Duration,
+    /// Joins the frames of a flow that are delivered in one iteration into one train where
+    /// possible, as Ethernet drivers do (GRO). No frame is delayed for it. True by default.
+    pub join: bool,
+    /// Runs the thread with `SCHED_FIFO` priority, above all ordinary programs of the machine, if
+    /// permitted. An engine mostly sleeps, and another program's time slice would make it
+    /// milliseconds late. True by default.
     pub first: bool,
-    /// Whether the machine's processors are kept from sleeping meanwhile, where
-    /// that is allowed: to wake one takes tens of µs in a virtual machine, and a
-    /// ping has four who wait for that. Idle processors then use power. True
-    /// by default.
+    /// Keeps the machine's processors from entering idle states while the emulation runs, if
+    /// permitted. Waking an idle processor takes tens of µs in a virtual machine, and a ping
+    /// contains four such wake-ups. Idle processors then use power. True by default.
     pub awake: bool,
-    /// What is seen on these links goes to the capture.
+    /// Links whose frames are captured.
     pub watch: Vec<PortId>,
-    /// Where it goes.
+    /// Sink of the captured frames.
     pub capture: Option<Capture>,
-    /// Who looks at the model, and how often in virtual time: at zero first. In a quiet
-    /// network a sample is taken when the next event comes, which changes nothing of it.
+    /// Sampling interval in virtual time, and the callback that reads the model. The first sample
+    /// is at zero. In a quiet network a sample is taken when the next event is handled; its content
+    /// is the same.
     pub sample: Option<(Duration, Sample)>,
-    /// The way to the other engines of this network, of which the world has one part
-    /// ([`timeloom_peering::Cut::apply`]).
+    /// Connection to the other engines of this network. The world must contain only this engine's
+    /// part ([`timeloom_peering::Cut::apply`]).
     pub peers: Option<PeeringPortal>,
-    /// How long to wait for them at the start, until each is here. `None`: not at all.
+    /// Longest wait at the start for all other engines to answer. `None`: no wait.
     pub patience: Option<Duration>,
-    /// Those that are away, and are not waited for.
+    /// Engines that are absent; the start does not wait for them.
     pub absent: Vec<Owner>,
-    /// Set from outside to end that wait: nobody wants the engine any more.
+    /// Flag set from outside to abort that wait, when the engine is no longer needed.
     pub give_up: Option<Arc<AtomicBool>>,
-    /// Whether the clock has gone on without this engine, which takes the place of one that is
-    /// lost: its network begins at the present, and frames that have come before are thrown
-    /// away.
+    /// True if the clock has advanced without this engine, which replaces a lost one. Its network
+    /// begins at the present, and frames that arrived earlier are discarded.
     pub late: bool,
     /// Tick of the kernels behind the portals, if the simulated network keeps their TCP timers
     /// ([`World::keep_tcp_timers`]) because time skips over the kernels' own.
     pub tcp_timers: Option<Duration>,
-    /// What the thread is called; of which the kernel keeps 15 bytes.
+    /// Name of the thread; the kernel keeps 15 bytes of it.
     pub name: String,
-    /// Told when the thread dies of a fault in the model, with what it said.
+    /// Called with the panic message if the thread dies of a fault in the model.
     pub died: Option<Died>,
 }
 
-/// Told that an engine has died, and of what.
+/// Callback that receives the reason why an engine died.
 pub type Died = Box<dyn FnOnce(&str) + Send>;
 
 impl Default for Options {
@@ -115,42 +115,42 @@ impl Default for Options {
     }
 }
 
-/// What an emulation has done.
+/// Statistics of an emulation.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// How far its virtual time is.
+    /// Virtual time reached.
     pub now: Instant<Virtual>,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
-    /// How late they were.
+    /// Lateness of the events.
     pub lateness: Lateness,
-    /// What happened in the model.
+    /// Counters of the model.
     pub counters: Counters,
     /// Packets that exist in the model now.
     pub packets_alive: usize,
-    /// The portals.
+    /// Reports of the portals.
     pub ports: Vec<PortReport>,
     /// Processor time of the thread.
     pub cpu: Duration,
-    /// Bytes of what this engine alone has of the network ([`World::state_bytes`]).
+    /// Memory, in bytes, of the network state that only this engine has ([`World::state_bytes`]).
     pub state_bytes: usize,
-    /// How often it has slept.
+    /// Number of sleeps.
     pub sleeps: u64,
-    /// Whether the thread went before ordinary programs.
+    /// True if the thread ran above ordinary programs.
     pub first: bool,
-    /// Whether the processors were kept awake.
+    /// True if the processors were kept from entering idle states.
     pub awake: bool,
-    /// What was exchanged with the other engines of this network.
+    /// Statistics of the exchange with the other engines of this network.
     pub adjacencies: Vec<AdjacencyReport>,
 }
 
 impl Report {
-    /// Whether the machine was too slow for the results to be trusted.
+    /// Returns true if the machine was too slow for the results to be trusted.
     pub fn untrusted(&self) -> bool {
         self.lateness.is_untrusted() || self.dropped_by_machine() > 0
     }
 
-    /// Frames lost because the machine was too slow, not because the network
+    /// Returns the number of frames lost because the machine was too slow, not because the network
     /// would have lost them.
     pub fn dropped_by_machine(&self) -> u64 {
         let before: u64 = self.ports.iter().map(|port| port.dropped_before).sum();
@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// A simulated network that runs, with its portals. Dropping it ends it.
+/// A running simulated network with its portals. Dropping it stops the thread.
 #[derive(Debug)]
 pub struct Emulation {
     alarm: Alarm,
@@ -177,7 +177,7 @@ impl Emulation {
     /// Starts `world` and the thread that serves it.
     ///
     /// # Errors
-    /// When the kernel refuses a thread or what it sleeps on.
+    /// Fails if the kernel refuses the thread or the descriptors that it polls.
     pub fn start(
         mut world: World,
         mut portals: Portals,
@@ -206,7 +206,7 @@ impl Emulation {
         let by_node = by_node.map(|(index, a)| (a.node, index)).collect();
         let mut engine: Engine<World> = Engine::new(world);
         if let Some(peers) = &mut peers {
-            // Who has been greeted is here from the first packet on.
+            // An engine that has been greeted counts as present from the first packet on.
             peers.poll(&mut engine, wall_now()).map_err(failed)?;
             if let Some(patience) = options.patience {
                 let is_over = options.give_up.as_deref();
@@ -263,28 +263,29 @@ impl Emulation {
         })
     }
 
-    /// Tells the thread to look at its clock again: its map has changed.
+    /// Makes the thread read its clock again, after the clock's map has changed.
     pub fn wake(&self) {
         self.alarm.ring();
     }
 
-    /// Something that wakes the thread from anywhere.
+    /// Returns a function that wakes the thread; any thread may call it.
     pub fn waker(&self) -> impl Fn() + Send + Sync + use<> {
         let alarm = self.alarm.clone();
         move || alarm.ring()
     }
 
-    /// Something by which whoever moves a clock that stands lets the network go ahead of
-    /// it, from anywhere: up to an instant, and no further than the first at which it has
-    /// a frame for a portal. Before anything goes out, the closure is told how far the
-    /// network is, and moves the clock there. False when the thread has ended.
+    /// Returns a function with which the owner of a stopped clock lets the network run ahead of the
+    /// clock; any thread may call it. The network runs up to the given instant, but not past the
+    /// first instant at which it has a frame for a portal. The callback then receives the instant
+    /// reached and moves the clock there before any frame is delivered. Returns false if the thread
+    /// has ended.
     pub fn ahead(&self) -> impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + use<> {
         let (commands, alarm) = (Mutex::new(self.commands.clone()), self.alarm.clone());
         move |limit, arrive| {
             let (answer, asked) = mpsc::channel();
             let act = move |worker: &mut Worker| {
                 arrive(worker.go_ahead(limit));
-                // Who asked waits for nothing else.
+                // The receiver may be gone; then the answer is not needed.
                 let _ = answer.send(());
             };
             let commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -300,8 +301,7 @@ impl Emulation {
         self.command(Command::Grant(until));
     }
 
-    /// Lets `act` look at the network, or change it, between two turns. `None`
-    /// when the thread has ended.
+    /// Runs `act` on the engine between two iterations. Returns `None` if the thread has ended.
     pub fn with<R: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Engine<World>) -> R + Send + 'static,
@@ -309,12 +309,12 @@ impl Emulation {
         self.ask(|worker| act(&mut worker.paced.engine))
     }
 
-    /// What has happened so far. `None` when the thread has ended.
+    /// Returns the statistics so far, or `None` if the thread has ended.
     pub fn report(&self) -> Option<Report> {
         self.ask(|worker| worker.report())
     }
 
-    /// Tells it that the life of engine `there` which began at `epoch` is over
+    /// Reports that the generation of engine `there` that began at `epoch` is dead
     /// ([`PeeringPortal::bury`]).
     pub fn bury(&self, there: Owner, epoch: u64) {
         self.command(Command::Do(Box::new(move |worker| {
@@ -328,7 +328,7 @@ impl Emulation {
     ) -> Option<R> {
         let (answer, asked) = mpsc::channel();
         self.command(Command::Do(Box::new(move |worker| {
-            // Who asked may have lost interest.
+            // The caller may be gone; then the answer is not needed.
             let _ = answer.send(act(worker));
         })));
         asked.recv().ok()
@@ -340,18 +340,20 @@ impl Emulation {
         self.alarm.ring();
     }
 
-    /// Lets it leave the other engines, which go on: what it has by now is seen to, and what that
-    /// leads to goes out before it says farewell. To be followed by [`Emulation::stop_with`].
+    /// Makes the engine leave the other engines, which continue. Input that has arrived is
+    /// processed and the resulting output is sent before the farewell. Must be followed by
+    /// [`Emulation::stop_with`].
     pub fn leave(&self) {
         self.command(Command::Leave);
     }
 
-    /// Ends it. `None` when the thread has panicked.
+    /// Stops the thread. Returns `None` if it has panicked.
     pub fn stop(self) -> Option<Report> {
         self.stop_with(|_, _| ()).map(|(report, ())| report)
     }
 
-    /// Ends it, and lets `act` look at what is left. `None` when the thread has panicked.
+    /// Stops the thread and calls `act` with the final state. Returns `None` if the thread has
+    /// panicked.
     pub fn stop_with<R>(
         mut self,
         act: impl FnOnce(&mut Engine<World>, &Report) -> R,
@@ -368,8 +370,8 @@ impl Emulation {
     }
 }
 
-/// Greets the engines elsewhere until all have answered but those that are absent: a packet to
-/// one that is not here would be lost.
+/// Greets the other engines until all except the absent ones have answered. A packet to an engine
+/// that is not present would be lost.
 fn assemble(
     peers: &mut PeeringPortal,
     engine: &mut Engine<World>,
@@ -393,16 +395,16 @@ fn assemble(
     Ok(())
 }
 
-/// Brings a network that has not started to the present. All that happens on the way is what
-/// other engines have said since they have been greeted.
+/// Advances a network that has not started to the present. The only events on the way are messages
+/// received from other engines since they were greeted.
 fn come_to(present: Instant<Virtual>, engine: &mut Engine<World>) {
     const AT_ONCE: u64 = 1 << 16;
     while engine.run_until(present, AT_ONCE) == AT_ONCE {}
 }
 
-/// Runs a worker, and tells when it dies.
+/// Runs a worker and calls `died` if it panics.
 fn observed(worker: Worker, died: Option<Died>) -> Worker {
-    // The worker is gone with the panic: nothing half-done is seen by anybody.
+    // The panic destroys the worker, so no other code sees its inconsistent state.
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || worker.run()));
     ran.unwrap_or_else(|panic| {
         if let Some(died) = died {

@@ -1,33 +1,33 @@
-//! What the kernel refuses a portal.
+//! Errors of portals.
 
 use std::io;
 
 use rustix::io::Errno;
 use timeloom_fabric::KernelError;
 
-/// Why a portal could not be made.
+/// Reasons why a portal could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum PortalError {
     /// The namespace could not be entered.
     #[error("{0}")]
     Namespace(#[from] KernelError),
-    /// A step that the kernel refused.
+    /// A step refused by the kernel.
     #[error(
         "cannot {action}: {source}{}",
         missing.map_or_else(String::new, |it| format!("; this needs {it}"))
     )]
     Kernel {
-        /// What was tried.
+        /// Attempted operation.
         action: String,
-        /// The kernel's answer.
+        /// Error returned by the kernel.
         source: io::Error,
-        /// What is missing, where that can be told.
+        /// Missing permission or device, where known.
         missing: Option<&'static str>,
     },
-    /// Two portals at one host of the model.
+    /// Two portals were joined to one host of the model.
     #[error("two portals are at host `{0}`")]
     PortUsedTwice(String),
-    /// A portal at a node that is no host.
+    /// A portal was joined to a node that is not a host.
     #[error("`{0}` is no host, so no portal can be there")]
     NotAHost(String),
 }

@@ -1,37 +1,36 @@
-//! Which frames may pass a portal.
+//! Filter rules for frames that pass a portal.
 
 use crate::segment::V6_HEADER;
 
-/// One rule; what it does not say is anything.
+/// One rule; an unset field matches anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether frames that fit pass.
+    /// Passes matching frames if true, drops them otherwise.
     pub pass: bool,
-    /// The Ethernet type, 0x0800 for IPv4 and 0x86dd for IPv6.
+    /// Ethernet type: 0x0800 for IPv4, 0x86dd for IPv6.
     pub ethertype: Option<u16>,
-    /// The protocol that IPv4, or IPv6 without extension headers, carries: 1, 6, 17, 58 for ICMP,
-    /// TCP, UDP, ICMPv6.
+    /// Protocol carried by IPv4, or by IPv6 without extension headers: 1, 6, 17, 58 for ICMP, TCP,
+    /// UDP, ICMPv6.
     pub protocol: Option<u8>,
-    /// The port of either end, of TCP or UDP.
+    /// Source or destination port of TCP or UDP.
     pub port: Option<u16>,
 }
 
-/// A list of rules. The first that fits decides; where none does, a frame
-/// passes.
+/// List of rules. The first matching rule decides; a frame that matches none passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The rules in their order.
+    /// The rules in order.
     pub rules: Vec<Rule>,
 }
 
 impl Filter {
-    /// Whether a frame with these first bytes passes.
+    /// Returns true if a frame with these first bytes passes.
     pub fn passes(&self, frame: &[u8]) -> bool {
         let fits = |rule: &&Rule| rule.fits(frame);
         self.rules.iter().find(fits).is_none_or(|rule| rule.pass)
     }
 
-    /// Whether there is nothing to decide.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -64,7 +63,7 @@ impl Rule {
             return false;
         }
         let Some(port) = self.port else { return true };
-        // Only a packet's first fragment has ports.
+        // Only the first fragment of a packet has ports.
         let is_later =
             ethertype == Some(IPV4) && word(20).is_none_or(|fragment| fragment & 0x1fff != 0);
         if is_later || !matches!(protocol, Some(6 | 17)) {
@@ -74,8 +73,8 @@ impl Rule {
     }
 }
 
-/// Whether a frame says which groups its sender wants to hear (MLD, RFC 3810): options for each
-/// hop, and then the report.
+/// Returns true if a frame reports the multicast groups that its sender listens to (MLD, RFC 3810):
+/// hop-by-hop options followed by the report.
 pub(crate) fn reports_groups(frame: &[u8]) -> bool {
     let hop_by_hop = 14 + V6_HEADER;
     let report = frame.get(hop_by_hop..).and_then(|options| {

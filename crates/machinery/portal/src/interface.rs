@@ -1,5 +1,5 @@
-//! Settling an interface: addresses, routes and the like. All act on the calling
-//! thread's namespace.
+//! Configuration of an interface: addresses, routes and related settings. All functions act on the
+//! calling thread's network namespace.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,30 +10,30 @@ use timeloom_sys::interface::Interface;
 
 use crate::PortalError;
 
-/// What an interface is to have.
+/// Addresses of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its MAC address.
+    /// MAC address.
     pub mac: [u8; 6],
-    /// Its address of IPv4.
+    /// IPv4 address.
     pub v4: Option<Inet<Ipv4Addr>>,
-    /// Its address of IPv6.
+    /// IPv6 address.
     pub v6: Option<Inet<Ipv6Addr>>,
 }
 
-/// An address of an interface, and its way to others.
+/// Address of an interface with its default gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inet<A> {
-    /// The address.
+    /// Address.
     pub address: A,
-    /// The length of its network's prefix.
+    /// Prefix length of its network.
     pub prefix: u8,
-    /// Where everything beyond its network goes.
+    /// Gateway for all destinations outside its network.
     pub gateway: Option<A>,
 }
 
 impl Address {
-    /// What the model has for its host `node`; `None` where that has no link.
+    /// Returns the addresses of the model's host `node`, or `None` if it has no link.
     pub fn of(world: &World, node: Node) -> Option<Self> {
         let port = world.port_of(node)?;
         let v4 = Some(world.address(port)).filter(|address| !address.is_unspecified());
@@ -53,7 +53,7 @@ impl Address {
     }
 }
 
-/// Gives `name` its addresses and brings it up.
+/// Sets the addresses of `name` and brings it up.
 pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     let failed = |step: &str| {
         let action = format!("{step} of {name}");
@@ -61,11 +61,11 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     };
     let interface =
         Interface::named(name).map_err(|error| PortalError::kernel("open a socket", error))?;
-    // No router solicitations or multicast reports: the network says nothing
-    // that no program said. Kernels without IPv6 have no such file. Who has an
-    // address of it gets it below.
+    // Disables router solicitations and multicast reports: no packet enters the network that no
+    // program sent. Kernels without IPv6 lack this file. An interface with an IPv6 address gets it
+    // below.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-    // As for the stations of a fabric: news about neighbours count at once.
+    // Same as for stations of a fabric: neighbour updates take effect at once.
     fs::write(format!("/proc/sys/net/ipv4/neigh/{name}/locktime"), "0")
         .map_err(failed("set the neighbours' lock time"))?;
     interface
@@ -91,15 +91,15 @@ pub(crate) fn settle(name: &str, what: &Address) -> Result<(), PortalError> {
     Ok(())
 }
 
-/// Sets the longest IP packet that `name` sends.
+/// Sets the MTU of `name` (longest IP packet that it sends).
 pub(crate) fn set_mtu(name: &str, mtu: u16) -> Result<(), PortalError> {
     let failed = |error| PortalError::kernel(format!("set the MTU of {name}"), error);
     let interface = Interface::named(name).map_err(failed)?;
     interface.set_mtu(mtu).map_err(failed)
 }
 
-/// How many frames `name` dropped on their way out, as the calling thread's
-/// namespace counts them.
+/// Returns the number of frames that `name` dropped on transmission, as counted in the calling
+/// thread's network namespace.
 pub(crate) fn transmit_drops(name: &str) -> Option<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
     let line = table.lines().find_map(|line| {

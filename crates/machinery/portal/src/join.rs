@@ -1,11 +1,11 @@
-//! Frames of one flow that go out together, as one train.
+//! Joins frames of one flow that are delivered together into one train.
 //!
-//! A link cuts a train into parts of a few segments, so that each is told its own
-//! instant. Those that one turn hands out need not go one by one: what a frame costs
-//! is its way through the other side's kernel, whatever its length. So parts that
-//! continue one another are put together again, as every Ethernet driver does with
-//! what one interrupt brought (Linux calls it GRO, and the rules are those of its
-//! `tcp_gro_receive`). Nothing waits here for what has not arrived yet.
+//! A link cuts a train into parts of a few segments, so that each part has its own instant. Parts
+//! that are delivered in one iteration need not be sent one by one: the cost of a frame is its way
+//! through the receiving kernel, independently of its length. Therefore consecutive parts are
+//! joined again, as every Ethernet driver does with the frames of one interrupt (Linux calls it
+//! GRO, and the rules are those of its `tcp_gro_receive`). Joining never waits for frames that have
+//! not arrived.
 
 use timeloom_net::{Checksum, Frame, Offload, Train, TrainProtocol};
 use timeloom_time::{Instant, Virtual};
@@ -15,54 +15,54 @@ use crate::segment::{
     set_length,
 };
 
-/// What is held back for the end of the turn.
+/// Frames held back until the end of the iteration.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
     held: Vec<Aggregate>,
-    /// Used again, with the memory that they have.
+    /// Unused aggregates, kept for their allocated memory.
     spare: Vec<Aggregate>,
 }
 
-/// One train that is being put together.
+/// A train under construction.
 #[derive(Debug, Default)]
 struct Aggregate {
     head: Vec<u8>,
     payload: Vec<u8>,
-    /// Of the train, or of the only segment.
+    /// Offload data of the train, or of the only segment.
     offload: Offload,
     at: Instant<Virtual>,
-    /// Bytes of each segment but the last.
+    /// Payload bytes of each segment except the last.
     each: usize,
-    /// Frames of the model that it is made of.
+    /// Number of the model's frames in this train.
     frames: u64,
-    /// Nothing may follow: the last segment was short, or pushed.
+    /// True if no frame may follow, because the last segment was short or had the PSH flag.
     complete: bool,
 }
 
-/// A frame's parts, when it is one that can be joined to others.
+/// Parts of a frame that can be joined with others.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     protocol: TrainProtocol,
     /// Ethernet and IP headers.
     network: &'a [u8],
-    /// The header of TCP or UDP.
+    /// TCP or UDP header.
     transport: &'a [u8],
     payload: &'a [u8],
     each: usize,
 }
 
-/// Flows that are told apart; of more, the oldest goes out first.
+/// Number of flows held at once; if there are more, the oldest is sent first.
 const FLOWS: usize = 8;
-/// What is long already costs more to copy than it saves.
+/// Payload length beyond which copying costs more than joining saves.
 const SHORT: usize = 32_768;
-/// The longest IP packet.
+/// Longest IP packet, in bytes.
 const LONGEST: usize = 65_535;
-/// As many datagrams as Linux takes from a program as one.
+/// Largest number of datagrams that Linux accepts from a program in one call.
 const DATAGRAMS: usize = 64;
 
 impl Joiner {
-    /// Takes a frame. What goes out now goes to `send`, with the number of frames of
-    /// the model that it is; within a flow nothing overtakes.
+    /// Adds a frame. Frames that are due now are passed to `send`, with the number of the model's
+    /// frames that each contains; the order within a flow is kept.
     pub(crate) fn add(&mut self, frame: &Frame<'_>, mut send: impl FnMut(&Frame<'_>, u64)) {
         let Some(parts) = Parts::of(frame) else {
             match flow_of(frame) {
@@ -90,7 +90,7 @@ impl Joiner {
         self.held.push(held);
     }
 
-    /// Sends all that is held.
+    /// Sends all held frames.
     pub(crate) fn flush(&mut self, mut send: impl FnMut(&Frame<'_>, u64)) {
         self.let_go(|_| true, &mut send);
     }
@@ -125,8 +125,8 @@ impl Joiner {
 }
 
 impl<'a> Parts<'a> {
-    /// `None` for what goes alone: all but TCP segments with data and nothing special,
-    /// and whole datagrams, whose checksums are left to be completed.
+    /// Parses a frame. Returns `None` for a frame that must be sent alone: any but TCP segments
+    /// with data and ordinary flags, and complete datagrams, with open checksums.
     fn of(frame: &Frame<'a>) -> Option<Self> {
         let (network, after) = network_of(frame)?;
         let ip = &network[ETHERNET..];
@@ -149,7 +149,7 @@ impl<'a> Parts<'a> {
         if frame.offload.checksum != Some(usual) {
             return None;
         }
-        // A train's header stands before, a single segment's may be part of the rest.
+        // The header of a train is in the head; that of a single segment may be part of the rest.
         let (transport, payload) = if frame.head.len() == network.len() {
             frame.rest.split_at_checked(length)?
         } else {
@@ -186,7 +186,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Addresses, protocol, ports.
+/// Key of a flow: addresses, protocol and ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Flow([u8; 37]);
 
@@ -201,7 +201,8 @@ impl Flow {
     }
 }
 
-/// The headers of Ethernet and IP, and what follows: in the head, or else the rest.
+/// Returns the Ethernet and IP headers, and the bytes after them, from the head or else from the
+/// rest.
 fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let ip = frame.head.get(ETHERNET..)?;
     let is_whole = match is_v6(frame.head) {
@@ -215,14 +216,14 @@ fn network_of<'a>(frame: &Frame<'a>) -> Option<(&'a [u8], &'a [u8])> {
     Some((network, if after.is_empty() { frame.rest } else { after }))
 }
 
-/// Whether it is a part of a packet. Those of IPv6 have another header between, and so no
-/// protocol that is joined.
+/// Returns true if the packet is a fragment. IPv6 fragments have an extension header, so that their
+/// protocol is none of those that are joined.
 fn is_fragment(network: &[u8]) -> bool {
     let ip = &network[ETHERNET..];
     !is_v6(network) && (ip[6] & 0x3f != 0 || ip[7] != 0)
 }
 
-/// The flow of a frame that goes alone; `None` where it cannot be told, as of fragments.
+/// Returns the flow of a frame that is sent alone, or `None` if it is unknown, as for fragments.
 fn flow_of(frame: &Frame<'_>) -> Option<Flow> {
     let (network, after) = network_of(frame)?;
     let ip = &network[ETHERNET..];
@@ -252,7 +253,7 @@ impl Aggregate {
         Flow::new(&self.head[ETHERNET..], &self.head[self.network()..])
     }
 
-    /// Appends a frame of the same flow; false when it does not continue this one.
+    /// Appends a frame of the same flow; returns false if it does not continue this train.
     fn join(&mut self, next: &Parts<'_>) -> bool {
         if self.complete || !self.is_continued_by(next) {
             return false;
@@ -279,10 +280,10 @@ impl Aggregate {
         let segments = self.payload.len().div_ceil(self.each);
         let total = self.head.len() - ETHERNET + self.payload.len() + next.payload.len();
         let same_ip = match is_v6(&self.head) {
-            // All but the length.
+            // All fields except the length.
             true => ip[..4] == next_ip[..4] && ip[6..] == next_ip[6..],
             false => {
-                // Where fragments are forbidden, the number says nothing (RFC 6864).
+                // If fragmentation is forbidden, the identification has no meaning (RFC 6864).
                 let numbered = ip[6] & 0x40 != 0
                     || word(next_ip, 4) == word(ip, 4).wrapping_add(segments as u16);
                 numbered
@@ -294,7 +295,7 @@ impl Aggregate {
         };
         let same_network = same_ip && self.head[..ETHERNET] == next.network[..ETHERNET];
         let full = self.payload.len().is_multiple_of(self.each);
-        // A train has segments of one length; what comes last may be shorter.
+        // All segments of a train have one length; only the last may be shorter.
         let fits =
             next.each == self.each || (next.each < self.each && next.payload.len() == next.each);
         same_network
@@ -307,7 +308,7 @@ impl Aggregate {
                     let sequence = long(transport, 4).wrapping_add(self.payload.len() as u32);
                     let [flags, next_flags] = [transport[13], next.transport[13]];
                     long(next.transport, 4) == sequence
-                        // What is acknowledged, and the window.
+                        // Acknowledgement number and window.
                         && transport[8..12] == next.transport[8..12]
                         && transport[14..16] == next.transport[14..16]
                         && (flags ^ next_flags) & !PSH == 0
@@ -317,7 +318,7 @@ impl Aggregate {
             }
     }
 
-    /// Makes the headers those of the whole.
+    /// Updates the headers for the whole train.
     fn finish(&mut self) {
         if self.frames < 2 {
             return;
@@ -341,7 +342,7 @@ impl Aggregate {
 }
 
 impl Parts<'_> {
-    /// Whether it is the last of its train.
+    /// Returns true if this is the last part of its train.
     fn ends(&self) -> bool {
         let pushed = self.protocol == TrainProtocol::Tcp && self.transport[13] & PSH != 0;
         pushed || !self.payload.len().is_multiple_of(self.each)

@@ -1,29 +1,25 @@
-//! Emulation portals: real programs on a simulated network.
+//! Emulation portals: connect real programs to a simulated network.
 //!
-//! A *portal* joins a host of a [`timeloom_net::World`] to something real: a
-//! namespace through a TAP device ([`Tap`]), or an interface that is there
-//! already ([`PacketPort`]). [`Emulation`] is the thread that runs the engine at the
-//! pace of a clock, sleeps until the next event or frame, and carries frames
-//! between the portals and the model.
+//! A *portal* connects a host of a [`timeloom_net::World`] to the outside: to a namespace through a
+//! TAP device ([`Tap`]), or to an existing interface ([`PacketPort`]). [`Emulation`] is the thread
+//! that runs the engine at the pace of a clock, sleeps until the next event or frame, and carries
+//! frames between the portals and the model.
 //!
-//! **Whole trains.** Kernels hand over up to 64 KiB of a TCP flow as one frame
-//! with one header and leave cutting and checksums to a card. Portals ask for
-//! that (`vnet_hdr`) and give it to the other side in the same form; the model
-//! cuts where rate or queue demand it, and what one turn hands out of a flow is
-//! joined again. That is a factor of ten in throughput.
+//! **Trains.** Kernels pass up to 64 KiB of a TCP flow as one frame with one header and leave
+//! segmentation and checksums to the card. Portals request this format (`vnet_hdr`) and use it in
+//! both directions; the model cuts a train where rate or queue require it, and parts of a flow that
+//! are delivered in one iteration are joined again. This increases throughput by a factor of ten.
 //!
-//! **What is counted.** Every frame that does not get through: what the kernel
-//! dropped before a portal read it, what was no frame, what a filter held
-//! back, what the other side refused, what nobody took out in time; and how
-//! late the engine was, since a machine that cannot keep up makes results that
+//! **Counters.** Every frame that does not get through is counted: dropped by the kernel before a
+//! portal read it, malformed, filtered, refused by the other side, or not read in time. The
+//! engine's lateness is recorded too, since a machine that cannot keep up produces results that
 //! cannot be trusted ([`Report::untrusted`]).
 //!
-//! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network, without a
-//! model, and stand when the clock does.
+//! **Links to other machines** ([`Tunnels`]) carry frames of the kernel's network, without a model,
+//! and stop when the clock stops.
 //!
-//! What this crate is not: it decides nothing about the network (that is
-//! `net`), makes no namespaces (`fabric`) and writes no files; captures go to a
-//! sink of its owner's.
+//! Not in this crate: decisions about the network (`net`), creation of namespaces (`fabric`), and
+//! files; captured frames go to a sink supplied by the caller.
 #![forbid(unsafe_code)]
 
 mod emulation;

@@ -1,27 +1,27 @@
-//! How long the loop rests between two turns.
+//! Pause of the loop between two iterations.
 //!
-//! A turn costs much the same whether it finds one frame or ten: the sleep, the calls,
-//! and the other side's way through its kernel. So a loop that is at work for long rests
-//! for a little longer after each turn and finds more in the next, as drivers of network cards
-//! do (Linux calls it DIM). One that has little to do does not rest at all: a lonely frame
-//! is served at once, and on time.
+//! The cost of an iteration is nearly independent of the number of frames: the sleep, the system
+//! calls, and the way through the receiving kernel. A loop that has been busy for long therefore
+//! pauses after each iteration and finds more frames in the next, as drivers of network cards do
+//! (Linux calls it DIM). A loop with little load does not pause: a single frame is served at once,
+//! and on time.
 
 use timeloom_time::{Duration, Instant, Wall};
 
-/// Decides how long.
+/// Controller of the pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moderation {
     most: Duration,
-    /// The least time between two turns now.
+    /// Current minimum interval between two iterations.
     gap: Duration,
-    /// When it last decided, and the thread's processor time then.
+    /// Time of the last decision, and the thread's processor time then.
     since: Option<[i64; 2]>,
     frames: u64,
     bytes: u64,
 }
 
 impl Moderation {
-    /// With no rest longer than this.
+    /// Creates a controller with this longest pause.
     pub(crate) fn new(most: Duration) -> Self {
         Self {
             most,
@@ -32,15 +32,15 @@ impl Moderation {
         }
     }
 
-    /// A frame was moved, in or out.
+    /// Records a frame that was moved, in or out.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.frames += 1;
         self.bytes += bytes as u64;
     }
 
-    /// After a turn that has moved frames and ended `now`: the least time from its
-    /// beginning to the next. `worked` is the processor time of the thread, which is
-    /// asked rarely.
+    /// Returns the minimum interval from the start of this iteration to the next, after an
+    /// iteration that moved frames and ended at `now`. `worked` returns the processor time of the
+    /// thread; it is called rarely.
     pub(crate) fn gap(
         &mut self,
         now: Instant<Wall>,
@@ -64,7 +64,7 @@ impl Moderation {
             let gap = if worked - before > looked / AT_WORK {
                 self.gap.as_ns() + step
             } else {
-                // After a silence it is as at the start.
+                // After a silence the state is as at the start.
                 self.gap.as_ns() - step.saturating_mul(looked / LOOK.as_ns())
             };
             self.gap = Duration::from_ns(gap.clamp(0, most));
@@ -75,14 +75,14 @@ impl Moderation {
     }
 }
 
-/// How often it decides anew.
+/// Interval between two decisions.
 const LOOK: Duration = Duration::from_ms(1);
-/// One part of so many of the time may go into turns before they are spaced.
+/// Iterations are spaced out once they take more than 1/`AT_WORK` of the time.
 const AT_WORK: i64 = 5;
-/// From no rest to the longest and back.
+/// Number of steps from no pause to the longest.
 const STEPS: i64 = 16;
-/// Of frames longer than this, many at a time save little, and senders of so much wait
-/// for each acknowledgement: a quarter of the rest has to do.
+/// Mean frame length, in bytes, beyond which the pause is limited to a quarter: joining saves
+/// little for such frames, and their senders wait for each acknowledgement.
 const LONG: u64 = 24_576;
 
 #[cfg(test)]
@@ -91,13 +91,13 @@ mod tests {
 
     const MOST: Duration = Duration::from_us(160);
 
-    /// A thread that is given frames of so many bytes for so long, one after another,
-    /// and takes so long for each turn; gives back the gap at the end.
+    /// Simulates a thread that receives frames of `bytes` bytes one after another for `ms`
+    /// milliseconds, with iterations that take `turn`; returns the final gap.
     fn under_load(moderation: &mut Moderation, bytes: usize, turn: Duration, ms: i64) -> Duration {
         let (mut now, mut worked) = (Instant::from_ns(5), Duration::ZERO);
         let end = now + Duration::from_ms(ms);
         let mut gap = Duration::ZERO;
-        // It has worked before, too.
+        // The thread has run before, too.
         moderation.since = None;
         while now < end {
             moderation.moved(bytes);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_gap_is_no_longer_than_the_work_needs() {
         let mut moderation = Moderation::new(MOST);
-        // 80 µs apart, turns of 16 µs are a fifth of the time.
+        // At intervals of 80 µs, iterations of 16 µs take a fifth of the time.
         let gap = under_load(&mut moderation, 6_000, Duration::from_us(16), 200);
         let about = Duration::from_us(60)..=Duration::from_us(100);
         assert!(about.contains(&gap), "{gap}");

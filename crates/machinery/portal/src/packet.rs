@@ -1,13 +1,12 @@
-//! A packet socket on an interface that is there already: a container's or a
-//! virtual machine's end of a cable, or a real card.
+//! Packet socket on an existing interface: the end of a container's or virtual machine's link, or a
+//! real card.
 //!
-//! With `PACKET_VNET_HDR` the kernel hands over trains and open checksums as a
-//! TAP device does. Without, this is the portal of Abu Obaida and Liu, one
-//! system call for each frame of a wire's size: the baseline to measure.
+//! With `PACKET_VNET_HDR` the kernel passes trains and open checksums as a TAP device does. Without
+//! it, this is the portal of Abu Obaida and Liu, with one system call for each frame of wire size:
+//! the baseline for measurements.
 //!
-//! There is no mapped ring. `TPACKET_V3` gives its blocks out after a
-//! millisecond at the earliest, which a network with shorter delays cannot
-//! bear, and with trains there are few calls to be saved.
+//! There is no mapped ring. `TPACKET_V3` releases a block after a millisecond at the earliest, too
+//! late for a network with shorter delays, and with trains few calls could be saved.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,12 +20,12 @@ use timeloom_sys::packet::{self, Group, Hears};
 
 use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 
-/// How a packet socket is to be used.
+/// Settings of a packet socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// Whether trains and open checksums are taken and given as they are.
+    /// Passes trains and open checksums unchanged if true.
     pub offloads: bool,
-    /// Bytes that the kernel may hold until they are received.
+    /// Size of the kernel's receive buffer, in bytes.
     pub buffer_bytes: u32,
 }
 
@@ -43,20 +42,19 @@ impl Default for PacketOptions {
 #[derive(Debug)]
 pub struct PacketPort {
     socket: OwnedFd,
-    /// Bytes before each frame.
+    /// Length of the header before each frame, in bytes.
     header: usize,
     scratch: Vec<u8>,
-    /// The kernel's counter is set to zero when it is read.
+    /// Sum of the kernel's drop counter, which reading resets to zero.
     drops: std::sync::atomic::AtomicU64,
 }
 
 impl PacketPort {
-    /// Opens one on `interface` of `namespace`, in promiscuous mode. What the
-    /// kernel there would do with the frames it still does: the interface had
-    /// better have no address.
+    /// Opens a socket on `interface` of `namespace`, in promiscuous mode. The kernel there still
+    /// processes the frames itself, so the interface should have no address.
     ///
     /// # Errors
-    /// When there is no such interface, or without CAP_NET_RAW.
+    /// Fails if there is no such interface, or without CAP_NET_RAW.
     pub fn open(
         namespace: &Namespace,
         interface: &str,
@@ -75,7 +73,7 @@ impl PacketPort {
         })
     }
 
-    /// One that another process has opened with the usual options, by its descriptor.
+    /// Adopts a socket that another process has opened with the default options.
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self {
             socket: descriptor,
@@ -104,12 +102,12 @@ impl PacketPort {
 fn open(interface: &str, options: PacketOptions) -> io::Result<OwnedFd> {
     let index = index_of(interface)?;
     let socket = packet::open()?;
-    // What we send ourselves would otherwise come back.
+    // Without this, the socket would receive its own frames.
     packet::ignore_outgoing(&socket)?;
     if options.offloads {
         packet::use_offload_headers(&socket)?;
     }
-    // The forced form goes past the machine's limit, where that is allowed.
+    // The `FORCE` option exceeds the machine's limit, if permitted.
     let bytes = options.buffer_bytes as usize;
     set_socket_recv_buffer_size_force(&socket, bytes)
         .or_else(|_| set_socket_recv_buffer_size(&socket, bytes))?;
@@ -125,7 +123,7 @@ impl Port for PacketPort {
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
         match vnet::receive(&self.socket, self.header, buffer) {
-            // Said once when the interface goes down; it may come back.
+            // Reported once when the interface goes down; it may come up again.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NETDOWN) => {
                 Ok(Received::Nothing)
             }

@@ -1,4 +1,4 @@
-//! Sleeping until a frame, a command or an instant comes: epoll.
+//! Sleeps until a frame, a command or an instant, with epoll.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use timeloom_sys::epoll::Epoll;
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant, Wall};
 
-/// What a thread sleeps on.
+/// Event sources on which a thread sleeps.
 #[derive(Debug)]
 pub(crate) struct Poll {
     epoll: Epoll,
@@ -17,13 +17,13 @@ pub(crate) struct Poll {
     wake_latency: WakeLatency,
 }
 
-/// Ends a sleep from another thread.
+/// Interrupts a sleep from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm(Arc<OwnedFd>);
 
-/// The number under which an alarm reports itself.
+/// Identifier of the alarm's events.
 const ALARM: u64 = u64::MAX;
-/// The number under which the ways to other engines report themselves.
+/// Identifier of the events of other engines.
 const PEERS: u64 = u64::MAX - 1;
 
 impl Alarm {
@@ -33,12 +33,12 @@ impl Alarm {
     }
 
     pub(crate) fn ring(&self) {
-        // It is refused only when the counter is full, and then it rings already.
+        // Fails only if the counter is full; then the alarm is already set.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
     fn silence(&self) {
-        // It is refused only when it does not ring.
+        // Fails only if the alarm is not set.
         let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
     }
 }
@@ -57,7 +57,8 @@ impl Poll {
         })
     }
 
-    /// Wakes up for other engines, too; who is woken sees for itself what there is.
+    /// Adds the descriptors of other engines. They only wake the thread, which then checks for
+    /// messages itself.
     pub(crate) fn add_peers<'a>(
         &mut self,
         peers: impl Iterator<Item = BorrowedFd<'a>>,
@@ -68,15 +69,15 @@ impl Poll {
         Ok(())
     }
 
-    /// Stops listening to a port that is gone.
+    /// Removes a port that is gone.
     pub(crate) fn forget(&self, port: BorrowedFd<'_>) {
-        // What the kernel has removed already need not be removed.
+        // The kernel may have removed it already.
         let _ = self.epoll.remove(port);
     }
 
-    /// Sleeps until `until` at the latest (for ever without), or until a port
-    /// can be read or the alarm rings; `ready` gets the ports' numbers. With
-    /// [`Instant::ZERO`] it only looks.
+    /// Sleeps until `until` at the latest (without a limit if `None`), or until a port is readable
+    /// or the alarm rings; the numbers of the ports are added to `ready`. With [`Instant::ZERO`] it
+    /// only polls.
     pub(crate) fn sleep(
         &mut self,
         until: Option<Instant<Wall>>,
@@ -116,7 +117,7 @@ impl Poll {
         Ok(())
     }
 
-    /// Whether a port can be read, or the alarm has rung, within `nap`.
+    /// Waits up to `nap` and returns true if a port is readable or the alarm rings.
     fn wait(
         &mut self,
         nap: Option<Duration>,
@@ -136,9 +137,9 @@ impl Poll {
     }
 }
 
-/// By how much the kernel is late at least, three times out of four: a sleeper is
-/// woken that much sooner and looks at the clock for the rest. On a virtual machine
-/// it is some 30 µs, and each instant at which a packet arrives would be so late.
+/// Lateness of the kernel's timers that is exceeded three times out of four. A sleep ends that much
+/// earlier, and the thread polls the clock for the rest. On a virtual machine it is some 30 µs, by
+/// which every packet arrival would be late.
 #[derive(Clone, Copy, Debug)]
 struct WakeLatency {
     estimate: Duration,
@@ -153,9 +154,9 @@ impl Default for WakeLatency {
 }
 
 impl WakeLatency {
-    /// A sleep ended so long after it should have. Steps up and down are as one
-    /// to three, so that they balance at the first quartile: a median would be
-    /// spent looking at the clock half of the time.
+    /// Updates the estimate after a sleep that ended `late` after its deadline. Steps up and down
+    /// are as one to three, so that they balance at the first quartile; with a median, the thread
+    /// would poll the clock half of the time.
     fn learn(&mut self, late: Duration) {
         let step = if late > self.estimate {
             STEP
@@ -167,15 +168,15 @@ impl WakeLatency {
 }
 
 const STEP: Duration = Duration::from_ns(500);
-/// A machine that is later than this by rule is overloaded, and looking at the
-/// clock would not help it.
+/// Largest estimate. A machine that is usually later than this is overloaded, and polling the clock
+/// would not help.
 const LATEST: Duration = Duration::from_us(50);
-/// From shorter sleeps a processor wakes in some microseconds, and a network that
-/// carries much has nothing but short ones.
+/// Sleeps shorter than this are not measured: a processor wakes from them in some microseconds, and
+/// a busy network has only short ones.
 const SHORT: Duration = Duration::from_us(200);
 
-/// The kernel may be late by a thousandth of a sleep, to save wake-ups: of longer
-/// sleeps the end is slept separately.
+/// The kernel may be late by a thousandth of a sleep, to save wake-ups; the end of a longer sleep
+/// is therefore a separate sleep.
 const LONG: Duration = Duration::from_ms(1);
 
 #[cfg(test)]
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn the_usual_lateness_is_the_first_quartile_and_bounded() {
         let mut latency = WakeLatency::default();
-        // Eight instants of lateness in turns; two of them are below 22 µs.
+        // Eight lateness values in turn; two of them are below 22 µs.
         let late = [40, 21, 70, 35, 9, 500, 28, 60].map(Duration::from_us);
         for late in late.iter().cycle().take(8_000) {
             latency.learn(*late);

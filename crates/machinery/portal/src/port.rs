@@ -1,64 +1,64 @@
-//! What a portal is to the loop that serves it.
+//! Interface between a portal and the loop that serves it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use timeloom_net::{Frame, Offload};
 
-/// A way in and out of the simulated network.
+/// Connection of the simulated network to the outside.
 pub trait Port: Send {
-    /// Becomes readable when there is something to receive.
+    /// Returns a descriptor that becomes readable when a frame can be received.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// The next frame, written to `buffer` from its beginning. The buffer has
-    /// [`timeloom_net::LARGE`] bytes before and after, and may be exchanged
-    /// for another of that size.
+    /// Receives the next frame into `buffer`, from its beginning. The buffer has
+    /// [`timeloom_net::LARGE`] bytes before and after the call, and may be exchanged for another of
+    /// that size.
     ///
     /// # Errors
-    /// When the portal is gone: an interface that was removed.
+    /// Fails if the portal is gone, because its interface was removed.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received>;
 
     /// Sends a frame.
     ///
     /// # Errors
-    /// When the portal is gone.
+    /// Fails if the portal is gone.
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus>;
 
-    /// Sends what [`Port::send`] has kept back to send it with others.
+    /// Sends frames that [`Port::send`] has held back for batching.
     ///
     /// # Errors
-    /// When the portal is gone.
+    /// Fails if the portal is gone.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether it takes a train as it is, so that frames of a flow are worth joining.
+    /// Returns true if the port accepts trains unchanged, so that joining frames of a flow pays
+    /// off.
     fn takes_trains(&self) -> bool {
         false
     }
 
-    /// Frames that the kernel has dropped before they could be received, so
-    /// far, where it can say so.
+    /// Returns the number of frames that the kernel has dropped before they could be received,
+    /// where it is known.
     fn dropped_before(&self) -> u64;
 }
 
-/// What came of trying to receive.
+/// Result of a receive call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A frame of this many bytes.
     Frame(usize, Offload),
-    /// Something that is no frame.
+    /// Data that is not a frame.
     Malformed,
-    /// Nothing is there.
+    /// Nothing to receive.
     Nothing,
 }
 
-/// What came of sending.
+/// Result of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxStatus {
-    /// The other side has it, or will have it.
+    /// The frame has been or will be delivered.
     Done,
-    /// The other side did not take it: its queue was full or its interface
-    /// down.
+    /// The other side did not accept the frame: its queue was full or its interface down.
     Refused,
 }

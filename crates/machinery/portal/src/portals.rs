@@ -1,42 +1,42 @@
-//! The portals of an emulation, by the hosts of the model that they are.
+//! Portals of an emulation, by the model's host that each represents.
 
 use timeloom_net::{Frame, Node, TcpTimerStats};
 
 use crate::join::Joiner;
 use crate::{Filter, Port, PortalError, Received, TxStatus};
 
-/// What a portal has done.
+/// Statistics of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortReport {
-    /// The host it is at.
+    /// Name of its host.
     pub name: String,
-    /// Frames (a train is one) taken from the outside, and their bytes.
+    /// Frames received from outside (a train counts as one).
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub received_bytes: u64,
-    /// Frames given to the outside.
+    /// Frames sent to the outside.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of the sent frames.
     pub sent_bytes: u64,
-    /// What came from outside and is no frame.
+    /// Input from outside that was not a frame.
     pub malformed: u64,
-    /// Frames held back by the filters.
+    /// Frames dropped by the filters.
     pub filtered: u64,
-    /// Frames that the outside did not take.
+    /// Frames that the outside did not accept.
     pub refused: u64,
     /// Frames that the kernel dropped because this thread was too slow.
     pub dropped_before: u64,
-    /// Frames that had come before this engine was there, and were thrown away
+    /// Frames that arrived before this engine started and were discarded
     /// ([`Options::late`](crate::Options::late)).
     pub missed: u64,
     /// Activity of the TCP timers, if the simulated network keeps them
     /// ([`Options::tcp_timers`](crate::Options::tcp_timers)).
     pub tcp_timers: Option<TcpTimerStats>,
-    /// Whether the outside has gone away.
+    /// True if the outside interface is gone.
     pub gone: bool,
 }
 
-/// A portal, and what it is joined to.
+/// A portal with its host, filters and report.
 pub(crate) struct Attachment {
     pub(crate) node: Node,
     pub(crate) port: Box<dyn Port>,
@@ -48,18 +48,18 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Throws away what has come so far.
+    /// Discards the frames received so far.
     pub(crate) fn miss(&mut self, buffer: &mut Vec<u8>) {
         for _ in 0..MISSED {
             match self.port.receive(buffer) {
                 Ok(Received::Frame(..) | Received::Malformed) => self.report.missed += 1,
-                // Of an interface that is gone the engine finds out by itself.
+                // The engine detects by itself that an interface is gone.
                 Ok(Received::Nothing) | Err(_) => return,
             }
         }
     }
 
-    /// Gives it a frame of the model, which may go out with others of the same turn.
+    /// Sends a frame of the model, possibly joined with others of the same iteration.
     pub(crate) fn give(&mut self, frame: &Frame<'_>) {
         if !self.outward.is_empty() && !self.outward.passes(frame.head) {
             self.report.filtered += 1;
@@ -74,7 +74,7 @@ impl Attachment {
         }
     }
 
-    /// Ends a turn: what was held back goes out.
+    /// Ends an iteration: sends the frames held back.
     pub(crate) fn flush(&mut self) {
         let (port, report) = (&mut self.port, &mut self.report);
         self.joiner
@@ -85,10 +85,11 @@ impl Attachment {
     }
 }
 
-/// More than any kernel keeps for a portal: whoever floods one keeps no engine from beginning.
+/// Limit of discarded frames; it is more than a kernel queues for a portal, so that a flood does
+/// not keep the engine from starting.
 const MISSED: usize = 1 << 16;
 
-/// Sends what so many frames of the model were joined to.
+/// Sends a frame that contains `frames` frames of the model.
 fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames: u64) {
     match port.send(frame) {
         Ok(TxStatus::Done) => {
@@ -100,21 +101,21 @@ fn send(port: &mut dyn Port, report: &mut PortReport, frame: &Frame<'_>, frames:
     }
 }
 
-/// Portals to be served, by the host of the model that they are.
+/// Portals to serve, by the model's host that each represents.
 #[derive(Default)]
 pub struct Portals(pub(crate) Vec<Attachment>);
 
 impl Portals {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Joins `port` to host `node`, called `name` in reports. `inward` decides
-    /// about frames from outside, `outward` about those from the model.
+    /// Joins `port` to host `node`, named `name` in reports. `inward` filters frames from outside,
+    /// `outward` those from the model.
     ///
     /// # Errors
-    /// When another portal is there already.
+    /// Fails if the host already has a portal.
     pub fn join(
         &mut self,
         node: Node,

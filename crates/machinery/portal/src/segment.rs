@@ -1,9 +1,9 @@
-//! Frames as a wire would carry them: trains cut, checksums complete. For
-//! captures, and for ports whose other side cannot do it.
+//! Converts frames to wire format: trains are segmented and checksums completed. Used for captures,
+//! and for ports whose other side supports neither.
 
 use timeloom_net::{Frame, Offload, TrainProtocol};
 
-/// Hands each frame of a train (or the one frame) to `each`, cut and summed.
+/// Calls `each` with every frame of a train (or the single frame), segmented and with checksums.
 /// `scratch` is overwritten.
 pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
     let Some(train) = frame.offload.train else {
@@ -25,7 +25,7 @@ pub fn segments(frame: &Frame<'_>, scratch: &mut Vec<u8>, mut each: impl FnMut(&
     }
 }
 
-/// Makes the headers those of one segment.
+/// Updates the headers for one segment.
 fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: usize, last: bool) {
     let ip = &mut frame[ETHERNET..];
     let header = header_of(ip);
@@ -59,8 +59,7 @@ fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: u
     }
 }
 
-/// Completes a checksum that was left open; the place holds the sum over the
-/// pseudo header.
+/// Completes an open checksum; its field holds the sum over the pseudo header.
 fn complete(frame: &mut [u8], offload: Offload) {
     let Some(checksum) = offload.checksum else {
         return;
@@ -74,7 +73,7 @@ fn complete(frame: &mut [u8], offload: Offload) {
     put(frame, place, if sum == 0 { 0xffff } else { sum });
 }
 
-/// Whether these headers are those of a frame with an IPv6 packet.
+/// Returns true if the headers are those of an IPv6 frame.
 pub(crate) fn is_v6(head: &[u8]) -> bool {
     head.get(12..14) == Some(&[0x86, 0xdd])
 }
@@ -83,7 +82,8 @@ fn is_v6_header(ip: &[u8]) -> bool {
     ip[0] >> 4 == 6
 }
 
-/// Bytes of the IP header that `ip` begins with. Trains of IPv6 have no extension headers.
+/// Returns the length of the IP header at the start of `ip`, in bytes. IPv6 trains have no
+/// extension headers.
 pub(crate) fn header_of(ip: &[u8]) -> usize {
     if is_v6_header(ip) {
         V6_HEADER
@@ -92,7 +92,7 @@ pub(crate) fn header_of(ip: &[u8]) -> usize {
     }
 }
 
-/// Both addresses of an IP header.
+/// Returns both addresses of an IP header.
 pub(crate) fn addresses(ip: &[u8]) -> &[u8] {
     if is_v6_header(ip) {
         &ip[8..V6_HEADER]
@@ -101,12 +101,12 @@ pub(crate) fn addresses(ip: &[u8]) -> &[u8] {
     }
 }
 
-/// What follows an IP header.
+/// Returns the protocol field of an IP header.
 pub(crate) fn protocol_of(ip: &[u8]) -> u8 {
     ip[if is_v6_header(ip) { 6 } else { 9 }]
 }
 
-/// Says of how many bytes a packet is.
+/// Sets the length of a packet in its header.
 pub(crate) fn set_length(ip: &mut [u8], total: u16) {
     if is_v6_header(ip) {
         put(ip, 4, total - V6_HEADER as u16);
@@ -115,7 +115,7 @@ pub(crate) fn set_length(ip: &mut [u8], total: u16) {
     }
 }
 
-/// Sums the header of IPv4.
+/// Updates the IPv4 header checksum.
 pub(crate) fn put_sum(ip: &mut [u8]) {
     put(ip, 10, 0);
     let sum = fold(add(0, ip));
@@ -141,5 +141,5 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 pub(crate) const ETHERNET: usize = 14;
-/// Bytes of a header of IPv6.
+/// Length of an IPv6 header, in bytes.
 pub(crate) const V6_HEADER: usize = 40;

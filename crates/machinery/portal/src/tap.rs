@@ -1,8 +1,8 @@
-//! A TAP device: an Ethernet card whose wire is this process.
+//! TAP device: an Ethernet card whose wire is this process.
 //!
-//! The default portal. Reading and writing cost the least of all ways (the
-//! measurements are in docs/network.md), and with `IFF_VNET_HDR` the kernel
-//! hands over TCP trains of 64 KiB whole and takes them so.
+//! This is the default portal. It has the cheapest reads and writes of all kinds of portals
+//! (docs/network.md has the measurements), and with `IFF_VNET_HDR` the kernel passes and accepts
+//! whole TCP trains of 64 KiB.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -21,26 +21,25 @@ use crate::{Port, PortalError, Received, TxStatus, segments, vnet};
 pub struct Tap {
     file: File,
     drops: Drops,
-    /// Bytes before each frame: a header about offloads, or nothing.
+    /// Length of the offload header before each frame, in bytes, or zero.
     header: usize,
 }
 
-/// Where the kernel counts what it dropped for want of a reader.
+/// Source of the kernel's counter of frames dropped for lack of a reader.
 #[derive(Debug)]
 struct Drops {
-    /// `/proc/…/net/dev` of the thread that made the device is that of its
-    /// namespace; the socket keeps the namespace alive and tells its number.
+    /// Namespace of the device. `/proc/…/net/dev` of the thread that created the device shows this
+    /// namespace; the socket keeps the namespace alive and identifies it.
     namespace: Option<Namespace>,
     interface: String,
 }
 
 impl Tap {
-    /// Makes `interface` in `namespace`, with these addresses, and brings it up. Its cable
-    /// is out when this value is dropped, and it is gone with the namespace.
+    /// Creates `interface` in `namespace`, sets its addresses and brings it up. The interface loses
+    /// its carrier when this value is dropped, and is removed with the namespace.
     ///
     /// # Errors
-    /// When there is no `/dev/net/tun`, no right to use it, or an interface of
-    /// that name.
+    /// Fails if `/dev/net/tun` is missing or not permitted, or if the interface exists.
     pub fn create(
         namespace: &Namespace,
         interface: &str,
@@ -49,12 +48,11 @@ impl Tap {
         Self::create_as(namespace, interface, address, true)
     }
 
-    /// Creates an interface without offloads: the kernel cuts and sums every frame itself.
-    /// For comparison, and for others than [`crate::Emulation`] that get the
-    /// descriptor.
+    /// Creates an interface without offloads: the kernel segments and checksums every frame itself.
+    /// For comparisons, and for users of the descriptor other than [`crate::Emulation`].
     ///
     /// # Errors
-    /// As for [`Tap::create`].
+    /// Fails like [`Tap::create`].
     pub fn create_plain(
         namespace: &Namespace,
         interface: &str,
@@ -63,8 +61,9 @@ impl Tap {
         Self::create_as(namespace, interface, address, false)
     }
 
-    /// One that another process has made by [`Tap::create`], by its descriptor. Its cable is
-    /// out when both have dropped it; what its kernel dropped is known there.
+    /// Adopts a device that another process has created with [`Tap::create`], by its descriptor.
+    /// The interface loses its carrier when both have dropped it; the kernel's drops are known only
+    /// in the creating process.
     pub fn adopt(descriptor: OwnedFd) -> Self {
         Self {
             file: descriptor.into(),
@@ -76,11 +75,10 @@ impl Tap {
         }
     }
 
-    /// Sets the longest IP packet that its kernel sends through it; 1500 bytes
-    /// before.
+    /// Sets the MTU of the kernel's interface; the default is 1500 bytes.
     ///
     /// # Errors
-    /// When the kernel refuses the size, or the namespace is gone.
+    /// Fails if the kernel refuses the size, or if the namespace is gone.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), PortalError> {
         let interface = &self.drops.interface;
         let gone = || io::Error::from(io::ErrorKind::NotFound);
@@ -120,7 +118,7 @@ impl Tap {
 }
 
 impl Tap {
-    /// Sends a train or an open checksum as the frames that a wire carries.
+    /// Sends a train, or a frame with an open checksum, in wire format.
     fn send_cut(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         let mut outcome = Ok(TxStatus::Done);
         segments(frame, &mut Vec::new(), |bytes| {
@@ -156,7 +154,7 @@ impl Port for Tap {
         let parts = [&header[..self.header], frame.head, frame.rest].map(IoSlice::new);
         match writev(&self.file, &parts) {
             Ok(_) => Ok(TxStatus::Done),
-            // EIO: the interface is down; EINVAL: no frame for its kernel.
+            // EIO: the interface is down; EINVAL: its kernel rejects the frame.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO | Errno::INVAL) => {
                 Ok(TxStatus::Refused)
             }

@@ -1,61 +1,58 @@
-//! What an emulation's clock follows.
+//! Time source of an emulation.
 
 use std::sync::{Mutex, MutexGuard};
 
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Instant, Rate, Virtual, Wall};
 
-/// What drives an emulation.
+/// Time source of an emulation.
 pub enum Timing {
-    /// A clock of somebody's: real, dilated, paused, as its map says.
+    /// An external clock, which is real, dilated or paused according to its map.
     Follow(Box<dyn Follow>),
-    /// Steps that are granted from outside ([`crate::Emulation::grant`]),
-    /// beginning at virtual zero.
+    /// Steps granted from outside ([`crate::Emulation::grant`]), beginning at virtual zero.
     Steps,
 }
 
 /// A clock that can be followed.
 pub trait Follow: Send {
-    /// The map in force now. Whoever changes it calls
-    /// [`crate::Emulation::wake`] afterwards.
+    /// Returns the map in force now. Code that changes it must call [`crate::Emulation::wake`]
+    /// afterwards.
     fn map(&self) -> ClockMap<Wall, Virtual>;
 
-    /// The map in force now, and the instant beyond which it does not lead by itself, both of
-    /// one moment ([`Instant::FAR_FUTURE`]: no such instant).
+    /// Returns the map in force now and the instant at which the clock stops by itself, read
+    /// atomically ([`Instant::FAR_FUTURE`]: never).
     fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         (self.map(), Instant::FAR_FUTURE)
     }
 
-    /// The emulation is about to sleep until something is to be done at `next`
-    /// (`None`: until somebody sends something). For clocks that skip.
+    /// Reports that the emulation is about to sleep until virtual time `next` (`None`: until input
+    /// arrives). For clocks that skip.
     fn asleep(&self, next: Option<Instant<Virtual>>) {
         let _ = next;
     }
 
-    /// It is at work.
+    /// Reports that the emulation is running again.
     fn awake(&self) {}
 }
 
-/// A clock that is commanded here: for emulations without a testbed around
-/// them.
+/// A clock controlled directly, for emulations without a testbed.
 #[derive(Debug)]
 pub struct Commanded(Mutex<ClockMap<Wall, Virtual>>);
 
 impl Commanded {
-    /// A clock that shows zero now and has this rate: one for real time, 1/f
-    /// for a dilation by f, zero for a clock that stands.
+    /// Creates a clock that shows zero now and has this rate: one for real time, 1/f for a dilation
+    /// by f, zero for a stopped clock.
     pub fn new(rate: Rate) -> Self {
         Self(Mutex::new(ClockMap::new(wall_now(), Instant::ZERO, rate)))
     }
 
-    /// Changes the rate from now on. To be followed by
-    /// [`crate::Emulation::wake`].
+    /// Changes the rate from now on. Must be followed by [`crate::Emulation::wake`].
     pub fn set_rate(&self, rate: Rate) {
         let mut map = self.lock();
         *map = map.continued(wall_now(), rate);
     }
 
-    /// What it shows now.
+    /// Returns the time shown now.
     pub fn now(&self) -> Instant<Virtual> {
         self.lock().at(wall_now())
     }

@@ -1,4 +1,4 @@
-//! How a program is authenticated: its key directory, and what it makes of it.
+//! Authentication of a program: its key directory and its use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use timeloom_wire::tlv::{EntryForm, Suite};
 use crate::keys::{FileLedger, KeyDirectory, KeyLock, Loaded, suite_name};
 use crate::{Names, PtpError, Role};
 
-/// Where signatures travel.
+/// Channel of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// In a TLV on Follow_Up, with keys of this suite.
+    /// TLV on Follow_Up, with keys of this suite.
     Inline(Suite),
-    /// As statements on a second network; keys of either suite.
+    /// Statements on a second network, with keys of either suite.
     Secondary,
 }
 
-/// Keys that hold, kept up to date.
+/// Valid keys, kept up to date.
 #[derive(Debug)]
 pub struct Auth {
     directory: KeyDirectory,
@@ -30,12 +30,12 @@ pub struct Auth {
     policy: Policy,
     form: EntryForm,
     max_hops: u8,
-    /// What was asked for in place of the suite's own habit.
+    /// Explicit setting that overrides the suite's default.
     watch: Option<bool>,
     look_again: Instant<Wall>,
 }
 
-/// What a program has that signs Follow_Ups with keys that serve each Sync once.
+/// State of a program that signs Follow_Ups with keys that serve each Sync once.
 #[derive(Debug)]
 struct Once {
     path: PathBuf,
@@ -44,7 +44,7 @@ struct Once {
 }
 
 impl Once {
-    /// Has what `loaded`'s key signs written down from now on.
+    /// Opens the ledger in which the Syncs signed by `loaded`'s key are recorded.
     fn open(path: &Path, lock: KeyLock, loaded: &Loaded) -> Result<Self, PtpError> {
         let ledger = FileLedger::open(path, loaded.epoch, &lock)?;
         loaded.secret.keep(Box::new(ledger.clone()));
@@ -55,7 +55,7 @@ impl Once {
         })
     }
 
-    /// Has what the key of another epoch signs written down, in that epoch's ledger.
+    /// Switches to the ledger of the key's epoch.
     fn turn_to(&mut self, loaded: &Loaded) -> Result<(), PtpError> {
         self.ledger = FileLedger::open(&self.path, loaded.epoch, &self.lock)?;
         loaded.secret.keep(Box::new(self.ledger.clone()));
@@ -63,15 +63,15 @@ impl Once {
     }
 }
 
-/// How often the key files' times are looked at.
+/// Interval at which the modification times of the key files are checked.
 const LOOK_EVERY: Duration = Duration::from_s(1);
 
 impl Auth {
     /// Reads and checks the keys in `directory`.
     ///
     /// # Errors
-    /// Why they are refused; also when their suite is not the channel's, a
-    /// grandmaster is not authorised, or, with `bls-once`, another program signs.
+    /// Fails if the keys are refused, with the reason; also if their suite does not fit the
+    /// channel, a grandmaster is not authorised, or, with `bls-once`, another program signs.
     pub fn open(
         path: &Path,
         role: Role,
@@ -126,13 +126,14 @@ impl Auth {
         }
     }
 
-    /// Whether a transparent clock verifies what it signs on. By default it does with suites
-    /// whose signatures are aggregated, and then blames a link before it vouches for it.
+    /// Sets whether a transparent clock verifies the Syncs that it signs on. By default it does
+    /// with suites whose signatures are aggregated; it then reports a link instead of vouching for
+    /// it.
     pub fn set_watch(&mut self, watch: bool) {
         self.watch = Some(watch);
     }
 
-    /// Everybody's names.
+    /// Returns the names of all clocks.
     pub fn names(&self) -> Names {
         self.loaded.names.clone()
     }
@@ -153,7 +154,7 @@ impl Auth {
             security.watch = watch;
         }
         if let Some(once) = &self.once {
-            // The civil clock may have been set back; what was signed is written down.
+            // The civil clock may have been set back; the ledger records the signed numbers.
             let beyond = once.ledger.beyond(self.loaded.clock);
             security.first_sequence = security.first_sequence.max(beyond);
         }
@@ -164,7 +165,7 @@ impl Auth {
         self.look_again
     }
 
-    /// Whether it is time to read the files again.
+    /// Returns true if it is time to read the files again.
     pub(crate) fn is_due(&mut self, now: Instant<Wall>, asked: bool) -> bool {
         if now < self.look_again && !asked {
             return false;
@@ -173,8 +174,8 @@ impl Auth {
         asked || self.directory.is_changed()
     }
 
-    /// Takes what the files say now; `Err` leaves everything as it was, except
-    /// that keys of an epoch that has ended count for nothing any more.
+    /// Loads the current files. An error leaves everything unchanged, except that keys of an
+    /// expired epoch become invalid.
     pub(crate) fn reload(&mut self) -> Result<(), PtpError> {
         let result = self.directory.load().and_then(|mut loaded| {
             if loaded.clock != self.loaded.clock {
@@ -185,7 +186,7 @@ impl Auth {
             }
             self.check_suite(&loaded)?;
             if loaded.secret.public() == self.loaded.secret.public() {
-                // It is still this key: what was prepared for it is not lost.
+                // The key is unchanged: keeping it keeps the signatures prepared for it.
                 loaded.secret = self.loaded.secret.clone();
             } else if let Some(once) = &mut self.once {
                 once.turn_to(&loaded)?;

@@ -1,17 +1,16 @@
-//! Whether somebody has set the civil clock, by which software stamps are taken.
+//! Detection of steps of the civil clock, which takes the software stamps.
 //!
-//! Timers run by the monotonic clock. A residence or a peer delay is a difference
-//! of two stamps: when the civil clock is set in between, the difference is wrong by
-//! the step.
+//! Timers use the monotonic clock. A residence or a peer delay is a difference of two stamps: if
+//! the civil clock is set in between, the difference is wrong by the step.
 
 use timeloom_sys::clock::CivilOffset;
 use timeloom_time::Duration;
 
-/// Notices steps of the civil clock.
+/// Detector of steps of the civil clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepGuard(CivilOffset);
 
-/// Below this a step cannot be told from the noise of reading two clocks.
+/// Smallest detectable step; below it is the noise of reading two clocks.
 const RESOLUTION: Duration = Duration::from_us(2);
 
 impl StepGuard {
@@ -19,7 +18,7 @@ impl StepGuard {
         Self(CivilOffset::measure())
     }
 
-    /// How far the civil clock was set since this was last asked.
+    /// Returns the step of the civil clock since the last call, if any.
     pub(crate) fn step(&mut self) -> Option<Duration> {
         let mut fresh = CivilOffset::bracket();
         if fresh.error > RESOLUTION {

@@ -1,7 +1,7 @@
-//! Event messages that have left and whose stamps are awaited.
+//! Sent event messages whose time stamps are pending.
 //!
-//! A stamp that does not come costs its message, never the port: after a while
-//! it is reported as lost, and a stamp that comes later still finds nobody.
+//! A missing stamp costs its message, never the port: after a timeout it is reported as lost, and a
+//! later stamp is ignored.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,12 @@ struct Waiting {
     until: Instant<Wall>,
 }
 
-/// In the order of departure. Bounded, for at most one message is added per
-/// action of a state machine whose own queues are bounded, and each leaves
-/// after [`PATIENCE`].
+/// Queue in the order of departure. Bounded, since a state machine adds at most one message per
+/// action, its own queues are bounded, and each entry is removed after [`PATIENCE`].
 #[derive(Debug, Default)]
 pub(crate) struct Departures(VecDeque<Waiting>);
 
-/// linuxptp's customary `tx_timestamp_timeout` for slow machines.
+/// Timeout; linuxptp's customary `tx_timestamp_timeout` for slow machines.
 const PATIENCE: Duration = Duration::from_ms(100);
 
 impl Departures {
@@ -33,8 +32,8 @@ impl Departures {
         });
     }
 
-    /// Whose departure `frame` is a copy of: the first that is its tail, for
-    /// equal messages leave in the order they were sent.
+    /// Finds the message whose copy `frame` contains: the first that is its tail, since equal
+    /// messages depart in the order in which they were sent.
     pub(crate) fn departed(&mut self, frame: &[u8]) -> Option<Token> {
         let at = self
             .0
@@ -43,7 +42,7 @@ impl Departures {
         self.0.remove(at).map(|waiting| waiting.token)
     }
 
-    /// One whose patience has ended.
+    /// Returns a message whose timeout has expired.
     pub(crate) fn lost(&mut self, now: Instant<Wall>) -> Option<Token> {
         if self.0.front()?.until > now {
             return None;
@@ -51,7 +50,7 @@ impl Departures {
         self.0.pop_front().map(|waiting| waiting.token)
     }
 
-    /// All of them: their stamps cannot be used any more.
+    /// Removes all messages: their stamps are unusable.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Token> + '_ {
         self.0.drain(..).map(|waiting| waiting.token)
     }
@@ -68,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Tokens are made by machines only.
+    /// Returns tokens; only machines create them.
     fn tokens(count: usize) -> Vec<Token> {
         let config = OrdinaryConfig::new(ClockIdentity([1; 8]), Profile::DEFAULT_PEER_TO_PEER);
         let mut clock = OrdinaryClock::new(config, Instant::ZERO);
@@ -98,7 +97,7 @@ mod tests {
         let mut departures = Departures::default();
         departures.add(vec![1, 2], first, at(0));
         departures.add(vec![3, 4], second, at(10));
-        // Equal bytes twice: in the order they were sent.
+        // Equal bytes twice: in the order in which they were sent.
         departures.add(vec![3, 4], third, at(20));
         assert_eq!(
             departures.departed(&[9, 9, 3, 4]),

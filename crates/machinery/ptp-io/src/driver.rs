@@ -1,9 +1,8 @@
-//! The event loop: one thread, all ports, one clock's state machine.
+//! Event loop: one thread, all ports, one clock's state machine.
 //!
-//! In the order that keeps the path of a Sync short: what arrived is handed to
-//! the machine and what it wants sent is sent; stamps of departures follow.
-//! Verification is another thread's work, and so is a signature unless it has
-//! been prepared; records and key files come last.
+//! The order keeps the path of a Sync short: received messages are passed to the machine and its
+//! output is sent first; stamps of departures follow. Verification runs in another thread, and so
+//! does signing unless it has been prepared; records and key files come last.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +23,7 @@ use crate::socket::{Arrival, PortSocket};
 use crate::verifier::{Done, Job, Verifier};
 use crate::{Observer, PtpError, SecondNetwork, Stamping, Steering, Wake};
 
-/// What a program counted.
+/// Counters of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages received.
@@ -33,17 +32,17 @@ pub struct Counters {
     pub sent: u64,
     /// Messages that the kernel refused to send.
     pub send_errors: u64,
-    /// Steps of the civil clock that were seen, and stamps not used for one.
+    /// Detected steps of the civil clock, and stamps discarded because of them.
     pub clock_steps: u64,
     /// See `clock_steps`.
     pub stamps_discarded: u64,
-    /// Messages the clock did not use, by reason.
+    /// Messages that the clock did not use, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Violations of authenticated time, by reason.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// One port's sockets and what is on its way out.
+/// Sockets of one port, and its pending departures.
 struct Port {
     socket: PortSocket,
     departures: Departures,
@@ -52,33 +51,34 @@ struct Port {
 
 pub(crate) struct Driver {
     pub(crate) machine: Machine,
-    /// What paces the machine: CLOCK_MONOTONIC since the machine was made.
+    /// Time base of the machine: CLOCK_MONOTONIC since the machine was created.
     local: ClockMap<Wall, Local>,
     ports: Vec<Port>,
     random: KernelRandom,
     guard: Option<StepGuard>,
     verifier: Verifier,
     preparer: Preparer,
-    /// Whose signatures are prepared.
+    /// Key whose signatures are prepared.
     secret: Option<Arc<SecretKey>>,
     wake: Wake,
     steering: Option<Box<dyn Steering>>,
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) counters: Counters,
-    /// The second network, when there is one.
+    /// Second network, if any.
     second: Option<SecondNetwork>,
-    /// What is sent bears this group's code, and what does not is not taken.
+    /// Key of the group: outgoing messages carry its code, and incoming ones without it are
+    /// dropped.
     group: Option<GroupKey>,
 }
 
-/// An interface that went down is tried again this often.
+/// Retry interval for an interface that went down.
 const DOWN_RETRY: Duration = Duration::from_ms(200);
-/// No stamp is older, or younger by more than the noise of two processors.
+/// Largest age of a stamp. None is older, nor younger by more than the noise of two processors.
 const STAMP_AGE: Duration = Duration::from_s(2);
 const STAMP_AHEAD: Duration = Duration::from_ms(1);
 
 impl Driver {
-    /// A driver of `machine`, which was made at the zero of its clock; that is now.
+    /// Creates a driver of `machine`, whose clock is at zero now.
     pub(crate) fn new(
         machine: Machine,
         sockets: Vec<PortSocket>,
@@ -101,7 +101,7 @@ impl Driver {
             local: ClockMap::new(wall_now(), Instant::ZERO, Rate::ONE),
             ports,
             random: KernelRandom::open()?,
-            // A card's clock is nobody else's to set.
+            // Other programs do not set a card's clock.
             guard: (stamping == Stamping::Software).then(StepGuard::new),
             verifier: Verifier::start(wake.clone())?,
             preparer: Preparer::start()?,
@@ -120,17 +120,17 @@ impl Driver {
         self
     }
 
-    /// Now, by the clock that paces the machine.
+    /// Returns the current time of the clock that paces the machine.
     fn now(&self) -> Instant<Local> {
         self.local.at(wall_now())
     }
 
-    /// When the machine has something to do next.
+    /// Returns the time of the machine's next action.
     fn next_wake(&self) -> Option<Instant<Wall>> {
         self.local.first_reaching(self.machine.next_wake()?)
     }
 
-    /// Waits until something is due, does it, and returns.
+    /// Waits until something is due, handles it, and returns.
     pub(crate) fn turn(&mut self, until: Instant<Wall>) -> Result<(), PtpError> {
         self.wait(until)?;
         self.wake.quiet();
@@ -154,7 +154,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What to sign with from now on. The machine knows it too.
+    /// Sets the keys for signing. The machine must be given them too.
     pub(crate) fn sign_with(&mut self, security: &Security) {
         self.secret = Some(security.secret.clone());
         self.prepare();
@@ -210,7 +210,7 @@ impl Driver {
             if arrivals.is_empty() {
                 continue;
             }
-            // Asked after reading: every stamp is from before the answer.
+            // Checked after reading: every stamp is older than the answer.
             let stepped = self.look_at_clock();
             for Arrival { mut packet, stamp } in arrivals {
                 self.counters.received += 1;
@@ -273,9 +273,8 @@ impl Driver {
         }
     }
 
-    /// `true` when the clock that stamps was set since the last look. Then the
-    /// stamps of everything on its way are from before, or from after, and
-    /// differences with them mean nothing.
+    /// Returns true if the clock that stamps was set since the last check. Then pending stamps may
+    /// be from before or after the step, and differences with them are meaningless.
     fn look_at_clock(&mut self) -> bool {
         let Some(step) = self.guard.as_mut().and_then(StepGuard::step) else {
             return false;
@@ -307,7 +306,7 @@ impl Driver {
         plausible
     }
 
-    /// Does what the machine wants, until it wants nothing more.
+    /// Executes the machine's actions until there are none.
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             match action {
@@ -318,7 +317,7 @@ impl Driver {
                 } => {
                     if let Some(group) = &self.group {
                         let Some(bytes) = group.protect(&packet.bytes) else {
-                            // With the TLV it is longer than a message can be.
+                            // With the TLV the message exceeds the largest length.
                             self.counters.send_errors += 1;
                             continue;
                         };
@@ -371,8 +370,7 @@ impl Driver {
             self.observer
                 .notice(&format!("the clock cannot be steered: {error}"));
         }
-        // A step is found by the guard like anybody else's, and what is on its
-        // way is given up.
+        // The guard detects this step like any other, and pending stamps are given up.
     }
 
     fn note(&mut self, report: &Report) {

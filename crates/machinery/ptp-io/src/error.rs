@@ -1,34 +1,33 @@
-//! Why a PTP program cannot start or go on.
+//! Errors of a PTP program.
 
 use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Whose fault it is decides the exit code: the user's, the machine's, or the
-/// run's.
+/// The origin of an error determines the exit code: the user, the machine, or the run.
 #[derive(Debug, thiserror::Error)]
 pub enum PtpError {
-    /// The arguments or a key file; the text says what and how to mend it.
+    /// Invalid arguments or key file; the text names the problem and its remedy.
     #[error("{0}")]
     Usage(String),
-    /// This machine or interface cannot do it.
+    /// Not supported by this machine or interface.
     #[error("{0}")]
     Unsupported(String),
-    /// A step that the kernel refused.
+    /// A step refused by the kernel.
     #[error("{action}: {error}{}", remedy(error))]
     System {
-        /// What was tried.
+        /// Attempted operation.
         action: String,
-        /// What the kernel said.
+        /// Error returned by the kernel.
         error: io::Error,
     },
     /// A file that cannot be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
 }
@@ -51,7 +50,7 @@ impl PtpError {
     }
 }
 
-/// What to do about what the kernel said, where that can be told.
+/// Returns the remedy for an error of the kernel, if known.
 fn remedy(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => " (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)",

@@ -1,12 +1,11 @@
-//! What a slave tells a timeline: each Sync's stamps, the parts of a bound, and
-//! whether anybody vouches for it.
+//! Feed from a slave to a timeline: each Sync's stamps, the parts of a bound, and whether the time
+//! is authenticated.
 //!
-//! One datagram of JSON per Sync, to the socket that `timeloom timeline serve`
-//! made for its source of type `ptp` (docs/ptp.md has the fields; both sides know
-//! it as a [`FedSync`], which has the slave's record in it). Nothing waits for the
-//! other side: what it does not take is lost, and a timeline that hears nothing
-//! says so itself. This is not the evidence log, which has everything
-//! and is for people.
+//! Each Sync is one datagram of JSON to the socket that `timeloom timeline serve` created for its
+//! source of type `ptp` (docs/ptp.md has the fields; both sides know it as a [`FedSync`], which
+//! contains the slave's record). Sending never blocks: a datagram that is not accepted is lost, and
+//! a timeline without input reports this itself. This is not the evidence log, which is complete
+//! and for human readers.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use timeloom_wire::TimeInterval;
 
 use crate::{Line, Options, Policy, PtpError, Stamping, SyncLine};
 
-/// Tells Syncs to one socket.
+/// Sender of Syncs to one socket.
 #[derive(Debug)]
 pub struct Feed {
     socket: UnixDatagram,
@@ -26,12 +25,12 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// A feed of a slave that runs with `options` under `policy`, to the socket
-    /// at `to`. It need not be there yet.
+    /// Creates a feed of a slave that runs with `options` under `policy`, to the socket at `to`,
+    /// which need not exist yet.
     ///
     /// # Errors
-    /// With hardware stamps, whose clock a timeline does not know; when there is
-    /// no socket to be had.
+    /// Fails with hardware stamps, whose clock a timeline does not know, or if no socket can be
+    /// opened.
     pub fn open(to: &Path, options: &Options, policy: Policy) -> Result<Self, PtpError> {
         if options.stamping == Stamping::Hardware {
             return Err(PtpError::usage(
@@ -54,10 +53,10 @@ impl Feed {
         })
     }
 
-    /// Tells `line` if it is a Sync's. Does not wait.
+    /// Sends `line` if it is a Sync's. Does not wait.
     pub fn tell(&self, line: &Line) {
         if let Line::Sync(sync) = line {
-            // Nobody there, or not fast enough: the next one will tell as much.
+            // No receiver, or a slow one: the next datagram is equally informative.
             let _ = self.socket.send_to(&self.datagram(sync), &self.to);
         }
     }

@@ -1,4 +1,3 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: key files. Not for
-//! programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: key files. Not for programs.
 
 pub use crate::keys::fuzzing::key_file;

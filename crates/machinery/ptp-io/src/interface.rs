@@ -1,4 +1,4 @@
-//! What an interface is: its number, its address, whether it is up.
+//! Properties of an interface: index, address, and state.
 
 use std::io::ErrorKind::InvalidInput;
 
@@ -10,19 +10,19 @@ use crate::PtpError;
 /// An Ethernet interface of the calling thread's network namespace.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The kernel's number for it.
+    /// Index assigned by the kernel.
     pub index: u32,
-    /// Its address.
+    /// MAC address.
     pub mac: MacAddress,
 }
 
 impl Interface {
-    /// Finds `name`. By ioctl: `/sys/class/net` may show another namespace's.
+    /// Finds `name`, by ioctl, because `/sys/class/net` may show another namespace.
     ///
     /// # Errors
-    /// [`PtpError::Usage`] when there is none of that name, or it is not Ethernet.
+    /// Returns [`PtpError::Usage`] if there is no such interface, or if it is not Ethernet.
     pub fn find(name: &str) -> Result<Self, PtpError> {
         let asked = interface::Interface::named(name).map_err(|error| match error.kind() {
             InvalidInput => PtpError::usage(format!("`{name}` is no interface name")),
@@ -44,7 +44,7 @@ impl Interface {
         })
     }
 
-    /// The identity of a clock that has this interface (7.5.2.2.2).
+    /// Returns the identity of a clock with this interface (7.5.2.2.2).
     pub fn clock_identity(&self) -> ClockIdentity {
         ClockIdentity::from_mac(self.mac)
     }

@@ -1,16 +1,14 @@
 //! PTP on real interfaces.
 //!
-//! `timeloom-ptp` has the clocks as state machines; this crate gives them
-//! sockets, stamps, keys and a record of what they saw, and runs them as
-//! programs: grandmaster, slave, transparent clock, monitor. It also builds a
-//! laboratory of network namespaces in which they, or ptp4l, stand in a chain.
+//! `timeloom-ptp` has the clocks as state machines; this crate adds sockets, stamps, keys and
+//! evidence, and runs them as programs: grandmaster, slave, transparent clock, monitor. It also
+//! builds a laboratory of network namespaces in which these programs, or ptp4l, form a chain.
 //!
-//! What it is not: it decides nothing about time (the machines do), and it
-//! touches the machine's clock only when asked to steer it. The command line
-//! (`timeloom ptp`) calls it.
+//! Not in this crate: decisions about time (made by the machines). It touches the machine's clock
+//! only if asked to steer it. The command line (`timeloom ptp`) calls it.
 //!
-//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket`
-//! (frames and stamps), `evidence.rs`, `keys`, `lab`.
+//! Read in this order: [`Program`], `driver.rs` (the event loop), `socket` (frames and stamps),
+//! `evidence`, `keys`, `lab`.
 #![forbid(unsafe_code)]
 
 mod auth;

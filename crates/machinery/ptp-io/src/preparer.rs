@@ -1,9 +1,9 @@
-//! A thread that computes what signatures will need, before they are asked for.
+//! Thread that precomputes the inputs of signatures.
 //!
-//! It shares nothing with the event loop but the stock of what is ready, which
-//! the loop takes from without ever waiting, and it is SCHED_IDLE: it runs when
-//! a processor has nothing else to do, and whoever wakes up displaces it. The
-//! loop asks for more at the end of a turn, when what arrived has been sent on.
+//! It shares only the stock of precomputed values with the event loop, which takes from it without
+//! blocking. Its policy is SCHED_IDLE: it runs when a processor is otherwise idle, and any other
+//! thread preempts it. The loop requests more at the end of an iteration, when received messages
+//! have been forwarded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use timeloom_sys::schedule::{Policy, set_policy};
 
 use crate::{KernelRandom, PtpError};
 
-/// The thread, and whether it is at work.
+/// Handle of the thread, with its state.
 #[derive(Debug)]
 pub struct Preparer {
     wanted: Option<Sender<Arc<SecretKey>>>,
@@ -25,7 +25,7 @@ pub struct Preparer {
 
 impl Preparer {
     /// # Errors
-    /// When the kernel has no thread or no random numbers to give.
+    /// Fails if the kernel refuses a thread or random numbers.
     pub fn start() -> Result<Self, PtpError> {
         let random = KernelRandom::open()?;
         let (wanted, queue) = channel();
@@ -42,7 +42,7 @@ impl Preparer {
         })
     }
 
-    /// Has `secret` prepared if that is worth waking the thread for.
+    /// Requests preparation for `secret` if that is worth waking the thread.
     pub fn top_up(&self, secret: &Arc<SecretKey>) {
         if !secret.wants_preparing() || self.is_busy.swap(true, Ordering::AcqRel) {
             return;
@@ -56,7 +56,7 @@ impl Preparer {
 }
 
 fn work(queue: &Receiver<Arc<SecretKey>>, mut random: KernelRandom, busy: &AtomicBool) {
-    // Lowering oneself is always allowed.
+    // Lowering the own priority is always permitted.
     let _ = set_policy(Policy::Last);
     while let Ok(secret) = queue.recv() {
         secret.prepare(&mut random);
@@ -91,13 +91,13 @@ mod tests {
     fn what_is_asked_for_gets_prepared_and_is_asked_for_again_when_it_is_used_up() {
         let (preparer, secret) = (Preparer::start().unwrap(), secret(Suite::Ed25519));
         let public = secret.public();
-        // Nothing was prepared for this one. Nor can the other's stock be reached while the
-        // thread is putting something there; then it signs so, too.
+        // Nothing was prepared for this key. The other key's stock is also unavailable while the
+        // thread adds to it; it then signs without preparation, too.
         let unprepared = self::secret(Suite::Ed25519).sign(b"a text");
         let mut seen = std::collections::HashSet::new();
         for turn in 0..3 {
             assert!(secret.wants_preparing());
-            // An idle thread's turn may be long in coming on a busy machine.
+            // On a busy machine an idle-priority thread may wait long for a processor.
             let patience = Instant::now() + Duration::from_secs(120);
             while secret.wants_preparing() {
                 assert!(Instant::now() < patience, "nobody prepares");
@@ -110,7 +110,7 @@ mod tests {
                 assert!(signature == unprepared || seen.insert(signature));
             }
             assert!(seen.len() > turn, "some were prepared");
-            // Without a stock it signs all the same, as RFC 8032 has it.
+            // Without a stock the key signs as well, as in RFC 8032.
             assert!(public.verify(b"a text", &secret.sign(b"a text")));
         }
     }

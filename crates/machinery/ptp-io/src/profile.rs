@@ -1,13 +1,13 @@
-//! Profiles by the names that the command line knows.
+//! Profiles by their names on the command line.
 
 use timeloom_ptp::{PROFILES, Profile};
 
 use crate::PtpError;
 
-/// The profile called `name`.
+/// Returns the profile called `name`.
 ///
 /// # Errors
-/// With the names there are.
+/// Fails with the list of valid names.
 pub fn profile_named(name: &str) -> Result<Profile, PtpError> {
     PROFILES
         .iter()

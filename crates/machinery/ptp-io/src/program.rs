@@ -1,4 +1,4 @@
-//! A PTP program: what it is to be, its sockets, its loop.
+//! PTP program: options, sockets, loop.
 
 use std::net::SocketAddr;
 
@@ -14,57 +14,57 @@ use crate::{
     Auth, Interface, Observer, PtpError, SecondNetwork, Stamping, Steering, Transport, Wake,
 };
 
-/// What a program is in the network.
+/// Role of a program in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Tells the time, unless a better clock does.
+    /// Sends time, unless a better clock does.
     Grandmaster,
     /// Follows a master.
     Slave,
-    /// Hands Syncs on and says what that cost.
+    /// Forwards Syncs and adds their residence.
     Transparent,
-    /// Follows as a slave does, and never touches a clock.
+    /// Follows like a slave, and never touches a clock.
     Monitor,
 }
 
-/// How a program is to run.
+/// Settings of a program.
 pub struct Options {
-    /// What it is.
+    /// Role.
     pub role: Role,
-    /// Its interfaces; port 1 is the first. Only a transparent clock has several.
+    /// Interfaces; port 1 is the first. Only a transparent clock has several.
     pub interfaces: Vec<String>,
-    /// How messages travel.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// Which clock stamps.
+    /// Clock that takes the stamps.
     pub stamping: Stamping,
-    /// General messages are stamped too: no clock needs that, but who measures one does.
+    /// Stamps general messages too. No clock needs that; a measurement of a clock does.
     pub stamp_general: bool,
     /// Intervals, delay mechanism, domain.
     pub profile: Profile,
-    /// Its identity; made of the first interface's address when absent.
+    /// Identity; derived from the first interface's address if absent.
     pub clock: Option<ClockIdentity>,
-    /// How good a grandmaster it is.
+    /// Quality as a grandmaster.
     pub quality: ClockQuality,
-    /// Stamps are TAI; otherwise (software stamps of a civil clock) they are UTC.
+    /// True if stamps are TAI; otherwise (software stamps of a civil clock) they are UTC.
     pub ptp_timescale: bool,
-    /// Keys, when time is authenticated.
+    /// Keys, if time is authenticated.
     pub auth: Option<Auth>,
-    /// The key of a group, when all that is sent and taken bears its code.
+    /// Key of a group, if all messages must carry its code.
     pub group: Option<GroupKey>,
-    /// Where statements go, and which address they come to.
+    /// Destination address of statements, and the address to receive them.
     pub second: Option<(SocketAddr, Vec<SocketAddr>)>,
-    /// How far delay may jump before that counts as an attack.
+    /// Largest jump of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
     /// `delayAsymmetry` per port of a transparent clock.
     pub asymmetry: Vec<TimeInterval>,
-    /// The clock to discipline; without one a slave only measures.
+    /// Clock to discipline; without one a slave only measures.
     pub steering: Option<Box<dyn Steering>>,
-    /// How long to run; until told to stop when absent.
+    /// Duration of the run; until stopped if absent.
     pub duration: Option<Duration>,
 }
 
 impl Options {
-    /// A program with the defaults of a software clock.
+    /// Returns options with the defaults of a software clock.
     pub fn new(role: Role, interfaces: Vec<String>) -> Self {
         Self {
             role,
@@ -128,7 +128,7 @@ impl Options {
 }
 
 impl Role {
-    /// For messages.
+    /// Returns the name used in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grandmaster => "grandmaster",
@@ -139,7 +139,7 @@ impl Role {
     }
 }
 
-/// A program whose sockets are open.
+/// A program with open sockets.
 pub struct Program {
     driver: Driver,
     wake: Wake,
@@ -152,8 +152,7 @@ impl Program {
     /// Opens the sockets, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Arguments that do not fit, interfaces that are not there, rights that
-    /// are missing.
+    /// Fails on invalid arguments, missing interfaces, or missing permissions.
     pub fn open(
         options: Options,
         wake: Wake,
@@ -216,15 +215,15 @@ impl Program {
         })
     }
 
-    /// The identity it runs under.
+    /// Returns the identity under which it runs.
     pub const fn clock(&self) -> ClockIdentity {
         self.clock
     }
 
-    /// Runs until the time is over or somebody says stop.
+    /// Runs until the duration is over or the program is stopped.
     ///
     /// # Errors
-    /// Only what ends everything; a port that goes down is waited for.
+    /// Fails only on errors that end everything; a port that goes down is waited for.
     pub fn run(mut self) -> Result<Counters, PtpError> {
         let end = self
             .duration
@@ -246,8 +245,8 @@ impl Program {
 }
 
 impl Program {
-    /// Takes new keys when there are, and says what became of them. What is
-    /// refused leaves the keys in force as they are.
+    /// Loads new keys if there are any, and reports the result. If they are refused, the keys in
+    /// force remain.
     fn look_at_keys(&mut self) {
         let asked = self.wake.take_reload();
         let Some(auth) = &mut self.auth else { return };
@@ -272,7 +271,7 @@ impl Program {
     }
 }
 
-/// The machine that the options ask for, made at the zero of the clock that paces it.
+/// Returns the machine for the options, at the zero of the clock that paces it.
 fn machine(options: &Options, clock: ClockIdentity, ports: usize) -> Machine {
     let start = Instant::ZERO;
     if options.role == Role::Transparent {

@@ -1,4 +1,4 @@
-//! Nonces that nobody can guess.
+//! Unpredictable nonces.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,7 +7,7 @@ use timeloom_ptp::Random;
 
 use crate::PtpError;
 
-/// The kernel's random numbers, read in small lots.
+/// Random numbers of the kernel, read in small batches.
 #[derive(Debug)]
 pub struct KernelRandom {
     source: File,
@@ -17,7 +17,7 @@ pub struct KernelRandom {
 
 impl KernelRandom {
     /// # Errors
-    /// When /dev is not there.
+    /// Fails if the device in /dev is missing.
     pub fn open() -> Result<Self, PtpError> {
         let source = File::open("/dev/urandom").map_err(PtpError::file("/dev/urandom"))?;
         Ok(Self {
@@ -27,7 +27,7 @@ impl KernelRandom {
         })
     }
 
-    /// 32 octets, for a key.
+    /// Returns 32 octets, for a key.
     pub fn key(&mut self) -> [u8; 32] {
         std::array::from_fn(|_| self.next_u64() as u8)
     }

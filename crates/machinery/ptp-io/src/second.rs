@@ -1,5 +1,4 @@
-//! The second network: signed statements as UDP datagrams, beside the PTP
-//! messages that stay as they are.
+//! Second network: signed statements as UDP datagrams, beside the unchanged PTP messages.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,25 +6,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::PtpError;
 
-/// A socket, and to whom statements go. Everything received is taken for what
-/// it is: bytes that a signature has to vouch for.
+/// A socket and the destinations of statements. Received datagrams are untrusted until a signature
+/// is verified.
 #[derive(Debug)]
 pub struct SecondNetwork {
     socket: UdpSocket,
     to: Vec<SocketAddr>,
 }
 
-/// A statement has at most 134 octets; longer datagrams are none.
+/// Buffer size. A statement has at most 134 octets; longer datagrams are invalid.
 const LONGEST: usize = 256;
-/// Datagrams read in one go.
+/// Datagrams read in one batch.
 const BURST: usize = 64;
 
 impl SecondNetwork {
-    /// Binds `own`, in the calling thread's network namespace. Clocks send to
-    /// all of `to`: the slaves and monitors.
+    /// Binds `own`, in the calling thread's network namespace. Clocks send to all of `to`: the
+    /// slaves and monitors.
     ///
     /// # Errors
-    /// When the address is taken or not this machine's.
+    /// Fails if the address is in use or not this machine's.
     pub fn open(own: SocketAddr, to: Vec<SocketAddr>) -> Result<Self, PtpError> {
         let open = || {
             let socket = UdpSocket::bind(own)?;
@@ -40,7 +39,7 @@ impl SecondNetwork {
         self.socket.as_fd()
     }
 
-    /// Sends to everybody; returns how often the kernel refused.
+    /// Sends to all destinations; returns the number of refusals by the kernel.
     pub(crate) fn send(&self, record: &[u8]) -> u64 {
         self.to
             .iter()
@@ -53,7 +52,7 @@ impl SecondNetwork {
         for _ in 0..BURST {
             match self.socket.recv(&mut buffer) {
                 Ok(length) => sink(&buffer[..length]),
-                // What a destination refused comes back here, once per refusal.
+                // A destination's refusals are reported here, once per refusal.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => return,
             }

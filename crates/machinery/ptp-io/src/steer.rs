@@ -1,4 +1,4 @@
-//! What a slave does to the machine's clock: nothing, unless asked.
+//! Steering of the machine's clock by a slave; none unless requested.
 
 use std::io;
 
@@ -10,26 +10,26 @@ pub trait Steering: Send {
     /// Adds `length`, once.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     fn step(&mut self, length: Duration) -> io::Result<()>;
-    /// Runs it this many parts per billion faster than its oscillator.
+    /// Sets its frequency to this many parts per billion above its oscillator's.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     fn frequency(&mut self, ppb: f64) -> io::Result<()>;
 }
 
-/// The machine's civil clock, which all its programs live by.
+/// Civil clock of the machine, which all its programs use.
 #[derive(Debug)]
 pub struct SystemClock(());
 
 impl SystemClock {
-    /// Takes the clock in hand. Nothing is changed yet.
+    /// Takes control of the clock, without changing anything yet.
     ///
     /// # Errors
-    /// Without CAP_SYS_TIME.
+    /// Fails without CAP_SYS_TIME.
     pub fn take() -> io::Result<Self> {
-        // Reading needs no right; setting the frequency to what it is does.
+        // Reading needs no permission; setting the frequency to its current value does.
         set_civil_frequency(civil_frequency()?)?;
         Ok(Self(()))
     }
@@ -45,8 +45,7 @@ impl Steering for SystemClock {
     }
 }
 
-/// Frequencies are parts per million, 16 bits after the point; the kernel
-/// takes at most 500 of them.
+/// Converts to the kernel's unit: parts per million with 16 fractional bits, limited to 500 ppm.
 fn scaled_ppm(ppb: f64) -> i64 {
     (ppb.clamp(-500_000.0, 500_000.0) * 65.536).round() as i64
 }

@@ -1,7 +1,6 @@
-//! A thread for signatures, so that none stands between a message and its
-//! stamp. It runs at a lower priority than the event loop, and does jobs in the
-//! order they were handed over. The queue has no bound of its own: the machines
-//! keep budgets of what they let be signed and verified in a second.
+//! Thread for signatures, so that none delays a message or its stamp. It runs at a lower priority
+//! than the event loop and processes jobs in order. The queue itself is unbounded: the machines
+//! limit the signatures to make and verify per second.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -11,14 +10,14 @@ use timeloom_ptp::security::{SignJob, Signed, Verdict, VerifyJob};
 
 use crate::{PtpError, Wake};
 
-/// What there is to do.
+/// A job for the thread.
 #[derive(Debug)]
 pub(crate) enum Job {
     Verify(Box<VerifyJob>),
     Sign(Box<SignJob>),
 }
 
-/// What was done.
+/// Result of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
     Verified(Verdict),
@@ -55,14 +54,15 @@ impl Verifier {
         }
     }
 
-    /// The next outcome, if there is one.
+    /// Returns the next result, if there is one.
     pub(crate) fn finished(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
 }
 
 fn work(queue: &Receiver<Job>, finished: &Sender<Done>, wake: &Wake) {
-    // On Linux this is the calling thread alone. Lowering oneself is always allowed.
+    // On Linux this affects the calling thread alone. Lowering the own priority is always
+    // permitted.
     let _ = setpriority_process(None, NICE);
     while let Ok(job) = queue.recv() {
         let done = match job {

@@ -1,4 +1,4 @@
-//! Waking the event loop from signals and from other threads.
+//! Wakes the event loop from signal handlers and other threads.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a program is told from outside: to stop, to read its keys again, or
-/// only to look. Clones tell the same program.
+/// Requests to a program: to stop, to reload its keys, or only to wake up. Clones control the same
+/// program.
 #[derive(Clone, Debug)]
 pub struct Wake(Arc<Inner>);
 
@@ -21,7 +21,7 @@ struct Inner {
 
 impl Wake {
     /// # Errors
-    /// When the machine has no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
@@ -40,17 +40,17 @@ impl Wake {
         self.nudge();
     }
 
-    /// Has the keys read again.
+    /// Requests a reload of the keys.
     pub fn reload(&self) {
         self.0.reload.store(true, Ordering::Release);
         self.nudge();
     }
 
-    /// For signal handlers: the flags of stop and reload, and the descriptor
-    /// to write a byte to after setting one.
+    /// Returns the parts for signal handlers: the flags of stop and reload, and the descriptor to
+    /// which a byte must be written after setting one.
     ///
     /// # Errors
-    /// When the descriptor cannot be duplicated.
+    /// Fails if the descriptor cannot be duplicated.
     pub fn for_signals(&self) -> io::Result<(Arc<AtomicBool>, Arc<AtomicBool>, UnixStream)> {
         Ok((
             self.0.stop.clone(),
@@ -60,7 +60,7 @@ impl Wake {
     }
 
     pub(crate) fn nudge(&self) {
-        // Full means that it is awake already.
+        // If it is full, the loop is awake already.
         let _ = (&self.0.writer).write(&[0]);
     }
 
@@ -73,7 +73,7 @@ impl Wake {
         while matches!((&self.0.reader).read(&mut bytes), Ok(n) if n > 0) {}
     }
 
-    /// Whether the program is to end.
+    /// Returns true if the program must end.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::Acquire)
     }

@@ -1,5 +1,5 @@
-//! The clock that stamps at a node: a crystal that errs, a counter with a
-//! resolution, and what a servo makes of it.
+//! Clock that stamps at a node: an imperfect oscillator, a counter with a resolution, and the
+//! adjustments of a servo.
 
 use timeloom_clock::Core;
 use timeloom_clock::course::Course;
@@ -8,19 +8,18 @@ use timeloom_clock::kernel::KernelClockOptions;
 use timeloom_ptp::{Hardware, Stamp};
 use timeloom_time::{ClockMap, Duration, Instant, Rate, Utc, Virtual};
 
-/// How a node's clock starts, at virtual time zero.
+/// Initial state of a node's clock, at virtual time zero.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
     /// Its oscillator.
     pub crystal: Crystal,
-    /// Where the oscillator's chance comes from.
+    /// Seed of the oscillator's random errors.
     pub seed: u64,
-    /// What true time is at virtual time zero.
+    /// True time at virtual time zero.
     pub epoch: Instant<Utc>,
-    /// How much more than that it shows.
+    /// Initial offset from true time.
     pub offset: Duration,
-    /// Stamps are multiples of this, rounded down; at least 1 ns. A counter of
-    /// 125 MHz has 8 ns.
+    /// Stamps are multiples of this, rounded down; at least 1 ns. A counter of 125 MHz has 8 ns.
     pub resolution: Duration,
 }
 
@@ -36,27 +35,27 @@ impl Default for ClockOptions {
     }
 }
 
-/// A clock that can be read, stepped and steered. `now` never goes back.
+/// A clock that can be read, stepped and steered. The argument `now` must never decrease.
 #[derive(Clone, Debug)]
 pub struct NodeClock {
-    /// What its node lives through of the simulation's time: all of it.
+    /// The node's share of the simulation's time: all of it.
     course: Course,
     crystal: HostClock,
     shown: ClockMap<Core, Hardware>,
-    /// What it would show if it were right: true time.
+    /// Map to the time that a correct clock would show: true time.
     right: ClockMap<Virtual, Hardware>,
     resolution_ns: i64,
 }
 
-/// A clock that is right shows civil time, as the hosts of a run do.
+/// A correct clock shows civil time, as the hosts of a run do.
 const CIVIL: ClockMap<Utc, Hardware> = ClockMap::ahead_by(Duration::ZERO);
 
 impl NodeClock {
-    /// The clock at virtual time zero.
+    /// Creates the clock at virtual time zero.
     pub fn new(options: &ClockOptions) -> Self {
         let crystal = HostClock::new(&HostClockOptions {
             cycles: None,
-            // Only the crystal is used: nobody asks for a kernel's clocks here.
+            // Only the oscillator is used: the kernel's clocks are not read here.
             kernel: KernelClockOptions {
                 raw: Instant::ZERO,
                 monotonic: Instant::ZERO,
@@ -77,30 +76,30 @@ impl NodeClock {
         }
     }
 
-    /// What it showed at `at`, which is `now` or a little before.
+    /// Returns the time shown at `at`, which is `now` or a little before.
     pub fn read(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let core = self.crystal.line(self.course.at(now)).core;
         self.shown.at(core.at(self.course.at(at)))
     }
 
-    /// What it showed at `at`, to its resolution, as it is put into a stamp.
+    /// Returns the time shown at `at`, rounded to the resolution, as in a stamp.
     pub fn stamp(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Stamp {
         let exact = self.read(now, at);
         let beyond_ns = exact.as_ns().rem_euclid(self.resolution_ns);
         exact - Duration::from_ns(beyond_ns)
     }
 
-    /// By how much it was ahead of true time at `at`.
+    /// Returns the offset from true time at `at`, positive if ahead.
     pub fn ahead(&mut self, now: Instant<Virtual>, at: Instant<Virtual>) -> Duration {
         self.read(now, at) - self.right.at(at)
     }
 
-    /// Sets it forward by this.
+    /// Sets the clock forward by `length`.
     pub fn step(&mut self, length: Duration) {
         self.shown.out0 += length;
     }
 
-    /// From `now` on it runs this much faster than its crystal.
+    /// Sets the frequency from `now` on, relative to the oscillator's.
     pub fn steer(&mut self, now: Instant<Virtual>, ppb: f64) {
         let core = self.crystal.line(self.course.at(now)).core.out0;
         // A servo's output is bounded far below a standstill.

@@ -1,4 +1,4 @@
-//! PTP messages in frames of the network, and out of them.
+//! Conversion between PTP messages and frames of the network.
 
 use timeloom_net::{FrameView, ReceivedFrame};
 use timeloom_ptp::Packet;
@@ -7,7 +7,7 @@ use timeloom_wire::{
     UdpDatagram, UdpFamily, VlanTag,
 };
 
-/// How messages travel.
+/// Transport of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Ethernet, Ethertype 0x88F7 (annex F).
@@ -17,7 +17,7 @@ pub enum Transport {
     Udp4,
 }
 
-/// Who sends, in the terms of both transports.
+/// Addresses of a sender, for both transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) mac: [u8; 6],
@@ -29,7 +29,7 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 const PROTOCOL_UDP: u8 = 17;
 
 impl Transport {
-    /// Whether a frame is multicast PTP of this transport.
+    /// Returns true if a frame is multicast PTP of this transport.
     pub(crate) fn carries(self, glance: &FrameView<'_>) -> bool {
         let inner = glance.inner;
         match self {
@@ -54,8 +54,7 @@ impl Transport {
         }
     }
 
-    /// The message of a frame, and who sent it. `None` when the packet around it
-    /// is broken.
+    /// Returns the message of a frame and its sender, or `None` if the packet around it is invalid.
     pub(crate) fn open(self, frame: &ReceivedFrame<'_>) -> Option<(Packet, Sender)> {
         let mut sender = Sender {
             mac: frame.source,
@@ -79,7 +78,7 @@ impl Transport {
         Some((packet, sender))
     }
 
-    /// The frame around a message. `None` when it is too long for one.
+    /// Returns the frame around a message, or `None` if it is too long.
     pub(crate) fn close(self, packet: &Packet, sender: Sender) -> Option<Vec<u8>> {
         let mut frame = vec![0; packet.bytes.len() + ROOM];
         let length = match self {
@@ -125,9 +124,9 @@ impl Transport {
     }
 }
 
-/// Headers of Ethernet with a tag, IPv4 and UDP.
+/// Length of the headers of Ethernet with a tag, IPv4 and UDP.
 const ROOM: usize = 18 + 28;
-/// A full Ethernet frame with a tag, without check sequence.
+/// Longest Ethernet frame with a tag, without check sequence.
 const MOST: usize = 1_518;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Keys for all clocks of a simulated network, out of one seed: runs repeat, and
-//! nobody outside a simulation may have such keys.
+//! Keys for all clocks of a simulated network, derived from one seed: runs are repeatable, and such
+//! keys must not be used outside a simulation.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::{PtpNode, Role};
 
 pub use timeloom_ptp::security::Policy;
 
-/// How time is signed in a network.
+/// Settings for signed time in a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Signing {
-    /// With what.
+    /// Signature suite.
     pub suite: Suite,
-    /// What slaves do about time that does not hold.
+    /// Policy of slaves on time that fails verification.
     pub policy: Policy,
-    /// Where keys come from.
+    /// Seed of the keys.
     pub seed: u64,
-    /// Civil time at virtual time zero, from which sequence numbers begin.
+    /// Civil time at virtual time zero, at which sequence numbers begin.
     pub epoch: Instant<Utc>,
 }
 
-/// Generation of the keys; nobody changes them in a run.
+/// Generation of the keys; they do not change during a run.
 const EPOCH: u8 = 1;
 
 impl Signing {
-    /// A key for each of these clocks, and everybody's public ones: in the order
+    /// Returns the security data of each of these clocks, with the public keys of all, in the order
     /// of `clocks`.
     ///
     /// # Errors
-    /// When two of them are one.
+    /// Fails if a clock is listed twice.
     pub fn keys(&self, world: &World, clocks: &[(Node, Role)]) -> Result<Vec<Security>, KeyError> {
         let mut random = SplitMix(self.seed);
         let mut ring = KeyRing::default();

@@ -20,45 +20,45 @@ use crate::envelope::{Sender, Transport};
 use crate::rogue::{Rogue, RogueState};
 use crate::tally::{Event, Tally, Truths};
 
-/// What a node is in PTP.
+/// PTP role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An ordinary clock, at a host, that tells the time.
+    /// An ordinary clock, at a host, that sends time.
     Grandmaster,
-    /// An ordinary clock, at a host, that follows; with `steers` it disciplines
-    /// its clock, otherwise it only measures.
+    /// An ordinary clock, at a host, that follows a master; with `steers` it disciplines its clock,
+    /// otherwise it only measures.
     Slave {
-        /// Whether its clock is disciplined.
+        /// True if its clock is disciplined.
         steers: bool,
     },
     /// A transparent clock, at a switch.
     Transparent,
 }
 
-/// How a node is to be.
+/// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// What it is.
+    /// Role.
     pub role: Role,
     /// Intervals, delay mechanism, domain.
     pub profile: Profile,
-    /// How its messages travel.
+    /// Transport of its messages.
     pub transport: Transport,
     /// The clock that stamps.
     pub clock: ClockOptions,
-    /// The IPv4 address that a transparent clock's own messages bear; one out of
-    /// 169.254.0.0/16 when absent. A host has its interface's.
+    /// IPv4 source address of a transparent clock's own messages; one of 169.254.0.0/16 if absent.
+    /// A host uses its interface's.
     pub address: Option<Ipv4Addr>,
-    /// Key and ring, when time is authenticated. Signatures take no time here.
+    /// Key and ring, if time is authenticated. Signatures take no virtual time.
     pub security: Option<Security>,
-    /// What it does to others, if it is not honest.
+    /// Attack that it carries out, if any.
     pub rogue: Option<Rogue>,
-    /// When it begins to live: at zero, unless the network's engine begins later.
+    /// Start of its operation: zero, unless the network's engine begins later.
     pub begins: Instant<Virtual>,
 }
 
 impl NodeOptions {
-    /// An ideal clock in this role.
+    /// Returns options of an ideal clock in this role.
     pub fn new(role: Role, profile: Profile) -> Self {
         Self {
             role,
@@ -73,10 +73,10 @@ impl NodeOptions {
     }
 }
 
-/// Told of every Sync that a slave has measured, and of every violation.
+/// Callback for every Sync that a slave has measured, and for every violation.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
 
-/// A PTP clock that lives at a node of a simulated network.
+/// A PTP clock at a node of a simulated network.
 pub struct PtpNode {
     machine: Machine,
     identity: ClockIdentity,
@@ -84,28 +84,25 @@ pub struct PtpNode {
     transport: Transport,
     random: SplitMix,
     sender: Sender,
-    /// Departures that are waited for, by the tag that the network knows, and
-    /// whether a Sync departs.
+    /// Pending departures, by the tag that the network knows; true if the message is a Sync.
     tokens: HashMap<u64, (Token, bool)>,
     next_tag: u64,
-    /// Who the clocks are whose messages are handed on: a switch leaves the
-    /// addresses of a frame as they are.
+    /// Senders of forwarded messages: a switch keeps the addresses of a frame.
     others: HashMap<PortIdentity, Sender>,
     tally: Tally,
     truths: Truths,
     observer: Option<Observer>,
-    /// To be prepared for, when the suite signs faster so.
+    /// Key for which signatures are prepared, if that makes the suite faster.
     secret: Option<Arc<SecretKey>>,
     rogue: Option<RogueState>,
 }
 
-/// What paces a machine: true time, from the simulation's beginning. What an
-/// oscillator errs by makes no difference to an interval between messages.
+/// Time base of a machine: true time, from the simulation's beginning. An oscillator's error makes
+/// no difference to an interval between messages.
 const LOCAL: ClockMap<Virtual, Local> = ClockMap::ahead_by(Duration::ZERO);
-/// Senders remembered; who makes up more makes this forget them.
+/// Largest number of stored senders; if forged ones exceed it, the table is cleared.
 const MOST_OTHERS: usize = 1_024;
-/// A grandmaster's quality: locked to a primary reference (table 5), within
-/// 100 ns (table 6).
+/// Quality of a grandmaster: locked to a primary reference (table 5), within 100 ns (table 6).
 const LOCKED: ClockQuality = ClockQuality {
     class: 6,
     accuracy: 0x21,
@@ -113,9 +110,8 @@ const LOCKED: ClockQuality = ClockQuality {
 };
 
 impl PtpNode {
-    /// Makes a node a clock; false when it is of the wrong kind: transparent
-    /// clocks are switches, ordinary ones hosts. To be called before the world
-    /// starts.
+    /// Makes a node a clock; returns false if it is of the wrong kind: transparent clocks are
+    /// switches, ordinary ones hosts. Must be called before the world starts.
     pub fn attach(world: &mut World, node: Node, options: &NodeOptions) -> bool {
         let ports = world.cables().filter(|cable| cable.from == node);
         let ports: Vec<_> = ports.map(|cable| cable.port).collect();
@@ -183,42 +179,40 @@ impl PtpNode {
         )
     }
 
-    /// The identity of the clock at a node, from its first port's MAC address
-    /// (7.5.2.2.2).
+    /// Returns the identity of the clock at a node, from its first port's MAC address (7.5.2.2.2).
     pub fn identity_at(world: &World, node: Node) -> ClockIdentity {
         let first = world.port_of(node).map(|port| world.mac(port));
         ClockIdentity::from_mac(MacAddress(first.unwrap_or_default()))
     }
 
-    /// The clock that lives at a node.
+    /// Returns the clock at a node.
     pub fn at(world: &World, node: Node) -> Option<&Self> {
         let resident: &dyn core::any::Any = world.resident(node)?;
         resident.downcast_ref()
     }
 
-    /// The clock that lives at a node, to be changed.
+    /// Returns the clock at a node, mutably.
     pub fn at_mut(world: &mut World, node: Node) -> Option<&mut Self> {
         let resident: &mut dyn core::any::Any = world.resident_mut(node)?;
         resident.downcast_mut()
     }
 
-    /// What it has done so far.
+    /// Returns its statistics.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Its clock.
+    /// Returns its clock.
     pub fn clock(&mut self) -> &mut NodeClock {
         &mut self.clock
     }
 
-    /// From now on `observer` hears of every Sync that it measures, and of
-    /// every violation that it notices.
+    /// Sets the observer of measured Syncs and noticed violations.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }
 
-    /// Does what the machine wants, until it wants nothing more.
+    /// Executes the machine's actions until there are none.
     fn act(&mut self, now: Instant<Virtual>, out: &mut Outgoing) {
         while let Some(action) = self.machine.poll_action() {
             match action {
@@ -255,7 +249,7 @@ impl PtpNode {
         }
     }
 
-    /// Sends what the machine wants sent, or what a rogue makes of it.
+    /// Sends the machine's message, or the rogue's version of it.
     fn pass(
         &mut self,
         now: Instant<Virtual>,
@@ -275,7 +269,7 @@ impl PtpNode {
         if let Some(packet) = packet {
             self.send(port, &packet, token, out);
         } else if let Some(token) = token {
-            // Held back: it pretends that the message left.
+            // Held back: the clock is told that the message has left.
             let stamp = self.clock.stamp(now, now);
             self.machine
                 .handle_transmit_stamp(LOCAL.at(now), port, token, Some(stamp));
@@ -305,7 +299,7 @@ impl PtpNode {
         }
     }
 
-    /// Notes who sent what is handed on, and what is true as a Sync comes.
+    /// Records the sender of forwarded messages, and the true time at which a Sync arrives.
     fn look_at(
         &mut self,
         now: Instant<Virtual>,
@@ -419,7 +413,7 @@ fn is_event(packet: &Packet) -> bool {
     message_type(packet).is_some_and(MessageType::is_event)
 }
 
-/// 169.254.1.0 to 169.254.254.255, as RFC 3927 has it.
+/// Returns an address from 169.254.1.0 to 169.254.254.255, as in RFC 3927.
 fn link_local(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xa9fe_0100 + number % 0xfe00)
 }

@@ -1,5 +1,5 @@
-//! A rogue clock, or one whose wires are tapped: what it sends on is not what it
-//! should be. `timeloom ptp lab` has the same attacks for real interfaces.
+//! A rogue clock, or one whose wires are tapped: it falsifies the messages that it sends. `timeloom
+//! ptp lab` has the same attacks for real interfaces.
 
 use std::collections::VecDeque;
 
@@ -8,46 +8,45 @@ use timeloom_ptp::tamper::Tamper;
 use timeloom_time::{Duration, Instant, Virtual};
 use timeloom_wire::{Header, MessageType};
 
-/// What is done.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Follow_Ups are changed after they were signed.
+    /// Changes Follow_Ups after they were signed.
     Tamper(Tamper),
-    /// Sync and Follow_Up of two seconds ago are sent once more.
+    /// Resends Sync and Follow_Up of two seconds ago.
     Replay,
-    /// A Sync of its own making goes out before each genuine one.
+    /// Sends a forged Sync before each genuine one.
     SpoofSync,
-    /// Syncs are held back for this long, after they were stamped.
+    /// Delays Syncs by this time, after they were stamped.
     DelaySync(Duration),
-    /// It says so much too much of itself, with its valid key.
+    /// Overstates its own residence by this time, with its valid key.
     Lie(Duration),
 }
 
 /// A clock that attacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Rogue {
-    /// What it does.
+    /// The attack.
     pub attack: Attack,
-    /// From when on.
+    /// Start of the attack.
     pub from: Instant<Virtual>,
 }
 
-/// A rogue at work: what it holds back, and how much it has tampered with.
+/// State of a running rogue: delayed messages, and a counter.
 #[derive(Debug)]
 pub(crate) struct RogueState {
     rogue: Rogue,
-    /// What it sends later: when, by which port, what.
+    /// Messages to send later: time, port, message.
     held: VecDeque<(Instant<Virtual>, u16, Packet)>,
-    /// Genuine Syncs and Follow_Ups, to be replayed.
+    /// Genuine Syncs and Follow_Ups, for replay.
     kept: VecDeque<(Instant<Virtual>, u16, Packet)>,
-    /// Messages changed, made or held back.
+    /// Messages changed, made or delayed.
     pub(crate) tampered: u64,
 }
 
-/// How old a message is that is replayed.
+/// Age at which a message is replayed.
 const REPLAYED_AFTER: Duration = Duration::from_s(2);
-/// How long after a genuine one a replayed message goes out, so that neither
-/// makes the other wait.
+/// Delay of a replayed message after a genuine one, so that neither queues behind the other.
 const ASIDE: Duration = Duration::from_ms(30);
 
 impl RogueState {
@@ -60,7 +59,7 @@ impl RogueState {
         }
     }
 
-    /// By how much residences are overstated at `now`.
+    /// Returns the overstatement of residences at `now`.
     pub(crate) fn lie(&mut self, now: Instant<Virtual>) -> Duration {
         match self.rogue.attack {
             Attack::Lie(by) if now >= self.rogue.from => {
@@ -71,8 +70,8 @@ impl RogueState {
         }
     }
 
-    /// What becomes of a message that is to go out by `port`: perhaps changed,
-    /// perhaps nothing for now. What is to go before it comes back beside it.
+    /// Returns what is sent instead of a message for `port`: perhaps changed, perhaps nothing for
+    /// now. A message to send before it is returned beside it.
     pub(crate) fn pass(
         &mut self,
         now: Instant<Virtual>,
@@ -110,7 +109,7 @@ impl RogueState {
         (before, Some(packet))
     }
 
-    /// Sends what is old enough once more, or forgets it.
+    /// Resends messages that are old enough, or drops them.
     fn replay(&mut self, now: Instant<Virtual>, begun: bool) {
         while let Some((at, ..)) = self.kept.front()
             && now - *at > REPLAYED_AFTER
@@ -123,7 +122,7 @@ impl RogueState {
         }
     }
 
-    /// The next message that was held back and is due.
+    /// Returns the next delayed message that is due.
     pub(crate) fn due(&mut self, now: Instant<Virtual>) -> Option<(u16, Packet)> {
         self.held.front().filter(|(at, ..)| *at <= now)?;
         let (_, port, packet) = self.held.pop_front()?;

@@ -1,4 +1,4 @@
-//! What a simulated clock has measured and done, beside the truth.
+//! Measurements and counters of a simulated clock, beside the truth.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,77 +6,75 @@ use timeloom_ptp::security::Failure;
 use timeloom_ptp::{PortState, Report};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// One Sync as a slave measured it.
+/// One Sync as measured by a slave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// When it was measured: once its Follow_Up had come.
+    /// Time of the measurement, after the arrival of its Follow_Up.
     pub at: Instant<Virtual>,
     /// `sequenceId`.
     pub sequence: u16,
     /// Slave − master, as measured, in ns.
     pub offset_ns: f64,
-    /// How much the slave's clock really was ahead of true time when the Sync
-    /// came, in ns. With a master that tells true time, `offset_ns` less this is
-    /// the error of the measurement.
+    /// True offset of the slave's clock from true time when the Sync arrived, in ns. With a master
+    /// that sends true time, `offset_ns` less this is the error of the measurement.
     pub ahead_ns: i64,
-    /// The delay that was reckoned with, in ns.
+    /// Delay used in the calculation, in ns.
     pub delay_ns: f64,
-    /// Whether every hop's signature held.
+    /// True if every hop's signature was valid.
     pub authenticated: bool,
 }
 
 impl Measured {
-    /// By how much the measurement was wrong, if the master told true time.
+    /// Returns the error of the measurement, if the master sent true time.
     pub fn error_ns(&self) -> f64 {
         self.offset_ns - self.ahead_ns as f64
     }
 }
 
-/// A clock noticed that time is not answered for.
+/// A noticed violation: time that is not vouched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Violation {
-    /// When it was noticed.
+    /// Time at which it was noticed.
     pub at: Instant<Virtual>,
-    /// What, of which message, and between which clocks.
+    /// Kind, message, and the clocks between which it happened.
     pub failure: Failure,
-    /// How many this clock has noticed up to now.
+    /// Number of violations that this clock has noticed up to now.
     pub count: u64,
-    /// How much a slave's clock was ahead of true time when that message's Sync
-    /// came, in ns.
+    /// Offset of a slave's clock from true time when that message's Sync arrived, in ns.
     pub ahead_ns: Option<i64>,
 }
 
-/// What an observer is told.
+/// Event for an observer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// A slave measured a Sync; how many violations it has noticed up to now.
+    /// A Sync measured by a slave, and the number of violations it has noticed up to now.
     Measured(Measured, u64),
-    /// A clock noticed a violation.
+    /// A violation noticed by a clock.
     Violation(Violation),
 }
 
-/// Counts of a clock.
+/// Counters of a clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Syncs that a slave measured.
     pub measured: u64,
     /// The last of them.
     pub last: Option<Measured>,
-    /// Syncs that a transparent clock handed on, once for each port.
+    /// Syncs that a transparent clock forwarded, once for each port.
     pub relayed: u64,
-    /// The longest of them stayed this long, in ns.
+    /// Longest residence among them, in ns.
     pub longest_residence_ns: f64,
-    /// Messages not used, by reason.
+    /// Unused messages, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Violations of authenticated time, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// What a rogue changed, made or held back.
+    /// Messages that a rogue changed, made or delayed.
     pub tampered: u64,
-    /// The state of an ordinary clock's port, once it has entered one.
+    /// State of an ordinary clock's port, once it has entered one.
     pub state: Option<PortState>,
 }
 
-/// What was true when the last Syncs came.
+/// True offsets at the arrival of the last Syncs.
 #[derive(Debug, Default)]
 pub(crate) struct Truths(VecDeque<(u16, i64)>);
 
@@ -95,7 +93,7 @@ impl Truths {
         Some(found.1)
     }
 
-    /// The clock was set.
+    /// Adjusts for a step of the clock.
     pub(crate) fn step(&mut self, length: Duration) {
         for (_, ahead_ns) in &mut self.0 {
             *ahead_ns += length.as_ns();
@@ -104,12 +102,12 @@ impl Truths {
 }
 
 impl Tally {
-    /// How many violations of authenticated time were noticed.
+    /// Returns the number of noticed violations of authenticated time.
     pub fn violations(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// Counts a report; what an observer is to be told comes back.
+    /// Counts a report; returns the event for an observer, if any.
     pub(crate) fn count(
         &mut self,
         now: Instant<Virtual>,

@@ -1,4 +1,4 @@
-//! What a state machine wants done.
+//! Actions that a state machine requests.
 
 use timeloom_time::Duration;
 use timeloom_wire::{MacAddress, MessageType, VlanTag};
@@ -6,52 +6,49 @@ use timeloom_wire::{MacAddress, MessageType, VlanTag};
 use crate::Report;
 use crate::security::{SignJob, VerifyJob};
 
-/// One thing for the driver to do. Order matters: messages stand before the
-/// work that they cause.
+/// One action for the driver. The order matters: messages precede the work that they cause.
 #[derive(Debug)]
 pub enum Action {
-    /// Send a message. With a token, the departure's stamp (or its loss) is to
-    /// be handed to `handle_transmit_stamp`.
+    /// Sends a message. With a token, the departure's stamp (or its loss) must be passed to
+    /// `handle_transmit_stamp`.
     Send {
-        /// Which port, from 1.
+        /// Port number, from 1.
         port: u16,
-        /// What.
+        /// Message to send.
         packet: Packet,
         /// Present for event messages.
         token: Option<Token>,
     },
-    /// Add this to the clock that stamps, once.
+    /// Adds this to the clock that stamps, once.
     Step(Duration),
-    /// From now on run the clock this much faster than its own oscillator, in
-    /// parts per billion; replaces the value before.
+    /// Sets the clock's frequency relative to its own oscillator, in parts per billion; replaces
+    /// the previous value.
     Frequency(f64),
-    /// Check signatures, on this thread or another, and hand the verdict to
-    /// `handle_verdict`. Stamps are taken already: being late costs nothing.
+    /// Verifies signatures, on this thread or another; the verdict must be passed to
+    /// `handle_verdict`. Stamps are taken already, so a delay costs nothing.
     Verify(Box<VerifyJob>),
-    /// Make a signature, on this thread or another, and hand the outcome to
-    /// `handle_signed`. The Sync is gone already; only its Follow_Up waits.
-    /// Transparent clocks only.
+    /// Makes a signature, on this thread or another; the outcome must be passed to `handle_signed`.
+    /// The Sync has left already; only its Follow_Up waits. Transparent clocks only.
     Sign(Box<SignJob>),
-    /// Send this to every slave by the second network (see
-    /// [`crate::security::Statement`]).
+    /// Sends this to every slave over the second network (see [`crate::security::Statement`]).
     Statement(Vec<u8>),
-    /// Something worth a record.
+    /// Reports an event.
     Report(Report),
 }
 
 /// A PTP message on its way to or from a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The message, to its `messageLength`.
+    /// The message, up to its `messageLength`.
     pub bytes: Vec<u8>,
-    /// The 802.1Q tag it came with or is to have.
+    /// The 802.1Q tag with which it arrived or is to be sent.
     pub vlan: Option<VlanTag>,
 }
 
 impl Packet {
-    /// What came in, with whatever followed it. A message ends where its
-    /// `messageLength` says, if it says something possible; what is malformed is
-    /// for the state machine to drop and count.
+    /// Creates a packet from received bytes and drops any padding. A message ends where its
+    /// `messageLength` says, if that is possible; the state machine drops and counts malformed
+    /// packets.
     pub fn received(bytes: &[u8], vlan: Option<VlanTag>) -> Self {
         let said = match bytes {
             [_, version, high, low, ..] if version & 0x0f == 2 => {
@@ -63,14 +60,14 @@ impl Packet {
         Self { bytes, vlan }
     }
 
-    /// The multicast address that the message goes to (annex F.3).
+    /// Returns the multicast address of the message (annex F.3).
     pub fn destination(&self) -> MacAddress {
         let nibble = self.bytes.first().map_or(0, |first| first & 0x0f);
         MacAddress::for_message(MessageType::from_nibble(nibble).unwrap_or(MessageType::Sync))
     }
 }
 
-/// Names a departure whose stamp is awaited. Opaque to the driver.
+/// Identifies a departure whose stamp is pending. Opaque to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub(crate) Departure);
 

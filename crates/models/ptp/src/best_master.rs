@@ -5,27 +5,27 @@ use std::cmp::Ordering;
 use timeloom_wire::message::Announce;
 use timeloom_wire::{ClockIdentity, ClockQuality, PortIdentity};
 
-/// What two clocks are compared by (figures 27 and 28).
+/// Data by which two clocks are compared (figures 27 and 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dataset {
-    /// First word.
+    /// Compared first.
     pub priority1: u8,
     /// Class, accuracy, variance.
     pub quality: ClockQuality,
-    /// Before the identity.
+    /// Compared before the identity.
     pub priority2: u8,
     /// The grandmaster.
     pub grandmaster: ClockIdentity,
-    /// Boundary clocks in between.
+    /// Number of boundary clocks in between.
     pub steps_removed: u16,
-    /// Who sent the Announce.
+    /// Sender of the Announce.
     pub sender: PortIdentity,
-    /// Who received it.
+    /// Receiver of the Announce.
     pub receiver: PortIdentity,
 }
 
 impl Dataset {
-    /// From an Announce of `sender` received by `receiver`.
+    /// Creates a data set from an Announce of `sender` received by `receiver`.
     pub const fn from_announce(
         announce: &Announce,
         sender: PortIdentity,
@@ -42,8 +42,8 @@ impl Dataset {
         }
     }
 
-    /// `Less` is better. Different grandmasters are compared by quality, the
-    /// same one by the way to it.
+    /// Compares two data sets; `Less` is better. Different grandmasters are compared by quality,
+    /// the same one by the path to it.
     pub fn compare(&self, other: &Self) -> Ordering {
         if self.grandmaster != other.grandmaster {
             let key = |d: &Self| (d.priority1, d.quality, d.priority2, d.grandmaster);
@@ -56,14 +56,14 @@ impl Dataset {
     }
 }
 
-/// What an ordinary clock should be (figure 26, for one port).
+/// Recommended state of an ordinary clock (figure 26, for one port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// Nobody to follow, and not fit to lead.
+    /// No master to follow, and not able to be one.
     Listen,
-    /// Lead.
+    /// Become master.
     Master,
-    /// Follow this one.
+    /// Follow this master.
     Slave(Dataset),
     /// A clock of class 1 to 127 that found a better one of its kind.
     Passive,

@@ -16,7 +16,7 @@ pub(crate) struct DelayRequest {
     sequence: u16,
     next_at: Instant<Local>,
     departed: Option<Stamp>,
-    /// t2 − t1, corrected, of the last Sync.
+    /// Corrected t2 − t1 of the last Sync.
     forward: Option<TimeInterval>,
     recent: Vec<TimeInterval>,
 }
@@ -40,8 +40,8 @@ impl DelayRequest {
         self.next_at
     }
 
-    /// Sends a request at a random instant, on average one per interval, so
-    /// that the slaves of a master do not ask in chorus (9.5.11.2).
+    /// Sends a request at a random instant, on average one per interval, so that the slaves of a
+    /// master do not send simultaneously (9.5.11.2).
     pub(crate) fn handle_wake(
         &mut self,
         now: Instant<Local>,
@@ -59,7 +59,7 @@ impl DelayRequest {
             .max(1);
         self.next_at = now + Duration::from_ns((random.next_u64() >> 1) as i64 % double);
         if self.forward.is_none() {
-            return; // nothing to combine it with yet
+            return; // there is nothing to combine it with yet
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.departed = None;
@@ -85,12 +85,12 @@ impl DelayRequest {
         }
     }
 
-    /// A Sync took this long, by the two clocks as they stand.
+    /// Records the transit time of a Sync, from the readings of the two clocks.
     pub(crate) fn handle_forward(&mut self, forward: TimeInterval) {
         self.forward = Some(forward);
     }
 
-    /// The clock was stepped; what was measured before is worth nothing.
+    /// Discards all measurements, after a step of the clock.
     pub(crate) fn forget(&mut self) {
         (self.forward, self.departed) = (None, None);
         self.recent.clear();
@@ -111,7 +111,7 @@ impl DelayRequest {
         self.recent.push(TimeInterval((forward + back).0 / 2));
     }
 
-    /// Median of the last nine; `None` until measured.
+    /// Returns the median of the last nine; `None` until measured.
     pub(crate) fn delay(&self) -> Option<TimeInterval> {
         let mut sorted = self.recent.clone();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Masters heard of but not followed yet (IEEE 1588-2008, 9.3.2.4).
+//! Masters heard but not followed yet (IEEE 1588-2008, 9.3.2.4).
 
 use timeloom_time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ struct Record {
     before: Option<Instant<Local>>,
 }
 
-/// Keeps the last two Announces of at most [`CAPACITY`] senders: a flood of
-/// invented masters costs a bounded table, and the one being followed stays.
+/// Stores the last two Announces of at most [`CAPACITY`] senders: a flood of forged masters costs a
+/// bounded table, and the current master stays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForeignMasters(Vec<Record>);
 
@@ -45,7 +45,7 @@ impl ForeignMasters {
         });
     }
 
-    /// The best of those heard twice lately and not silent for `timeout`.
+    /// Returns the best of the masters heard twice recently and not silent for `timeout`.
     pub(crate) fn best(
         &mut self,
         now: Instant<Local>,
@@ -61,7 +61,7 @@ impl ForeignMasters {
         qualified.map(|r| r.dataset).min_by(Dataset::compare)
     }
 
-    /// When the first of them will have been silent for `timeout`.
+    /// Returns the first instant at which one of them has been silent for `timeout`.
     pub(crate) fn next_expiry(&self, timeout: Duration) -> Option<Instant<Local>> {
         self.0.iter().map(|record| record.last + timeout).min()
     }

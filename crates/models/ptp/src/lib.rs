@@ -1,20 +1,17 @@
-//! IEEE 1588 clocks as state machines, every hop answering for its correction.
+//! IEEE 1588 clocks as state machines, in which every hop vouches for its correction.
 //!
-//! No socket, no clock of the machine, no randomness of its own. One shape
-//! throughout: `handle_*` takes what happened, with `now`; [`Action`]s are
-//! polled out; `next_wake` says when to come back. Two clocks are told apart by
-//! the type system: an instant of [`Local`] runs the timers, [`Stamp`]s come
-//! from the clock that PTP measures and disciplines.
+//! The crate uses no sockets, no clock of the machine and no randomness of its own. All machines
+//! share one form: `handle_*` takes an event, with `now`; [`Action`]s are polled; `next_wake`
+//! returns the time of the next call. The type system separates two clocks: an instant of [`Local`]
+//! runs the timers, [`Stamp`]s come from the clock that PTP measures and disciplines.
 //!
-//! - [`OrdinaryClock`]: one port; grandmaster or slave as the best master clock
-//!   algorithm decides.
-//! - [`TransparentClock`]: any number of ports; forwards Sync and adds, per
-//!   egress port, what it cost.
+//! - [`OrdinaryClock`]: one port; grandmaster or slave as the best master clock algorithm decides.
+//! - [`TransparentClock`]: any number of ports; forwards Sync and adds, per egress port, its
+//!   residence.
 //! - [`Machine`]: either of them.
-//! - [`security`]: signatures by which every hop answers for what it added.
+//! - [`security`]: signatures by which every hop vouches for its contribution.
 //!
-//! Programs drive these machines with real sockets; `tests/world` drives them
-//! with simulated ones.
+//! Programs drive these machines with real sockets; `tests/world` drives them with simulated ones.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -1,14 +1,14 @@
-//! Time as it passes for a machine, whoever tells it.
+//! Time base of a machine, supplied by its driver.
 
 use timeloom_time::Scale;
 
-/// The scale of the clock that paces a machine: `now` and `next_wake` are on it, and
-/// with them every interval between messages and every time-out.
+/// Scale of the clock that paces a machine, used by `now` and `next_wake` and therefore by every
+/// interval between messages and every timeout.
 ///
-/// It is a free-running clock that nobody steers (LocalClock, IEEE 802.1AS), counts
-/// nanoseconds from a zero of its own, and is never compared with a [`crate::Stamp`].
-/// Who drives a machine says by a [`timeloom_time::ClockMap`] what it runs by: a
-/// program by the machine's CLOCK_MONOTONIC, a simulated node by the session's time.
+/// It is a free-running clock that is never steered (LocalClock, IEEE 802.1AS), counts nanoseconds
+/// from its own zero, and is never compared with a [`crate::Stamp`]. The driver of a machine
+/// defines it by a [`timeloom_time::ClockMap`]: for a program from the machine's CLOCK_MONOTONIC,
+/// for a simulated node from the session's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {}
 

@@ -1,4 +1,4 @@
-//! One interface for both kinds of clock.
+//! Common interface of both kinds of clock.
 
 use timeloom_time::Instant;
 
@@ -8,27 +8,27 @@ use crate::{
     TransparentConfig,
 };
 
-/// A clock's state machine.
+/// State machine of a clock.
 #[derive(Debug)]
 pub enum Machine {
-    /// One port.
+    /// With one port.
     Ordinary(Box<OrdinaryClock>),
-    /// Any number of ports.
+    /// With any number of ports.
     Transparent(Box<TransparentClock>),
 }
 
 impl Machine {
-    /// An ordinary clock that starts at `now`.
+    /// Creates an ordinary clock that starts at `now`.
     pub fn ordinary(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         Self::Ordinary(Box::new(OrdinaryClock::new(config, now)))
     }
 
-    /// A transparent clock that starts at `now`.
+    /// Creates a transparent clock that starts at `now`.
     pub fn transparent(config: TransparentConfig, now: Instant<Local>) -> Self {
         Self::Transparent(Box::new(TransparentClock::new(config, now)))
     }
 
-    /// When `handle_wake` is due.
+    /// Returns the time at which `handle_wake` is due.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         match self {
             Self::Ordinary(clock) => clock.next_wake(),
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// What is to be done; call until `None`.
+    /// Returns the next action; must be called until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         match self {
             Self::Ordinary(clock) => clock.poll_action(),
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Does what is due.
+    /// Handles due timers.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self {
             Self::Ordinary(clock) => clock.handle_wake(now, random),
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// A packet came in by `port`, from 1; `stamp` for event messages.
+    /// Handles a packet received on `port`, from 1; event messages have a `stamp`.
     pub fn handle_receive(
         &mut self,
         now: Instant<Local>,
@@ -66,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// The departure of an event message is known, or lost for good.
+    /// Handles the stamp of an event message's departure, or its loss.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// Signatures have been checked.
+    /// Handles the result of a verification.
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         match self {
             Self::Ordinary(clock) => clock.handle_verdict(now, verdict),
@@ -88,14 +88,15 @@ impl Machine {
         }
     }
 
-    /// A signature has been made; only transparent clocks ask for any.
+    /// Handles the result of a signing job; only transparent clocks request any.
     pub fn handle_signed(&mut self, now: Instant<Local>, signed: Signed) {
         if let Self::Transparent(clock) = self {
             clock.handle_signed(now, signed);
         }
     }
 
-    /// New keys; never none, for a clock with keys does not go back to none.
+    /// Sets new keys. Keys cannot be removed: a clock with keys never returns to unsigned
+    /// operation.
     pub fn set_security(&mut self, security: Security) {
         match self {
             Self::Ordinary(clock) => clock.set_security(security),
@@ -103,14 +104,14 @@ impl Machine {
         }
     }
 
-    /// The clock ends: what is known of Syncs that wait is told.
+    /// Ends the clock: reports the known data of pending Syncs.
     pub fn end(&mut self) {
         if let Self::Ordinary(clock) = self {
             clock.end();
         }
     }
 
-    /// A record came by the second network.
+    /// Handles a record from the second network.
     pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         if let Self::Ordinary(clock) = self {
             clock.handle_statement(now, record);

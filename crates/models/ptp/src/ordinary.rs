@@ -1,4 +1,4 @@
-//! An ordinary clock: one port, grandmaster or slave.
+//! Ordinary clock: one port, grandmaster or slave.
 
 mod announce;
 mod config;
@@ -23,7 +23,7 @@ use crate::{Action, DelayMechanism, DropReason, Local, Packet, Random, Stamp, To
 use master::Master;
 use slave::Slave;
 
-/// The state machine.
+/// State machine of an ordinary clock.
 #[derive(Debug)]
 pub struct OrdinaryClock {
     config: OrdinaryConfig,
@@ -37,14 +37,13 @@ pub struct OrdinaryClock {
     slave: Slave,
     announced: HashMap<PortIdentity, ReplayWindow>,
     announce_budget: Budget<(PortIdentity, u16)>,
-    /// By how much the time of the master followed is ahead of this clock's
-    /// scale, as its last Announce says.
+    /// Offset of the followed master's timescale from this clock's, according to its last Announce.
     ahead: Option<Duration>,
     out: Outbox,
 }
 
 impl OrdinaryClock {
-    /// Starts listening at `now`.
+    /// Creates a clock that starts listening at `now`.
     pub fn new(config: OrdinaryConfig, now: Instant<Local>) -> Self {
         let port = PortIdentity {
             clock: config.clock,
@@ -70,22 +69,22 @@ impl OrdinaryClock {
         }
     }
 
-    /// The port's state.
+    /// Returns the port's state.
     pub const fn state(&self) -> PortState {
         self.state
     }
 
-    /// The measured link, in peer-to-peer profiles.
+    /// Returns the measured link, in peer-to-peer profiles.
     pub const fn peer_delay(&self) -> &PeerDelay {
         &self.peer
     }
 
-    /// What is to be done; call until `None`.
+    /// Returns the next action; must be called until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.poll()
     }
 
-    /// When `handle_wake` is due.
+    /// Returns the time at which `handle_wake` is due.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         let timeout = self.config.profile.announce_timeout();
         let delay = match self.config.profile.delay {
@@ -105,7 +104,7 @@ impl OrdinaryClock {
             .min()
     }
 
-    /// Does what is due.
+    /// Handles due timers.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         match self.config.profile.delay {
             DelayMechanism::PeerToPeer => self.peer.handle_wake(now, random, &mut self.out),
@@ -131,7 +130,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// A packet came in; `stamp` for event messages.
+    /// Handles a received packet; event messages have a `stamp`.
     pub fn handle_receive(&mut self, now: Instant<Local>, packet: &Packet, stamp: Option<Stamp>) {
         if matches!(
             Header::version_of(&packet.bytes),
@@ -199,7 +198,7 @@ impl OrdinaryClock {
         self.slave.settle(now, &mut self.out);
     }
 
-    /// The departure of an event message is known, or lost for good.
+    /// Handles the stamp of an event message's departure, or its loss.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -231,7 +230,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// Signatures have been checked.
+    /// Handles the result of a verification.
     pub fn handle_verdict(&mut self, now: Instant<Local>, verdict: &Verdict) {
         let upstream = self.peer.neighbour();
         self.slave
@@ -240,18 +239,18 @@ impl OrdinaryClock {
         self.slave.settle(now, &mut self.out);
     }
 
-    /// The clock ends: what is known of Syncs that wait is told.
+    /// Ends the clock: reports the known data of pending Syncs.
     pub fn end(&mut self) {
         self.slave.end(&mut self.out);
     }
 
-    /// Other keys from now on: a rotation, or a ring that has grown. What is
-    /// being verified is judged by the keys it came with.
+    /// Sets new keys, after a rotation or an extension of the ring. A pending verification uses the
+    /// keys with which it began.
     pub fn set_security(&mut self, security: Security) {
         self.config.security = Some(security);
     }
 
-    /// A record came by the second network.
+    /// Handles a record from the second network.
     pub fn handle_statement(&mut self, now: Instant<Local>, record: &[u8]) {
         self.slave
             .handle_statement(now, record, &self.config, &mut self.out);
@@ -279,7 +278,7 @@ impl OrdinaryClock {
                     self.end_to_end.delay()
                 }
             };
-            // Without a delay, or a timescale, there is no offset; the servo may wait.
+            // Without a delay, or a timescale, there is no offset; the servo waits.
             let (Some(delay), Some(ahead)) = (delay, self.ahead) else {
                 continue;
             };
@@ -293,7 +292,7 @@ impl OrdinaryClock {
         }
     }
 
-    /// A header of this port.
+    /// Returns a header of this port.
     fn header(
         config: &OrdinaryConfig,
         port: PortIdentity,

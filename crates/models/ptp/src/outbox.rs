@@ -1,4 +1,4 @@
-//! The queue between a machine's handlers and its driver.
+//! Queue between a machine's handlers and its driver.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use crate::{Action, DropReason, Packet, Report, Token};
 /// Longest message: ptp4l 3.1.1 drops anything above 1486 octets.
 pub(crate) const MAX_MESSAGE: usize = 1486;
 
-/// Messages go before work: a driver that makes a signature on the same thread
-/// has sent everything that could be sent.
+/// Queue in which messages precede work: a driver that signs on the same thread has then sent
+/// everything that could be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     messages: VecDeque<Action>,
@@ -31,7 +31,7 @@ impl Outbox {
         self.push(Action::Report(report));
     }
 
-    /// A violation that is told of no Sync's record.
+    /// Reports a violation that is in no Sync's record.
     pub(crate) fn alarm(&mut self, failure: Failure) {
         self.report(Report::Failure {
             failure,
@@ -43,8 +43,8 @@ impl Outbox {
         self.report(Report::Dropped { port, reason });
     }
 
-    /// Queues a message built here. Such a message always fits; one that does
-    /// not is our own bug.
+    /// Queues a message built here. Such a message always fits; one that does not is a bug of this
+    /// crate.
     pub(crate) fn send(
         &mut self,
         port: u16,

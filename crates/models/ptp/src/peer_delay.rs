@@ -15,14 +15,14 @@ use crate::syntonise::Syntoniser;
 use crate::{DropReason, Local, Profile, Random, Report, Stamp};
 use answer::Answers;
 
-/// Who is at the other end of the link, and how far away.
+/// The clock at the other end of the link, and its distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
     /// Its port.
     pub port: PortIdentity,
     /// Mean delay of the link: median of the last nine.
     pub delay: TimeInterval,
-    /// Its clock against this one, in parts per billion.
+    /// Rate of its clock against this one, in parts per billion.
     pub rate_ppb: f64,
 }
 
@@ -39,7 +39,7 @@ struct Request {
     sequence: u16,
     nonce: Timestamp,
     departed: Option<Stamp>,
-    /// More than one only when somebody else answers too.
+    /// More than one only if another clock answers too.
     responses: Vec<Response>,
     /// A Follow_Up can overtake the stamp of the request.
     early: Vec<(Header, PdelayRespFollowUp, Vec<u8>)>,
@@ -47,7 +47,7 @@ struct Request {
     tries: u8,
 }
 
-/// Asks the neighbour, and answers it.
+/// Sends requests to the neighbour and answers its requests.
 #[derive(Clone, Debug)]
 pub struct PeerDelay {
     own: PortIdentity,
@@ -64,11 +64,11 @@ pub struct PeerDelay {
 }
 
 const MEDIAN_OF: usize = 9;
-/// Responses kept per request: genuine and forged ones are told apart by signature.
+/// Responses kept per request; signatures separate authentic from forged ones.
 const MAX_RESPONSES: usize = 4;
-/// Signatures checked per request: every response kept, against as many Follow_Ups.
+/// Signatures checked per request: every kept response, against as many Follow_Ups.
 const MAX_TRIES: u8 = 16;
-/// Intervals without a measurement after which the neighbour is gone.
+/// Intervals without a measurement after which the neighbour counts as gone.
 const LOST_AFTER: i64 = 8;
 
 impl PeerDelay {
@@ -93,7 +93,7 @@ impl PeerDelay {
         }
     }
 
-    /// The neighbour, while it answers (and signs, where it must).
+    /// Returns the neighbour, while it answers (and signs, if required).
     pub const fn neighbour(&self) -> Option<&Neighbour> {
         self.neighbour.as_ref()
     }
@@ -120,8 +120,8 @@ impl PeerDelay {
             return;
         }
         let interval = self.profile.delay_interval();
-        // Not on the beat of others: up to a tenth earlier or later (9.5.13.2
-        // asks for an average only).
+        // Not in phase with other clocks: up to a tenth earlier or later (9.5.13.2 requires an
+        // average only).
         let tenth = interval.as_ns() / 10;
         let shift = random.next_u64() as i64 % tenth.max(1);
         self.next_at = now + interval + Duration::from_ns(shift);
@@ -150,7 +150,7 @@ impl PeerDelay {
         out.send(self.own.port, &message, self.profile.vlan, Some(departure));
     }
 
-    /// The neighbour asks.
+    /// Handles a request of the neighbour.
     pub(crate) fn handle_request(
         &mut self,
         header: &Header,
@@ -173,7 +173,7 @@ impl PeerDelay {
         );
     }
 
-    /// The departure of a request or a response is known, or lost for good.
+    /// Handles the stamp of a request's or response's departure, or its loss.
     pub(crate) fn handle_transmit_stamp(
         &mut self,
         departure: Departure,
@@ -212,7 +212,7 @@ impl PeerDelay {
             return;
         };
         let mut head = self.header(MessageType::PdelayRespFollowUp, answer.sequence);
-        // 11.4.3: the request's correction comes back in the Follow_Up.
+        // 11.4.3: the request's correction is returned in the Follow_Up.
         head.correction = answer.correction;
         let response_origin = on_the_wire(stamp);
         let body = PdelayRespFollowUp {
@@ -242,7 +242,7 @@ impl PeerDelay {
         );
     }
 
-    /// The request that a message with `header` for `requesting` answers.
+    /// Returns the request that a message with `header` for `requesting` answers.
     fn answered(&mut self, requesting: PortIdentity, header: &Header) -> Option<&mut Request> {
         let ours = requesting == self.own;
         self.request
@@ -250,7 +250,7 @@ impl PeerDelay {
             .filter(|request| ours && request.sequence == header.sequence_id)
     }
 
-    /// The neighbour answers.
+    /// Handles a response of the neighbour.
     pub(crate) fn handle_response(&mut self, header: &Header, body: &PdelayResp, stamp: Stamp) {
         let Some(request) = self.answered(body.requesting, header) else {
             return;
@@ -266,7 +266,7 @@ impl PeerDelay {
         }
     }
 
-    /// The neighbour says when its answer left.
+    /// Handles the Follow_Up, with the departure time of the response.
     pub(crate) fn handle_follow_up(
         &mut self,
         header: &Header,
@@ -352,8 +352,7 @@ impl PeerDelay {
     }
 
     fn fail(&self, header: &Header, reason: Reason, out: &mut Outbox) {
-        // The neighbour is the other end of this link, whoever the message
-        // claims to be from.
+        // The neighbour is the other end of this link, whatever source the message claims.
         let after = self.neighbour.map(|n| n.port.clock);
         out.alarm(Failure {
             observer: self.own.clock,
@@ -418,8 +417,8 @@ impl PeerDelay {
     }
 }
 
-/// A time within the first second: 30 random bits, or rather the 29.9 that are
-/// below 10^9.
+/// Returns a random time within the first second: 30 random bits, or rather the 29.9 that are below
+/// 10^9.
 pub(crate) fn nonce(random: &mut dyn Random) -> Timestamp {
     Timestamp::from_ns((random.next_u64() % 1_000_000_000) as i64)
 }

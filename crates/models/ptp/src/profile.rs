@@ -3,16 +3,16 @@
 use timeloom_time::Duration;
 use timeloom_wire::VlanTag;
 
-/// How delay is measured.
+/// Method of delay measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayMechanism {
-    /// Slave to master and back, over everything in between.
+    /// Between slave and master and back, over everything in between.
     EndToEnd,
-    /// Each link for itself.
+    /// On each link separately.
     PeerToPeer,
 }
 
-/// Which edition's IEEE_C37_238 TLV an Announce must carry.
+/// Edition of the IEEE_C37_238 TLV that an Announce must carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerTlv {
     /// Together with ALTERNATE_TIME_OFFSET_INDICATOR.
@@ -21,7 +21,7 @@ pub enum PowerTlv {
     V2017,
 }
 
-/// Every profile by the name that users know it by.
+/// Every profile with its name for users.
 pub const PROFILES: [(&str, Profile); 5] = [
     ("default", Profile::DEFAULT),
     ("p2p", Profile::DEFAULT_PEER_TO_PEER),
@@ -30,17 +30,16 @@ pub const PROFILES: [(&str, Profile); 5] = [
     ("c37.238-2017", Profile::C37_238_2017),
 ];
 
-/// Everything a profile settles. A program may change a field; then it is its
-/// own profile.
+/// Settings of a profile. A program may change a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
-    /// For people and records.
+    /// Name for users and records.
     pub name: &'static str,
     /// `domainNumber`.
     pub domain: u8,
     /// `sdoId`; its top four bits are `transportSpecific` of 2008.
     pub sdo_id: u16,
-    /// How delay is measured.
+    /// Method of delay measurement.
     pub delay: DelayMechanism,
     /// log2 of seconds between Announces.
     pub log_announce_interval: i8,
@@ -48,17 +47,17 @@ pub struct Profile {
     pub log_sync_interval: i8,
     /// log2 of seconds between delay requests, of either mechanism.
     pub log_delay_interval: i8,
-    /// Announce intervals of silence until a master is given up.
+    /// Announce intervals of silence after which a master is given up.
     pub announce_receipt_timeout: u8,
-    /// The tag that messages are sent with.
+    /// 802.1Q tag of sent messages.
     pub vlan: Option<VlanTag>,
-    /// The TLV that Announces must carry.
+    /// TLV that Announces must carry.
     pub power: Option<PowerTlv>,
     /// `priority1` and `priority2` of a clock that may be grandmaster.
     pub priority: (u8, u8),
-    /// What a transparent clock adds to the Announce's inaccuracy, in ns.
+    /// Inaccuracy that a transparent clock adds in Announces, in ns.
     pub hop_inaccuracy_ns: u32,
-    /// Hops the profile is made for.
+    /// Number of hops for which the profile is designed.
     pub max_hops: u8,
 }
 
@@ -114,22 +113,22 @@ impl Profile {
         ..Self::POWER_UTILITY
     };
 
-    /// Between Announces.
+    /// Returns the interval between Announces.
     pub const fn announce_interval(&self) -> Duration {
         from_log(self.log_announce_interval)
     }
 
-    /// Between Syncs.
+    /// Returns the interval between Syncs.
     pub const fn sync_interval(&self) -> Duration {
         from_log(self.log_sync_interval)
     }
 
-    /// Between delay requests.
+    /// Returns the interval between delay requests.
     pub const fn delay_interval(&self) -> Duration {
         from_log(self.log_delay_interval)
     }
 
-    /// Silence until a master is given up (9.2.6.11).
+    /// Returns the silence after which a master is given up (9.2.6.11).
     pub const fn announce_timeout(&self) -> Duration {
         Duration::from_ns(
             self.announce_interval()
@@ -139,7 +138,7 @@ impl Profile {
     }
 }
 
-/// 2^`log` seconds, for −20 to 30.
+/// Returns 2^`log` seconds, for −20 to 30.
 const fn from_log(log: i8) -> Duration {
     if log >= 0 {
         Duration::from_s(1 << (if log > 30 { 30 } else { log }))

@@ -1,13 +1,13 @@
-//! Where random numbers come from: always an argument.
+//! Source of random numbers, which is always an argument.
 
-/// A source of random bits. Nonces need one that nobody can guess; programs
-/// pass the kernel's, simulations a seeded one.
+/// Source of random bits. Nonces require an unpredictable one; programs pass the kernel's,
+/// simulations a seeded one.
 pub trait Random {
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     fn next_u64(&mut self) -> u64;
 }
 
-/// SplitMix64: small, seeded, reproducible, and guessable. For simulations.
+/// SplitMix64: small, seeded, reproducible and predictable. For simulations.
 #[derive(Clone, Debug)]
 pub struct SplitMix(
     /// State; any seed is good.

@@ -1,4 +1,4 @@
-//! What a clock has to say about itself.
+//! Reports of a clock about itself.
 
 use std::fmt;
 
@@ -7,103 +7,103 @@ use timeloom_wire::{ClockIdentity, ParseError, PortIdentity, TimeInterval};
 use crate::security::Failure;
 use crate::{PortState, SyncReport};
 
-/// Something worth a record. Nothing depends on anybody reading it.
+/// An event for the record. No behaviour depends on its being read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    /// A slave measured its offset (slave − master).
+    /// Offset measured by a slave (slave − master).
     Offset {
-        /// Of which master.
+        /// Identity of the master.
         master: PortIdentity,
-        /// Of which Sync.
+        /// Number of the Sync.
         sequence: u16,
         /// Slave − master.
         offset: TimeInterval,
         /// Delay of the ingress link (peer to peer) or of the path (end to end).
         delay: TimeInterval,
-        /// Whether every hop's signature was verified.
+        /// True if every hop's signature was verified.
         authenticated: bool,
     },
-    /// A port measured its link.
+    /// Link measurement of a port.
     PeerDelay {
-        /// Which port.
+        /// Port number.
         port: u16,
-        /// To whom.
+        /// Port at the other end.
         neighbour: PortIdentity,
         /// Mean delay of the link.
         delay: TimeInterval,
-        /// The neighbour's clock against this one, in parts per billion.
+        /// Rate of the neighbour's clock against this one, in parts per billion.
         rate_ppb: f64,
     },
-    /// A transparent clock handed on a Sync and what it cost.
+    /// A Sync forwarded by a transparent clock, with its residence.
     Relayed {
-        /// In by.
+        /// Ingress port.
         ingress: u16,
-        /// Out by.
+        /// Egress port.
         egress: u16,
-        /// Of which Sync.
+        /// Number of the Sync.
         sequence: u16,
         /// Time spent in this clock, in the grandmaster's units.
         residence: TimeInterval,
     },
-    /// A port of an ordinary clock changed its state.
+    /// State change of an ordinary clock's port.
     State {
         /// The state entered.
         state: PortState,
-        /// The grandmaster followed, when slave.
+        /// Grandmaster followed, if slave.
         grandmaster: Option<ClockIdentity>,
     },
-    /// A packet was not used.
+    /// A packet that was not used.
     Dropped {
-        /// Where it came in.
+        /// Ingress port.
         port: u16,
-        /// Why.
+        /// Reason.
         reason: DropReason,
     },
-    /// Authenticated time was violated, and by whom as far as can be known.
+    /// Violation of authenticated time, and its place as far as it can be known.
     Failure {
-        /// What, and where.
+        /// Kind and place.
         failure: Failure,
-        /// Whether the record of its Sync will say so, too.
+        /// True if the record of its Sync includes it as well.
         in_record: bool,
     },
-    /// The fate of a Sync is known. Every Sync that a slave receives is told
-    /// once, also of masters that it does not follow.
+    /// Outcome of a Sync. Every Sync that a slave receives is reported once, including those of
+    /// masters that it does not follow.
     Sync(Box<SyncReport>),
 }
 
-/// Why a packet was not used, although nobody need have meant harm.
+/// Reasons why a packet was not used that do not imply an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// Not a message.
     Malformed(u8),
     /// Another domain or `sdoId`.
     Domain,
-    /// A version of PTP nobody knows.
+    /// Unknown version of PTP.
     Version,
     /// An event message without an ingress stamp.
     NoStamp,
-    /// The departure's stamp was lost; no Follow_Up is sent, the port lives on.
+    /// The departure's stamp was lost; no Follow_Up is sent, the port continues.
     LostStamp,
     /// Too many Syncs wait for their Follow_Ups.
     QueueFull,
-    /// A Sync whose Follow_Up did not come, or the other way round.
+    /// A Sync without Follow_Up, or a Follow_Up without Sync.
     Unmatched,
-    /// Residence below zero or absurd: the clock was stepped in between.
+    /// Residence below zero or implausible: the clock was stepped in between.
     Residence,
     /// Not a message for this kind of clock.
     NotForUs,
     /// A signed message cannot be sent: the next hop is not known yet.
     NoNextHop,
-    /// The profile asks for a tag or a TLV that is missing.
+    /// A tag or a TLV required by the profile is missing.
     Profile,
-    /// More signatures than the limits allow in a second; not looked at.
+    /// More signatures than the limits allow in a second; not checked.
     Flood,
-    /// All 48-bit sequence numbers of this key are used up: nothing is sent.
+    /// All 48-bit sequence numbers of this key are used: nothing is sent.
     SequenceUsedUp,
 }
 
 impl fmt::Display for DropReason {
-    /// As logs and counters have it.
+    /// Formats the name used in logs and counters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed(_) => "malformed",
@@ -129,19 +129,19 @@ impl From<ParseError> for DropReason {
     }
 }
 
-/// How many packets a clock did not use, by reason.
+/// Number of unused packets, by reason.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(std::collections::HashMap<DropReason, u64>);
 
 impl Drops {
-    /// Adds `report` if it is a drop.
+    /// Counts `report` if it is a drop.
     pub fn record(&mut self, report: &Report) {
         if let Report::Dropped { reason, .. } = report {
             *self.0.entry(*reason).or_default() += 1;
         }
     }
 
-    /// Packets dropped for `reason`.
+    /// Returns the number of packets dropped for `reason`.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0.get(&reason).copied().unwrap_or(0)
     }

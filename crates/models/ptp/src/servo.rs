@@ -1,24 +1,24 @@
-//! A proportional-integral servo.
+//! Proportional-integral servo.
 
 use timeloom_time::Duration;
 use timeloom_wire::TimeInterval;
 
 use crate::Stamp;
 
-/// What to do with the clock after a sample.
+/// Action on the clock after a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ServoOutput {
     /// Not enough samples yet.
     Wait,
-    /// Add this to the clock, and run it at this frequency, in ppb.
+    /// Adds this to the clock, and sets this frequency, in ppb.
     Step(Duration, f64),
-    /// Run the clock this much faster than its oscillator, in ppb.
+    /// Sets the frequency relative to the oscillator, in ppb.
     Frequency(f64),
 }
 
-/// Two samples give the drift and one step; from then on the frequency is
-/// steered by `kp · offset + ∫ ki · offset`, as linuxptp's `pi.c` does it, with
-/// constants per second of interval: kp = 0.7, ki = 0.3 for intervals up to 1 s.
+/// Two samples give the drift and one step; afterwards the frequency is steered by `kp · offset + ∫
+/// ki · offset`, as in linuxptp's `pi.c`, with constants per second of interval: kp = 0.7, ki = 0.3
+/// for intervals up to 1 s.
 #[derive(Clone, Debug)]
 pub struct PiServo {
     kp: f64,
@@ -29,12 +29,12 @@ pub struct PiServo {
     step_above: Duration,
 }
 
-/// No oscillator worth the name is worse.
+/// Largest frequency correction; no usable oscillator needs more.
 const MAX_PPB: f64 = 900_000.0;
 
 impl PiServo {
-    /// A servo that steps the clock once at the start, and again only for an
-    /// offset above `step_above` ([`Duration::MAX`]: never).
+    /// Creates a servo that steps the clock once at the start, and again only for an offset above
+    /// `step_above` ([`Duration::MAX`]: never).
     pub const fn new(step_above: Duration) -> Self {
         Self {
             kp: 0.7,
@@ -46,14 +46,14 @@ impl PiServo {
         }
     }
 
-    /// Softer constants for noisy, software stamps, as linuxptp has them.
+    /// Sets softer constants for noisy software stamps, as in linuxptp.
     pub const fn for_software_stamps(mut self) -> Self {
         self.kp = 0.1;
         self.ki = 0.001;
         self
     }
 
-    /// Takes an offset (this clock − master) measured at `at` by this clock.
+    /// Adds an offset (this clock − master) measured at `at` by this clock.
     pub fn sample(&mut self, offset: TimeInterval, at: Stamp, interval: Duration) -> ServoOutput {
         let offset_ns = offset.as_ns_f64();
         let Some((first, first_at)) = self.first else {
@@ -76,8 +76,8 @@ impl PiServo {
             self.first = Some((offset, at));
             return ServoOutput::Wait;
         }
-        // Offsets per second of interval: a short interval must not make the
-        // loop faster than its samples.
+        // Offsets per second of interval: a short interval must not make the loop faster than its
+        // samples.
         let per_s = offset_ns / interval.as_s_f64().max(1.0);
         self.drift_ppb = (self.drift_ppb - self.ki * per_s).clamp(-MAX_PPB, MAX_PPB);
         ServoOutput::Frequency((self.drift_ppb - self.kp * per_s).clamp(-MAX_PPB, MAX_PPB))

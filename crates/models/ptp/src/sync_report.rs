@@ -1,57 +1,56 @@
-//! What a slave knows of one Sync when its fate is known.
+//! A slave's report about one Sync, once its outcome is known.
 //!
-//! The [`SyncRecord`] with the Sync's source, its hops and its failures. Whoever
-//! writes logs or feeds formats this and adds nothing of its own to it: what
-//! became of a Sync is decided here and nowhere else.
+//! It contains the [`SyncRecord`] with the Sync's source, its hops and its failures. Log and feed
+//! writers format it and add nothing: the outcome of a Sync is decided only here.
 
 use timeloom_wire::tlv::Signer;
 use timeloom_wire::{ClockIdentity, PortIdentity, SyncRecord, TimeInterval};
 
 use crate::security::{Reason, Suspect};
 
-/// One Sync and what there is to say of it.
+/// One Sync with all known data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncReport {
-    /// Whose Sync it claims to be.
+    /// Claimed source of the Sync.
     pub source: PortIdentity,
-    /// What was measured of it, and what became of it.
+    /// Measurement and outcome.
     pub record: SyncRecord,
-    /// What each hop added and answers for, from the grandmaster on.
+    /// Contribution of each hop that vouches for one, from the grandmaster on.
     pub hops: Vec<HopRecord>,
-    /// What is wrong with it, and between whom.
+    /// Violations, with their places.
     pub failures: Vec<(Reason, Suspect)>,
 }
 
 /// One hop's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopRecord {
-    /// Who, as the hop says it.
+    /// Signer as claimed by the hop.
     pub signer: Signer,
-    /// Who, when the key ring knows the signer.
+    /// Clock of the signer, if the key ring knows it.
     pub clock: Option<ClockIdentity>,
-    /// Port the Sync came in by.
+    /// Ingress port of the Sync.
     pub ingress: u8,
-    /// Port it left by.
+    /// Egress port.
     pub egress: u8,
-    /// What it added to the correction.
+    /// Contribution to the correction.
     pub contribution: TimeInterval,
-    /// Whether that can be believed.
+    /// Credibility of the contribution.
     pub verdict: HopVerdict,
 }
 
-/// What a hop's signature is worth.
+/// Credibility of a hop's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopVerdict {
-    /// Its signature holds.
+    /// Its signature is valid.
     Holds,
     /// It is one end of the link where the chain broke.
     Suspect,
-    /// It signed upstream of the broken link: nothing was shown.
+    /// It signed upstream of the broken link: nothing is proven.
     Unproven,
 }
 
 impl HopVerdict {
-    /// As logs have it.
+    /// Returns the name used in logs.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",

@@ -1,4 +1,4 @@
-//! How fast another clock runs against this one.
+//! Rate of another clock against this one.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,8 @@ use timeloom_wire::{TimeInterval, Timestamp};
 
 use crate::Stamp;
 
-/// Rate of a remote clock against the local one, from pairs of readings. The
-/// oldest and the newest of a window are compared, so that noise is divided by
-/// the window's length.
+/// Rate of a remote clock against the local one, from pairs of readings. The oldest and the newest
+/// of a window are compared, so that noise is divided by the window's length.
 #[derive(Clone, Debug)]
 pub(crate) struct Syntoniser {
     window: VecDeque<(i64, TimeInterval, Stamp)>,
@@ -16,7 +15,7 @@ pub(crate) struct Syntoniser {
     ppb: f64,
 }
 
-/// A rate beyond this is a broken measurement, not an oscillator.
+/// Largest plausible rate; beyond it the measurement is wrong, not the oscillator.
 const PLAUSIBLE_PPB: f64 = 500_000.0;
 
 impl Syntoniser {
@@ -28,8 +27,8 @@ impl Syntoniser {
         }
     }
 
-    /// The remote clock showed `remote + correction` when the local one showed
-    /// `local`. The two stay apart: absolute time does not fit an interval.
+    /// Adds a reading: the remote clock showed `remote + correction` when the local one showed
+    /// `local`. The two stay separate, because absolute time does not fit an interval.
     pub(crate) fn sample(&mut self, remote: Timestamp, correction: TimeInterval, local: Stamp) {
         if let Some((_, _, last)) = self.window.back()
             && local <= *last
@@ -47,7 +46,7 @@ impl Syntoniser {
         };
         let local_ns = (*l1 - *l0).as_ns() as f64;
         if local_ns < 1e6 {
-            return; // too short to say anything
+            return; // too short for a measurement
         }
         let remote_ns = r1.saturating_sub(*r0) as f64 + (*c1 - *c0).as_ns_f64();
         let ppb = (remote_ns - local_ns) / local_ns * 1e9;
@@ -60,7 +59,7 @@ impl Syntoniser {
         self.window.clear();
     }
 
-    /// Remote rate / local rate − 1, in parts per billion; 0 until known.
+    /// Returns remote rate / local rate − 1, in parts per billion; 0 until known.
     pub(crate) const fn ppb(&self) -> f64 {
         self.ppb
     }

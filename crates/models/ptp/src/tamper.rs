@@ -1,27 +1,26 @@
-//! What somebody on the way can do to a Follow_Up, for laboratories and
-//! simulations of attacks. Needs no key; sane clocks never call this.
+//! Changes of a Follow_Up by an attacker on the path, for laboratories and simulations of attacks.
+//! They need no key; regular clocks never call this.
 
 use timeloom_wire::message::{patch_correction, patch_length};
 use timeloom_wire::{Header, MessageType, TimeInterval};
 
-/// A change of a Follow_Up after it was signed.
+/// Change of a Follow_Up after it was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tamper {
     /// Adds this to its correction.
     Correction(TimeInterval),
     /// Changes its time by 64 ns.
     Origin,
-    /// Takes the signed TLV away.
+    /// Removes the signed TLV.
     Strip,
-    /// Takes the last hop out of the chain, whose entries are full ones.
+    /// Removes the last hop from the chain, whose entries are full ones.
     RemoveHop,
-    /// Names another epoch of keys.
+    /// Replaces the epoch of the keys.
     Epoch,
 }
 
 impl Tamper {
-    /// Changes `message` if it is a Follow_Up that this can be done to; says
-    /// whether it did.
+    /// Changes `message` if it is a Follow_Up to which the change applies; returns true if it did.
     pub fn apply(self, message: &mut Vec<u8>) -> bool {
         let Ok((header, _)) = Header::parse(message) else {
             return false;
@@ -47,22 +46,22 @@ impl Tamper {
     }
 }
 
-/// Bytes of a Follow_Up without TLVs.
+/// Length of a Follow_Up without TLVs, in bytes.
 const PLAIN: usize = 44;
-/// The last byte of `preciseOriginTimestamp`.
+/// Offset of the last byte of `preciseOriginTimestamp`.
 const ORIGIN_LAST: usize = 43;
-/// Of the signed TLV that follows: its length, suite, epoch, and number of hops.
+/// Offsets in the signed TLV that follows: its length, suite, epoch, and number of hops.
 const TLV_LENGTH: core::ops::Range<usize> = 46..48;
 const SUITE: usize = 54;
 const EPOCH: usize = 56;
 const HOPS: usize = 57;
 
-/// Takes the last entry out of a chain of full entries; `false` when there is none.
+/// Removes the last entry from a chain of full entries; returns false if there is none.
 fn remove_last_hop(bytes: &mut Vec<u8>) -> bool {
     let (Some(&suite), Some(&hops)) = (bytes.get(SUITE), bytes.get(HOPS)) else {
         return false;
     };
-    // An aggregate signature stands once, at the end; others in each entry.
+    // An aggregate signature occurs once, at the end; others in each entry.
     let (end, each) = if suite & 0x0f == 1 {
         (bytes.len() - 48, 18)
     } else {

@@ -1,8 +1,8 @@
 //! A transparent clock with any number of ports (IEEE 1588-2008, clauses 10 and 11.5).
 //!
-//! Event messages are forwarded first and accounted for afterwards. What costs
-//! time, a signature made or checked, is handed out as [`Action::Sign`] and
-//! [`Action::Verify`], so that no event message has to wait behind it.
+//! Event messages are forwarded first and accounted for afterwards. Expensive work, the making or
+//! checking of a signature, is requested with [`Action::Sign`] and [`Action::Verify`], so that no
+//! event message has to wait for it.
 
 mod finish;
 mod peer_answers;
@@ -29,27 +29,27 @@ use relay::{Relay, Relays};
 use requests::Requests;
 use witness::Witness;
 
-/// What a transparent clock is.
+/// Settings of a transparent clock.
 #[derive(Clone, Debug)]
 pub struct TransparentConfig {
     /// Its identity; ports are numbered from 1.
     pub clock: ClockIdentity,
-    /// How many ports.
+    /// Number of ports.
     pub ports: u16,
-    /// Its profile. The delay mechanism tells peer-to-peer from end-to-end.
+    /// Its profile. The delay mechanism selects peer-to-peer or end-to-end.
     pub profile: Profile,
-    /// Key and ring, when it answers for its corrections.
+    /// Key and ring, if it vouches for its corrections.
     pub security: Option<Security>,
-    /// A residence above this is a step of the clock, not a residence.
+    /// Largest residence; a longer one indicates a step of the clock.
     pub max_residence: Duration,
-    /// How far a link's delay may jump before the jump counts as an attack.
+    /// Largest jump of a link's delay that does not count as an attack.
     pub jump_bound: TimeInterval,
-    /// `delayAsymmetry` of each port (7.4.2), by port number − 1; missing is 0.
+    /// `delayAsymmetry` of each port (7.4.2), by port number − 1; 0 if missing.
     pub asymmetry: Vec<TimeInterval>,
 }
 
 impl TransparentConfig {
-    /// A clock with `ports` ports and no keys.
+    /// Creates settings of a clock with `ports` ports and no keys.
     pub const fn new(clock: ClockIdentity, ports: u16, profile: Profile) -> Self {
         Self {
             clock,
@@ -63,7 +63,7 @@ impl TransparentConfig {
     }
 }
 
-/// The state machine.
+/// State machine of a transparent clock.
 #[derive(Debug)]
 pub struct TransparentClock {
     config: TransparentConfig,
@@ -74,13 +74,13 @@ pub struct TransparentClock {
     rate: Syntoniser,
     rate_of: Option<PortIdentity>,
     witness: Witness,
-    /// Signatures asked for and not made yet.
+    /// Number of pending signing jobs.
     signing: usize,
     out: Outbox,
 }
 
 impl TransparentClock {
-    /// Starts at `now`.
+    /// Creates a clock that starts at `now`.
     pub fn new(config: TransparentConfig, now: Instant<Local>) -> Self {
         let port = |number| PortIdentity {
             clock: config.clock,
@@ -105,12 +105,12 @@ impl TransparentClock {
         }
     }
 
-    /// What is to be done; call until `None`.
+    /// Returns the next action; must be called until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.poll()
     }
 
-    /// When `handle_wake` is due.
+    /// Returns the time at which `handle_wake` is due.
     pub fn next_wake(&self) -> Option<Instant<Local>> {
         let peer = self.peers.iter().map(PeerDelay::next_wake).min();
         let peer = peer.filter(|_| self.config.profile.delay == DelayMechanism::PeerToPeer);
@@ -120,7 +120,7 @@ impl TransparentClock {
             .min()
     }
 
-    /// Does what is due.
+    /// Handles due timers.
     pub fn handle_wake(&mut self, now: Instant<Local>, random: &mut dyn Random) {
         if self.config.profile.delay == DelayMechanism::PeerToPeer {
             for peer in &mut self.peers {
@@ -130,18 +130,18 @@ impl TransparentClock {
         self.relays.expire(now, &mut self.out);
     }
 
-    /// Other keys from now on: a rotation, or a ring that has grown. What is
-    /// being verified is judged by the keys it came with.
+    /// Sets new keys, after a rotation or an extension of the ring. A pending verification uses the
+    /// keys with which it began.
     pub fn set_security(&mut self, security: Security) {
         self.config.security = Some(security);
     }
 
-    /// The link of `port`, from 1.
+    /// Returns the link of `port`, from 1.
     pub fn peer_delay(&self, port: u16) -> Option<&PeerDelay> {
         self.peers.get(usize::from(port).checked_sub(1)?)
     }
 
-    /// A packet came in by `port`; `stamp` for event messages.
+    /// Handles a packet received on `port`; event messages have a `stamp`.
     pub fn handle_receive(
         &mut self,
         now: Instant<Local>,
@@ -150,7 +150,7 @@ impl TransparentClock {
         stamp: Option<Stamp>,
     ) {
         match Header::version_of(&packet.bytes) {
-            // Clocks of 2002 behind this one are none of its business.
+            // Messages of IEEE 1588-2002 clocks are forwarded unchanged.
             Ok(Version::V1) => return self.forward(port, packet),
             Ok(Version::Unknown(_)) => return self.out.dropped(port, DropReason::Version),
             _ => {}
@@ -199,8 +199,8 @@ impl TransparentClock {
         }
     }
 
-    /// The departure of an event message is known, or lost for good. A lost one
-    /// costs that Sync at that port; the port lives on.
+    /// Handles the stamp of an event message's departure, or its loss. A lost one costs that Sync
+    /// at that port; the port continues.
     pub fn handle_transmit_stamp(
         &mut self,
         now: Instant<Local>,
@@ -261,8 +261,8 @@ impl TransparentClock {
         let two_step = header.flags.has(Flags::TWO_STEP);
         let mut bytes = packet.bytes.clone();
         if !two_step {
-            // A departure that is known only afterwards cannot go into the
-            // Sync: it becomes a two-step one (11.5.2.2).
+            // A departure that is known only afterwards cannot be in the Sync: it becomes a
+            // two-step one (11.5.2.2).
             let _ = message::patch_flags(&mut bytes, header.flags.with(Flags::TWO_STEP));
         }
         let egress = (1..=self.config.ports).filter(|port| *port != ingress);
@@ -301,7 +301,7 @@ impl TransparentClock {
         }
     }
 
-    /// Follow_Ups: see [`vouch`] for the choice among several Syncs.
+    /// Handles Follow_Ups: see [`vouch`] for the choice among several Syncs.
     fn handle_follow_up(
         &mut self,
         now: Instant<Local>,
@@ -348,8 +348,7 @@ impl TransparentClock {
         }
     }
 
-    /// Announces pass; in the power profiles they become less accurate by what
-    /// this clock may be wrong.
+    /// Forwards Announces; in the power profiles this clock's inaccuracy is added.
     fn handle_announce(&mut self, ingress: u16, packet: &Packet, message: &Message<'_>) {
         debug_assert_eq!(message.header.message_type, MessageType::Announce);
         match finish::less_accurate(message, &self.config.profile) {

@@ -1,16 +1,16 @@
-//! Exact runs over MPI: one network, a part of it in each rank.
+//! Exact runs over MPI: one network with one part in each rank.
 //!
 //! ```text
 //! mpirun -n 2 timeloom-peering-mpi --shape dumbbell --delay-us 100 --ms 200
 //! ```
 //!
-//! First the proof: the digest of all arrivals, of ranks, of threads and of one
-//! engine. Exits with 1 when they are not the same. Then, with `--rounds N`,
-//! the speeds: ranks, threads and one engine in turns, and engines that do not
-//! wait at the fastest pace that they keep. JSON lines on standard output.
+//! First a verification: the digests of all arrivals over ranks, over threads and in one engine are
+//! compared; the exit status is 1 if they differ. Then, with `--rounds N`, the speeds: ranks,
+//! threads and one engine in turn, and engines that do not wait, at the fastest pace that they
+//! sustain. The output is JSON lines on standard output.
 //!
-//! Who needs the transport in a program of their own takes `exchange.rs`; this
-//! is a proof and a benchmark, and nothing of the product depends on it.
+//! This is a verification and a benchmark; the product does not depend on it. A program that needs
+//! the transport can copy `exchange.rs`.
 
 mod exchange;
 mod network;
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all digests are the same.
+/// Returns true if all digests are equal.
 fn all(arguments: &Arguments, ranks: &SimpleCommunicator) -> Result<bool, String> {
     let same = proof(&arguments.model, ranks)?;
     if same && arguments.rounds > 0 {
@@ -127,14 +127,14 @@ fn proof(model: &Model, ranks: &SimpleCommunicator) -> Result<bool, String> {
     if !same {
         eprintln!("{model:?}: the digests differ");
     }
-    // A comparison of nothing proves nothing.
+    // A comparison of empty runs proves nothing.
     if single.arrivals < 1_000 || parts > 1 && over_mpi.left < 100 {
         return Err("too little happens in this network".to_owned());
     }
     Ok(ways::agree(ranks, same))
 }
 
-/// Simulated over wall time, tried for engines that do not wait.
+/// Rates (simulated over wall time) tried for engines that do not wait.
 const RATES: [f64; 14] = [
     0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0,
 ];
@@ -157,7 +157,7 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
     if ranks.rank() != 0 {
         return Ok(());
     }
-    // Runs are simulated seconds and what came of them.
+    // Each run is its simulated seconds and its result.
     let line = |way: &str, runs: &[(f64, &Whole)], more: &str| {
         let median = |of: &dyn Fn(f64, &Whole) -> f64| {
             median(runs.iter().map(|(length, whole)| of(*length, whole)))
@@ -212,8 +212,8 @@ fn speeds(model: &Model, ranks: &SimpleCommunicator, rounds: u32) -> Result<(), 
     Ok(())
 }
 
-/// The fastest pace that engines keep who do not wait: its simulated seconds, and
-/// what came of them.
+/// Finds the fastest pace that engines sustain without waiting; returns its simulated seconds and
+/// its result.
 fn fastest(
     model: &Model,
     parts: Owner,
@@ -222,8 +222,8 @@ fn fastest(
     let mut best = None;
     for rate in RATES {
         let found = ways::free(model, parts, rate, carrier)?;
-        // As `timeloom bench net` counts: fewer than one event in ten more than
-        // 1 ms behind.
+        // The criterion of `timeloom bench net`: fewer than one event in ten is more than 1 ms
+        // late.
         if found.behind <= 0.1 {
             best = Some((model.lengthened(rate).length.as_s_f64(), found));
         }

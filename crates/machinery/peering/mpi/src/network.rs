@@ -1,4 +1,4 @@
-//! The networks of the comparison, alike in all ranks, and their cuts.
+//! Networks of the comparison, the same in all ranks, and their cuts.
 
 use core::fmt;
 use std::str::FromStr;
@@ -13,14 +13,13 @@ use timeloom_time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// 2 × 64 hosts, TCP flows from the left to the right; two engines are cut
-    /// at the bar.
+    /// 2 × 64 hosts with TCP flows from left to right; two engines are cut at the bar.
     Dumbbell,
-    /// The dumbbell's hosts, 14 TCP flows within each side and 2 across: cut where
-    /// it is thin.
+    /// Hosts of the dumbbell with 14 TCP flows within each side and 2 across; cut at the bar, which
+    /// carries little traffic.
     Thin,
-    /// Twelve routers with a host each, TCP flows and UDP sources between all,
-    /// jitter, loss and duplication.
+    /// Twelve routers with a host each, TCP flows and UDP sources between all, jitter, loss and
+    /// duplication.
     Ring,
 }
 
@@ -45,20 +44,20 @@ impl FromStr for Shape {
     }
 }
 
-/// What is simulated.
+/// Parameters of the simulated network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
     pub(crate) shape: Shape,
     pub(crate) seed: u64,
-    /// Of the dumbbell: one to 64.
+    /// Flows of the dumbbell, one to 64.
     pub(crate) flows: usize,
-    /// The delay of the cables that may be cut.
+    /// Delay of the cables that may be cut.
     pub(crate) delay: Duration,
     pub(crate) length: Duration,
 }
 
 impl Model {
-    /// This model, but `factor` times as long where that is longer.
+    /// Returns this model with its duration multiplied by `factor`, if that is longer.
     pub(crate) fn lengthened(&self, factor: f64) -> Self {
         let ns = self.length.as_ns() as f64 * factor.max(1.0);
         Self {
@@ -112,7 +111,7 @@ impl Model {
             let config = TcpConfig {
                 control: [Control::NewReno, Control::Cubic][index % 2],
                 start: Instant::from_ns(index as i64 * 370_000),
-                // As much as fills the way within a side.
+                // Enough to fill the path within a side.
                 receive_window: match self.shape {
                     Shape::Thin => 512,
                     _ => TcpConfig::default().receive_window,
@@ -131,7 +130,7 @@ impl Model {
         Ok(world)
     }
 
-    /// `world` in so many parts.
+    /// Cuts `world` into `parts` parts.
     pub(crate) fn cut(&self, world: &World, parts: Owner) -> Result<Cut, String> {
         let owners = match (self.shape, parts) {
             (Shape::Dumbbell | Shape::Thin, 2) => {

@@ -1,23 +1,23 @@
-//! What one engine has to tell when it is done, and the digest of all of it.
+//! Result of one engine, and the digest of all results.
 
 use timeloom_engine::Engine;
 use timeloom_net::{Arrival, FlowId, World};
 use timeloom_peering::exact::Windows;
 
-/// One engine's share of a run.
+/// Result of one engine's part of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) wall_s: f64,
     pub(crate) cpu_s: f64,
     pub(crate) windows: u64,
-    /// Packets that left for other engines.
+    /// Packets sent to other engines.
     pub(crate) left: u64,
-    /// Packets that came to the end of a link, those lost on a cut one included.
+    /// Packets that reached the end of a link, including those lost on a cut one.
     pub(crate) hops: u64,
-    /// Payload bytes of TCP that arrived here.
+    /// TCP payload bytes delivered by this engine.
     pub(crate) delivered: u64,
-    /// Instant, kind, flow and number of every arrival, one after the other:
-    /// they are only sorted and hashed.
+    /// Instant, kind, flow and number of every arrival, concatenated; the records are only sorted
+    /// and hashed.
     arrivals: Vec<[u8; RECORD]>,
 }
 
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// For a message to another rank of the same program.
+    /// Encodes the result for a message to another rank of the same program.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let numbers = [
             self.wall_s.to_bits(),
@@ -56,7 +56,7 @@ impl Part {
         bytes
     }
 
-    /// `None` when another program wrote it.
+    /// Decodes a result; returns `None` if another program wrote it.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (numbers, arrivals) = bytes.split_at_checked(NUMBERS * 8)?;
         let mut numbers = numbers
@@ -79,7 +79,7 @@ impl Part {
     }
 }
 
-/// Big-endian, so that records in order of their bytes are in order of time.
+/// Encodes a record. Big-endian, so that the byte order of records is their time order.
 fn record(arrival: &Arrival) -> [u8; RECORD] {
     let mut record = [0; RECORD];
     record[..8].copy_from_slice(&arrival.at.as_ns().to_be_bytes());
@@ -89,20 +89,20 @@ fn record(arrival: &Arrival) -> [u8; RECORD] {
     record
 }
 
-/// A whole run.
+/// Result of a whole run.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) wall_s: f64,
-    /// Of all engines together.
+    /// Processor time of all engines together.
     pub(crate) cpu_s: f64,
-    /// Of the one that needed most.
+    /// Processor time of the busiest engine.
     pub(crate) most_cpu_s: f64,
     pub(crate) windows: u64,
     pub(crate) left: u64,
     pub(crate) hops: u64,
     pub(crate) delivered: u64,
     pub(crate) arrivals: usize,
-    /// Of all arrivals, by instant, and of what was counted.
+    /// Digest of all arrivals, sorted by instant, and of the counters.
     pub(crate) digest: String,
 }
 

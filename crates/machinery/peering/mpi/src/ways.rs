@@ -1,5 +1,5 @@
-//! The ways to run one network: in one engine, in threads and in ranks that
-//! wait for one another, and in threads that share a clock and nothing else.
+//! Ways to run one network: in one engine, in threads or ranks that wait for one another, and in
+//! threads that share only a clock.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,14 +30,13 @@ fn started(mut world: World, note: bool) -> Engine<World> {
     engine
 }
 
-/// Wall and CPU time since it was made, s. While it lives its thread goes before
-/// all ordinary ones, where that is allowed: what is measured are the engines,
-/// not the other tenants of the machine.
+/// Wall and CPU time since its creation, s. While it exists, its thread runs above all ordinary
+/// threads, if permitted: the benchmark measures the engines, not other programs on the machine.
 struct Watch(time::Instant, f64);
 
 impl Watch {
     fn start() -> Self {
-        // Where it is not allowed, the thread stays as it is.
+        // Without permission, the thread keeps its priority.
         let _ = set_policy(Policy::First(1));
         Self(time::Instant::now(), thread_cpu_s())
     }
@@ -57,7 +56,7 @@ fn thread_cpu_s() -> f64 {
     thread_time().as_ns() as f64 * 1e-9
 }
 
-/// In one engine.
+/// Runs the network in one engine.
 pub(crate) fn single(model: &Model, note: bool) -> Result<Whole, String> {
     let mut engine = started(model.build()?, note);
     let watch = Watch::start();
@@ -70,7 +69,7 @@ pub(crate) fn single(model: &Model, note: bool) -> Result<Whole, String> {
     )]))
 }
 
-/// One of the engines that wait for one another.
+/// Runs one of the engines that wait for one another.
 fn waiting<E: Exchange>(
     model: &Model,
     (here, parts): (Owner, Owner),
@@ -91,7 +90,7 @@ fn waiting<E: Exchange>(
     Ok(Part::of(&mut engine, windows, times))
 }
 
-/// In one engine per rank. To be called by all; rank 0 has the result.
+/// Runs one engine per rank. All ranks must call it; rank 0 gets the result.
 pub(crate) fn ranks(
     model: &Model,
     ranks: &SimpleCommunicator,
@@ -114,8 +113,8 @@ pub(crate) fn ranks(
     Ok(Some(Whole::of(&all)))
 }
 
-/// What rank 0 says, to all. Others wait for it, which does more than they. Not
-/// in a broadcast: MPI would keep the processor busy.
+/// Sends the decision of rank 0 to all ranks. The others wait for rank 0, which has more work. This
+/// is no broadcast, in which MPI would busy-wait.
 pub(crate) fn agree(ranks: &SimpleCommunicator, said: bool) -> bool {
     if ranks.rank() == 0 {
         for to in 1..ranks.size() {
@@ -131,7 +130,7 @@ pub(crate) fn agree(ranks: &SimpleCommunicator, said: bool) -> bool {
     bytes == [1]
 }
 
-/// In threads that wait for one another.
+/// Runs the engines in threads that wait for one another.
 pub(crate) fn threads(model: &Model, parts: Owner, note: bool) -> Result<Whole, String> {
     let together = Barrier::new(parts.into());
     let all = on_threads(Shared::new(parts), |here, shared| {
@@ -143,25 +142,25 @@ pub(crate) fn threads(model: &Model, parts: Owner, note: bool) -> Result<Whole, 
     Ok(Whole::of(&all))
 }
 
-/// Engines that share a clock and nothing else.
+/// Result of engines that share only a clock.
 #[derive(Debug)]
 pub(crate) struct Free {
     pub(crate) whole: Whole,
-    /// Events handled more than 1 ms after their instant, as a fraction.
+    /// Fraction of events handled more than 1 ms after their instant.
     pub(crate) behind: f64,
-    /// Packets from other engines that came after theirs, as a fraction.
+    /// Fraction of packets from other engines that arrived after their instant.
     pub(crate) late: f64,
 }
 
-/// What carries packets between threads that do not wait.
+/// Carrier of packets between threads that do not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Udp,
     SharedMemory,
 }
 
-/// In threads that do not wait, at `rate` times real time, for at least as much
-/// wall time as the model's length.
+/// Runs the engines in threads that do not wait, at `rate` times real time, for a wall time of at
+/// least the model's duration.
 pub(crate) fn free(
     model: &Model,
     parts: Owner,
@@ -180,7 +179,7 @@ pub(crate) fn free(
         let mut portal = Portal::new(&world, cut, here, key, epoch, Limit::default());
         for (there, endpoint) in endpoints {
             let config = PeerConfig {
-                // A starved engine is not one that has left.
+                // An engine without processor time must not count as gone.
                 silence: Duration::from_s(10),
                 ..PeerConfig::default()
             };
@@ -197,7 +196,7 @@ pub(crate) fn free(
             std::thread::yield_now();
         }
         let complete = portal.is_complete();
-        // Whatever went wrong: the others wait here.
+        // Also after an error: the other threads wait at this barrier.
         together.wait();
         if here == 0 {
             let start = wall_now() + Duration::from_ms(2);
@@ -215,7 +214,7 @@ pub(crate) fn free(
         let pause = Pause::default();
         let ran = run(&mut paced, &mut portal, model.end(), pause, || false);
         ran.map_err(|error| error.to_string())?;
-        // Without the moment ahead.
+        // Excludes the delay before the start.
         let times = ((wall_now() - start).as_s_f64(), watch.read().1);
         let behind = paced.lateness().late_fraction();
         let part = Part::of(&mut paced.engine, Windows::default(), times);
@@ -233,7 +232,7 @@ pub(crate) fn free(
     })
 }
 
-/// For each engine, an endpoint to each other one.
+/// Returns, for each engine, an endpoint to every other engine.
 fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Endpoint)>>, String> {
     let mut all: Vec<Vec<(Owner, Endpoint)>> = (0..parts).map(|_| Vec::new()).collect();
     for a in 0..parts {
@@ -250,7 +249,7 @@ fn mesh(parts: Owner, carrier: Carrier) -> Result<Vec<Vec<(Owner, Endpoint)>>, S
     Ok(all)
 }
 
-/// Does `part` on a thread for each of `tools`.
+/// Runs `part` on one thread for each element of `tools`.
 fn on_threads<T: Send, R: Send>(
     tools: Vec<T>,
     part: impl Fn(Owner, T) -> Result<R, String> + Sync,

@@ -1,4 +1,4 @@
-//! What a network costs and where: estimated from its traffic, before it runs.
+//! Load of a network by place, estimated from its traffic before the run.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +7,7 @@ use timeloom_time::Duration;
 
 use super::{Graph, partition};
 
-/// The work of nodes and the traffic of cables, estimated.
+/// Estimated work of nodes and traffic of cables.
 pub(super) struct Load {
     /// By node.
     work: Vec<u64>,
@@ -15,23 +15,24 @@ pub(super) struct Load {
     traffic: BTreeMap<(u32, u32), u64>,
 }
 
-/// Whether fluid keeps its path in one engine, where it is exact to the last digit.
+/// Treatment of fluid: whether its path must stay in one engine, where it is exact to the last
+/// digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fluid {
     Stays,
     Crosses,
 }
 
-/// The weight of a flow on a node or cable beside that of the node or cable.
+/// Weight of a flow on a node or cable, relative to the weight of the node or cable itself.
 const TRAFFIC: u64 = 16;
-/// That of a host with real programs: each frame is a call of the kernel.
+/// Weight of a host with real programs: each of its frames is a system call.
 const STATION: u64 = 64;
 
 impl Load {
-    /// That of the world's flows and sources, each by a path with the fewest hops, and of
-    /// `stations`, where real programs are.
+    /// Estimates the load of the world's flows and sources, each on a path with the fewest hops,
+    /// and of `stations`, the hosts of real programs.
     pub(super) fn of(world: &World, stations: &[Node]) -> Self {
-        // Every node and cable costs a little, traffic or not.
+        // Every node and cable has a small cost even without traffic.
         let mut work = vec![1u64; world.nodes()];
         let mut traffic: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         let inner = Inner::of(world);
@@ -68,8 +69,8 @@ impl Load {
         Self { work, traffic }
     }
 
-    /// One part for each node; cables shorter than `shortest`, and where `fluid` is to stay whole
-    /// those that it passes, are not cut.
+    /// Returns the part of each node. Cables shorter than `shortest` are not cut, nor, if `fluid`
+    /// must stay whole, those on its path.
     pub(super) fn cut(
         &self,
         world: &World,
@@ -78,7 +79,7 @@ impl Load {
         fluid: Fluid,
     ) -> Vec<Owner> {
         let cables: Vec<_> = world.cables().collect();
-        // Nodes at short cables become one.
+        // Nodes joined by short cables become one.
         let mut group: Vec<u32> = (0..world.nodes() as u32).collect();
         let holds = |cable: &Cable| fluid == Fluid::Stays && world.has_fluid(cable.port);
         let whole = |cable: &&Cable| cable.delay < shortest || holds(cable);
@@ -115,7 +116,7 @@ impl Load {
         place.iter().map(|place| parts[*place as usize]).collect()
     }
 
-    /// Of each part, its share of the work.
+    /// Returns the share of the work of each part.
     pub(super) fn shares(&self, owners: &[Owner], parts: Owner) -> Vec<f64> {
         let mut shares = vec![0.0; usize::from(parts)];
         for (owner, work) in owners.iter().zip(&self.work) {
@@ -126,12 +127,12 @@ impl Load {
     }
 }
 
-/// The nodes that paths may pass: most nodes of a large network are hosts at a single cable,
-/// through which no path leads.
+/// Nodes that paths may pass. Most nodes of a large network are hosts with a single cable, through
+/// which no path leads.
 struct Inner {
-    /// By node; of a host at a single cable nothing.
+    /// By node; empty for a host with a single cable.
     neighbours: Vec<Vec<u32>>,
-    /// By node: where its paths begin, itself or the node at its only cable.
+    /// By node: start of its paths, which is the node itself or the neighbour at its only cable.
     anchors: Vec<u32>,
 }
 
@@ -142,7 +143,7 @@ impl Inner {
             neighbours[cable.from.0 as usize].push(cable.to.0);
         }
         let is_leaf = |node: u32| match neighbours[node as usize][..] {
-            // Of two that have only one another, both stay.
+            // Of two nodes connected only to each other, both stay.
             [only] => neighbours[only as usize].len() > 1,
             _ => false,
         };
@@ -181,7 +182,7 @@ fn root(group: &mut [u32], mut at: u32) -> u32 {
     at
 }
 
-/// From each node the one before it on a path with the fewest hops.
+/// Returns, for each node, the previous node on a path with the fewest hops.
 fn paths(neighbours: &[Vec<u32>], from: u32) -> Vec<u32> {
     let mut before = vec![u32::MAX; neighbours.len()];
     before[from as usize] = from;

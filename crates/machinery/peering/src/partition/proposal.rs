@@ -1,5 +1,4 @@
-//! Which cut to take: the one whose shortest cut cable is longest, among those that share
-//! the work well.
+//! Choice of a cut: among cuts with a balanced load, the one whose shortest cut cable is longest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,23 +9,23 @@ use timeloom_time::Duration;
 use super::load::{Fluid, Load};
 use crate::Cut;
 
-/// A cut, and what is expected of it.
+/// A cut with its estimated properties.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The cut.
     pub cut: Cut,
-    /// Of each engine, its share of the work, as estimated from the traffic.
+    /// Estimated share of the work of each engine, from the traffic.
     pub shares: Vec<f64>,
 }
 
 impl Proposal {
-    /// That of a cut that somebody else has made; `stations` are the hosts of real programs.
+    /// Evaluates an existing cut; `stations` are the hosts of real programs.
     pub fn of_cut(world: &World, cut: Cut, stations: &[Node]) -> Self {
         let shares = Load::of(world, stations).shares(cut.owners(), cut.engines());
         Self { cut, shares }
     }
 
-    /// The work of the busiest engine over what it would be if all had the same: 1 at best.
+    /// Returns the work of the busiest engine over the mean: 1 at best.
     pub fn imbalance(&self) -> f64 {
         let most = self.shares.iter().copied().fold(0.0, f64::max);
         most * self.shares.len() as f64
@@ -48,12 +47,11 @@ impl Proposal {
     }
 }
 
-/// A cut into so many parts. Each delay that cables have is tried as the shortest that may be
-/// cut, longest first, for it is what the engines have to agree or to pass packets in; the
-/// first cut that shares the work well is taken, or else the one that shares it best.
-/// `stations` are the hosts of real programs. Cables that fluid passes are cut where there is no
-/// other way only. `None` where there is no such cut: too few nodes that are joined by cables
-/// with a delay.
+/// Proposes a cut into `parts` parts. Each delay of the cables is tried as the shortest that may be
+/// cut, longest first, because it determines the window or the time to pass packets. The first cut
+/// with a balanced load is taken, or else the best balanced one. `stations` are the hosts of real
+/// programs. Cables on the path of fluid are cut only if there is no other way. Returns `None` if
+/// there is no such cut: too few nodes are joined by cables with a delay.
 pub fn propose(world: &World, parts: Owner, stations: &[Node]) -> Option<Proposal> {
     let load = Load::of(world, stations);
     let found = longest(world, &load, parts, Fluid::Stays);
@@ -81,7 +79,7 @@ fn longest(world: &World, load: &Load, parts: Owner, fluid: Fluid) -> Option<Pro
     best
 }
 
-/// Of a sorted list, some [`TRIES`] entries: the last first, and the first always.
+/// Returns some [`TRIES`] entries of a sorted list: the last one first, and always the first.
 fn spaced(delays: &[Duration]) -> impl Iterator<Item = Duration> + '_ {
     let step = delays.len().div_ceil(TRIES).max(1);
     let chosen = delays.iter().rev().step_by(step);
@@ -91,9 +89,9 @@ fn spaced(delays: &[Duration]) -> impl Iterator<Item = Duration> + '_ {
         .copied()
 }
 
-/// One owner for each node: that of the nearest of `seeds`, by delay and then by hops, so that
-/// long cables are cut. Of two that are as near, the one with the lower number. A node that no
-/// seed reaches gets owner 0.
+/// Returns an owner for each node: that of the nearest of `seeds`, by delay and then by hops, so
+/// that long cables are cut. Of two equally near seeds, the one with the lower number. A node that
+/// no seed reaches gets owner 0.
 pub fn spread(world: &World, seeds: &[(Node, Owner)]) -> Vec<Owner> {
     let mut neighbours: Vec<Vec<(u32, i64)>> = vec![Vec::new(); world.nodes()];
     for cable in world.cables() {
@@ -123,8 +121,7 @@ pub fn spread(world: &World, seeds: &[(Node, Owner)]) -> Vec<Owner> {
         .collect()
 }
 
-/// How much more than its part the busiest engine may have for the longest cables to be cut
-/// all the same.
+/// Imbalance up to which a cut at the longest cables is accepted.
 const FAIR: f64 = 1.3;
-/// Delays that are tried: each costs a partition of the whole network.
+/// Number of delays tried: each costs a partition of the whole network.
 const TRIES: usize = 12;

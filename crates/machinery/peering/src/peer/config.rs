@@ -1,41 +1,41 @@
-//! How a peer sends, and when it counts as away.
+//! Configuration of sending, and of the time until a peer counts as away.
 
 use timeloom_time::Duration;
 
-/// How eagerly packets of a class are sent.
+/// Batching of a class of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a packet may wait for others. Not longer than half of the time
-    /// that it has left, unless that is too short to get anywhere in time.
+    /// Longest time for which a packet waits for others. At most half of the time that it has left,
+    /// unless that is too short for a timely arrival.
     pub hold: Duration,
-    /// A datagram of this size goes at once.
+    /// Size, in bytes, at which a datagram is sent at once.
     pub bytes: usize,
-    /// Whether payload may be compressed.
+    /// Allows compression of the payload.
     pub compress: bool,
 }
 
-/// What a peer is told at the start.
+/// Configuration of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
-    /// For packets of real programs, pings, and what has a high precedence.
+    /// For packets of real programs, pings, and packets with a high precedence.
     pub sensitive: Policy,
-    /// For all else.
+    /// For all other packets.
     pub bulk: Policy,
-    /// How often we speak when there is nothing to say.
+    /// Interval of heartbeats when there is nothing to send.
     pub heartbeat: Duration,
-    /// After how long a silence the other one counts as away.
+    /// Duration of silence after which the other engine counts as away.
     pub silence: Duration,
-    /// Packets that arrive further ahead than this are refused: the sender's
-    /// clock is wrong, and keeping them would cost memory.
+    /// Packets whose arrival is further in the future than this are refused: the sender's clock is
+    /// wrong, and keeping them would use memory.
     pub horizon: Duration,
-    /// How far apart the clocks of the two engines may be. A packet counts as late that may have
-    /// come late, by as much as it may.
+    /// Largest difference between the clocks of the two engines. A packet that may have been late
+    /// counts as late, by the largest possible amount.
     pub clocks_apart: Duration,
 }
 
 impl Default for PeerConfig {
-    /// Datagrams that fit an Ethernet frame; 5 µs for sensitive packets, 50 µs
-    /// for bulk; away after half a second.
+    /// Datagrams that fit an Ethernet frame; 5 µs for sensitive packets, 50 µs for bulk; away after
+    /// half a second.
     fn default() -> Self {
         let bulk = Policy {
             hold: Duration::from_us(50),

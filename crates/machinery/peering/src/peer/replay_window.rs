@@ -1,27 +1,27 @@
-//! Datagrams that come twice, late or never.
+//! Detection of datagrams that are duplicated, reordered or lost.
 
 use super::PeerStats;
 
-/// Which of the last datagrams have come (as RFC 4303, section 3.4.3).
+/// Bitmap of the last datagrams received (as RFC 4303, section 3.4.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplayWindow {
-    /// The number after the highest that came.
+    /// The number after the highest received.
     next: u64,
-    /// Bit k: `next - 1 - k` has come.
+    /// Bit k is set if `next - 1 - k` was received.
     seen: u128,
 }
 
 impl ReplayWindow {
-    /// Whether nothing has come.
+    /// Returns true if no datagram was received.
     fn fresh(&self) -> bool {
         self.next == 0
     }
 
-    /// Whether this one is new; counts what is lost and out of order.
+    /// Returns true if the datagram is new; counts losses and reordering.
     pub(super) fn admit(&mut self, number: u64, stats: &mut PeerStats) -> bool {
         if number >= self.next {
             let ahead = number - self.next;
-            // Before the first one we were not listening.
+            // Datagrams before the first one do not count as lost.
             if !self.fresh() {
                 stats.lost += ahead;
             }

@@ -1,43 +1,43 @@
-//! What is counted of a peer.
+//! Counters of a peer.
 
-/// What has happened between the two.
+/// Counters of the exchange between two engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerStats {
     /// Packets sent.
     pub packets_sent: u64,
-    /// Datagrams sent, heartbeats included.
+    /// Datagrams sent, including heartbeats.
     pub datagrams_sent: u64,
-    /// Their bytes, without those of UDP and below.
+    /// Bytes of the sent datagrams, without UDP and lower layers.
     pub bytes_sent: u64,
-    /// Bytes that compressing saved.
+    /// Bytes saved by compression.
     pub bytes_saved: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// Datagrams received and believed.
+    /// Datagrams received with a valid seal.
     pub datagrams_received: u64,
-    /// Datagrams that never came, as far as is known.
+    /// Datagrams known to be lost.
     pub lost: u64,
-    /// Datagrams that came after a later one.
+    /// Datagrams that arrived after a later one.
     pub reordered: u64,
-    /// Datagrams that had come before: a network that doubles, or a replay.
+    /// Duplicate datagrams, from the network or from a replay.
     pub repeated: u64,
-    /// Datagrams with a false seal, or that are none of this run.
+    /// Datagrams with an invalid seal, or of another run.
     pub hostile: u64,
-    /// Datagrams for, or from, an earlier life of one of the two.
+    /// Datagrams for, or from, an earlier generation of one of the two engines.
     pub stale: u64,
-    /// Sealed datagrams that make no sense: another version, another network.
+    /// Sealed datagrams with invalid content, from another version or another network.
     pub malformed: u64,
-    /// Packets to be sent while the other one was away.
+    /// Packets sent while the other engine was away.
     pub dropped_away: u64,
-    /// Packets that were sent after the last word of one that was then gone: whether they came,
-    /// nobody knows.
+    /// Packets sent after the last message of an engine that then vanished; their delivery is
+    /// unknown.
     pub unconfirmed: u64,
     /// Packets too large for a datagram.
     pub too_large: u64,
-    /// Packets that found a ring of shared memory full.
+    /// Packets dropped because the ring in shared memory was full.
     pub dropped_full: u64,
-    /// How often it came, and went without a word.
+    /// Number of times the other engine became present.
     pub joined: u64,
-    /// Silences longer than allowed.
+    /// Number of silences longer than allowed.
     pub vanished: u64,
 }

@@ -1,4 +1,4 @@
-//! The engine at the other end of a ring: whether it is here, and what goes there.
+//! The engine at the other end of a ring: its presence, and the packets for it.
 
 use core::sync::atomic::Ordering;
 use std::os::fd::BorrowedFd;
@@ -16,20 +16,20 @@ pub(crate) struct Neighbour {
     there: Owner,
     pub(super) ring: Ring,
     config: PeerConfig,
-    /// What goes with the next [`Neighbour::poll`].
+    /// Packets to send with the next [`Neighbour::poll`].
     out: Batch,
-    /// What has come.
+    /// Received packets.
     into: Batch,
-    /// Before which instant nothing more comes.
+    /// Instant before which nothing more arrives.
     safe: Instant<Virtual>,
     present: bool,
-    /// Whether it has said farewell.
+    /// True after a farewell.
     parted: bool,
     spoke: Option<Instant<Wall>>,
     stats: PeerStats,
 }
 
-/// Packets taken in before the engine has its turn.
+/// Packets received before the engine runs again.
 const BUDGET: usize = 4_096;
 
 impl Neighbour {
@@ -64,11 +64,11 @@ impl Neighbour {
         &self.config
     }
 
-    /// A packet that is to go, with the next [`Neighbour::poll`].
+    /// Queues a packet for the next [`Neighbour::poll`].
     #[inline]
     pub(crate) fn put(&mut self, packet: &Packet, bytes: &[u8]) {
         if !self.present {
-            // To one that has ended its part in order nothing more is said.
+            // Packets to an engine that has said farewell are not counted.
             self.stats.dropped_away += u64::from(!self.parted);
             return;
         }
@@ -76,11 +76,11 @@ impl Neighbour {
         self.out.bytes.extend_from_slice(bytes);
     }
 
-    /// Hands what has come to `act`.
+    /// Passes received packets to `act`.
     pub(crate) fn receive(&mut self, act: impl FnMut(&Packet, &[u8])) {
         let promised = self.ring.theirs.promise.made();
         self.ring.take(BUDGET, &mut self.into);
-        // What is left in the ring may arrive sooner.
+        // Packets left in the ring may arrive sooner.
         if self.into.packets.len() < BUDGET {
             self.safe = promised;
         }
@@ -91,8 +91,7 @@ impl Neighbour {
         }
     }
 
-    /// Sends what was put in, shows that we are here, and looks whether the other
-    /// one is.
+    /// Sends queued packets, shows a sign of life, and checks if the other engine is present.
     pub(crate) fn poll(&mut self, now: Instant<Wall>) -> Option<PeerEvent> {
         if !self.out.packets.is_empty() {
             let full = self.ring.put(&self.out);
@@ -125,7 +124,7 @@ impl Neighbour {
         }
     }
 
-    /// Sends what is left and says farewell.
+    /// Sends queued packets and the farewell.
     pub(crate) fn close(&mut self, now: Instant<Wall>) {
         self.poll(now);
         self.ring.ours.seen.store(FAREWELL, Ordering::Release);
@@ -133,13 +132,13 @@ impl Neighbour {
         self.present = false;
     }
 
-    /// When [`Neighbour::poll`] has something to do even if nothing happens.
+    /// Returns the time at which [`Neighbour::poll`] must be called even without input.
     pub(crate) fn next_wake(&self) -> Instant<Wall> {
         let spoke = self.spoke;
         spoke.map_or(Instant::ZERO, |spoke| spoke + self.config.heartbeat)
     }
 
-    /// Before which instant nothing more comes from it; of one that is away, never.
+    /// Returns the instant before which nothing more arrives from it; the far future if it is away.
     pub(crate) fn safe(&self) -> Instant<Virtual> {
         if self.present {
             self.safe
@@ -148,46 +147,45 @@ impl Neighbour {
         }
     }
 
-    /// Whether it has promised meanwhile that nothing more comes up to `until`.
+    /// Returns true if it has promised meanwhile that nothing more arrives up to `until`.
     pub(crate) fn has_promised(&self, until: Instant<Virtual>) -> bool {
         !self.present || self.ring.theirs.promise.made() > until
     }
 
-    /// Promises that nothing more goes there before `at`, and rings who waits for that. After
-    /// [`Neighbour::poll`].
+    /// Promises that this engine sends nothing more that arrives before `at`, and wakes the other
+    /// engine if it waits for that. Must follow [`Neighbour::poll`].
     pub(crate) fn promise(&self, at: Instant<Virtual>) {
         if self.ring.ours.promise.make(at) {
             self.ring.theirs.bell.ring();
         }
     }
 
-    /// Asks for a promise that reaches `at`.
+    /// Requests a promise that reaches `at`.
     pub(crate) fn wish(&self, at: Instant<Virtual>) {
         if self.present && self.ring.theirs.promise.wish(at) {
             self.ring.theirs.bell.ring();
         }
     }
 
-    /// Which promise of ours it waits for.
+    /// Returns the promise that the other engine waits for.
     pub(crate) fn wished(&self) -> Option<Instant<Virtual>> {
         self.ring.ours.promise.wished()
     }
 
-    /// Whether there is something that [`Neighbour::receive`] has not seen.
+    /// Returns true if there is input that [`Neighbour::receive`] has not seen.
     pub(crate) fn has_news(&self) -> bool {
         !self.ring.into.is_empty()
             || self.present && self.ring.theirs.promise.made() > self.safe
             || self.ring.theirs.seen.load(Ordering::Acquire) <= FAREWELL && self.present
     }
 
-    /// We are about to sleep on [`Neighbour::descriptor`]. False when something has
-    /// come meanwhile.
+    /// Prepares a sleep on [`Neighbour::descriptor`]. Returns false if input has arrived meanwhile.
     pub(crate) fn doze(&self) -> bool {
         self.ring.ours.bell.doze();
         self.ring.into.is_empty()
     }
 
-    /// We are up again.
+    /// Marks this thread as awake.
     pub(crate) fn wake(&self) {
         self.ring.ours.bell.wake();
     }

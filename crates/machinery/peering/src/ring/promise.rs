@@ -1,17 +1,17 @@
-//! How far an engine may go when it waits for another one: the promise that nothing more
-//! comes before an instant (the null message of Chandy and Misra, 1979, and Bryant, 1977),
-//! and the wish for one, since an engine that sleeps makes none.
+//! Limit of an engine that waits for another one: the promise that nothing more arrives before an
+//! instant (the null message of Chandy and Misra, 1979, and Bryant, 1977), and the request for one,
+//! since a sleeping engine makes none.
 
 use core::sync::atomic::{AtomicI64, Ordering};
 
 use timeloom_time::{Instant, Virtual};
 
-/// What one engine promises another one, and what that one would like to be promised.
+/// Promise of one engine to another, and the other's request.
 #[derive(Debug)]
 pub(super) struct Promise {
-    /// Whatever is not in the ring yet arrives at this instant or later, virtual ns.
+    /// Packets not yet in the ring arrive at this instant or later, virtual ns.
     made: AtomicI64,
-    /// The other one waits for a promise that reaches this, virtual ns; [`NO_WISH`].
+    /// Promise that the other engine waits for, virtual ns; [`NO_WISH`] if none.
     wished: AtomicI64,
 }
 
@@ -25,11 +25,11 @@ impl Promise {
         }
     }
 
-    /// The engine's: nothing more arrives before `at`. Whatever does has been put into the
-    /// ring. Says whether the other one waits for that and is to be rung.
+    /// Called by the engine: nothing more arrives before `at`; earlier packets are in the ring
+    /// already. Returns true if the other engine waits for this promise and must be woken.
     pub(super) fn make(&self, at: Instant<Virtual>) -> bool {
-        // With a swap on each side one sees what the other has written: either the wish is
-        // seen here, or the promise by who has wished.
+        // With a swap on each side, one side sees the other's write: either this thread sees the
+        // request, or the requesting thread sees the promise.
         self.made.swap(at.as_ns(), Ordering::SeqCst);
         let wished = self.wished.load(Ordering::SeqCst);
         wished <= at.as_ns()
@@ -39,19 +39,19 @@ impl Promise {
                 .is_ok()
     }
 
-    /// The other one's: what has been promised. To be asked before the ring is emptied.
+    /// Called by the other engine: returns the promise. Must be read before the ring is emptied.
     pub(super) fn made(&self) -> Instant<Virtual> {
         Instant::from_ns(self.made.load(Ordering::SeqCst))
     }
 
-    /// The other one's: it waits for a promise that reaches `at`. Says whether the engine has
-    /// to be told.
+    /// Called by the other engine: requests a promise that reaches `at`. Returns true if the engine
+    /// must be woken.
     pub(super) fn wish(&self, at: Instant<Virtual>) -> bool {
         let before = self.wished.swap(at.as_ns(), Ordering::SeqCst);
         before != at.as_ns() && self.made() < at
     }
 
-    /// The engine's: what the other one waits for.
+    /// Called by the engine: returns the request of the other engine.
     pub(super) fn wished(&self) -> Option<Instant<Virtual>> {
         let wished = self.wished.load(Ordering::SeqCst);
         (wished != NO_WISH).then_some(Instant::from_ns(wished))

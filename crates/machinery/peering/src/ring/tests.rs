@@ -6,7 +6,7 @@ use timeloom_time::{Duration, Instant, Wall};
 
 const NOW: Instant<Wall> = Instant::from_ns(1_000_000);
 
-/// The how-manieth packet; one in three is real.
+/// Returns the packet with this number; one in three is real.
 fn packet(number: u32) -> (Packet, Vec<u8>) {
     let kind = if number.is_multiple_of(3) {
         Kind::Raw
@@ -21,7 +21,7 @@ fn packet(number: u32) -> (Packet, Vec<u8>) {
     (packet, bytes)
 }
 
-/// Two that know of one another.
+/// Creates two connected ends that have greeted each other.
 fn pair(packets: usize) -> (Neighbour, Neighbour) {
     let (a, b) = Ring::pair(packets).unwrap();
     let config = PeerConfig::default();
@@ -40,7 +40,7 @@ fn put(neighbour: &mut Neighbour, numbers: core::ops::Range<u32>) {
     neighbour.poll(NOW);
 }
 
-/// The numbers that have come; each with the bytes that belong to it.
+/// Returns the numbers of received packets; checks the bytes of each.
 fn taken(neighbour: &mut Neighbour) -> Vec<u32> {
     let mut numbers = Vec::new();
     neighbour.receive(|found, bytes| {
@@ -89,7 +89,7 @@ fn what_finds_no_room_is_counted_and_leaves_no_bytes_behind() {
     assert_eq!(taken(&mut b), [0, 1, 2, 3]);
     put(&mut a, 9..12);
     assert_eq!(taken(&mut b), [9, 10, 11]);
-    // Bytes fill a ring as well: 64 KiB are two of these.
+    // The ring of bytes fills as well: 64 KiB are two of these.
     let large = Packet::new(Kind::Raw, PortId(0), PortId(2), 0, 30_000);
     for _ in 0..3 {
         a.put(&large, &[7; 30_000]);
@@ -107,7 +107,7 @@ fn one_that_goes_or_falls_silent_is_away() {
     b.close(NOW);
     assert_eq!(a.poll(NOW), Some(PeerEvent::Left));
     put(&mut a, 0..2);
-    // One that has said farewell has ended: nothing is missing there.
+    // After a farewell the engine has ended: nothing is missing.
     assert_eq!((a.stats().dropped_away, a.stats().vanished), (0, 0));
 
     let (mut a, mut b) = pair(4);
@@ -143,7 +143,7 @@ fn a_sleeper_is_woken_by_what_comes() {
     assert_eq!(ready(&b, None), Ok(1));
     b.wake();
     assert_eq!(taken(&mut b), [1]);
-    // Who is awake is not rung.
+    // An awake receiver is not signalled.
     put(&mut a, 2..3);
     assert_eq!(ready(&b, Some(&Timespec::default())), Ok(0));
 }

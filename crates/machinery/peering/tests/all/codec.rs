@@ -1,4 +1,4 @@
-//! What is written is read again, and nonsense is refused.
+//! Encoded packets are decoded unchanged, and invalid bytes are refused.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId, World};
@@ -6,7 +6,7 @@ use timeloom_peering::codec::Statics;
 use timeloom_peering::datagram::{Body, Header, Key, Reader};
 use timeloom_time::{Duration, Instant};
 
-/// Packets as they are, and as they never are.
+/// Returns packets with realistic and with unrealistic fields.
 fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
     let kind = Kind::ALL[random.below(10) as usize];
     let flow = random.below(8) as u32;
@@ -49,7 +49,7 @@ fn random_packet(random: &mut Random, world: &World) -> (Packet, Vec<u8>) {
     (packet, bytes)
 }
 
-/// All that travels, as one can compare it.
+/// Returns all encoded fields in a comparable form.
 fn seen(packet: &Packet, bytes: &[u8]) -> String {
     format!("{packet:?} {bytes:?}")
 }
@@ -154,7 +154,7 @@ fn packets_of_flows_take_few_bytes() {
     let statics = Statics::of(&world);
     let mut body = Body::default();
     let mut sent = 0;
-    // Eight flows in turn, at the pace of a busy link, the queue growing.
+    // Eight flows in turn, at the pace of a busy link, with a growing queue.
     for round in 0..20 {
         for flow in 0..8 {
             let mut packet = world.template(Kind::TcpData, flow).unwrap();

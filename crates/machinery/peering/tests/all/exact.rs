@@ -1,4 +1,4 @@
-//! An exact run in parts is, bit by bit, the run of one engine.
+//! An exact run in parts equals, bit by bit, the run of one engine.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -27,8 +27,8 @@ fn parts_give_what_one_engine_gives() {
                 assert_eq!(found.fluid, whole.fluid, "{at}");
                 assert_eq!(found.links, whole.links, "{at}");
                 assert_eq!(found.arrivals, whole.arrivals, "{at}");
-                // What was lost on a cut wire and still travels at the end is
-                // counted at once, hence not in the network that loses.
+                // A packet that was lost on a cut wire and is still in flight at the end is counted
+                // at once; the lossy network is therefore excluded.
                 if !matches!(shape, Shape::Rough) {
                     assert_eq!(found.hops, whole.hops, "{at}");
                 }
@@ -51,7 +51,7 @@ fn an_engine_that_ends_does_not_leave_the_others_waiting() {
     assert!(matches!(answer, Err(PeerLost(_))));
 }
 
-/// Engines that hand over nothing but bytes, as processes do.
+/// Exchange that transfers only bytes, as between processes.
 struct Bytes {
     here: usize,
     messages: Messages,

@@ -1,4 +1,4 @@
-//! Fluid that goes from one engine to another, against the same fluid in one.
+//! Fluid between engines, compared with the same fluid in one engine.
 
 use timeloom_engine::Engine;
 use timeloom_net::topology::dumbbell;
@@ -13,8 +13,8 @@ use timeloom_time::{Duration, Instant, Virtual};
 const END: Instant<Virtual> = Instant::from_ns(4_000_000_000);
 const TRUNK_BPS: u64 = 100_000_000;
 
-/// Four pairs of hosts at a trunk of 100 Mbit/s and 5 ms, and a probe of packets beside the fluid
-/// of `patterns`, one for each pair.
+/// Creates four pairs of hosts at a trunk of 100 Mbit/s and 5 ms, and a probe of packets beside the
+/// fluid of `patterns`, one for each pair.
 fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, SourceId) {
     let mut network = NetworkBuilder::new(3);
     let queue = QueueConfig::DropTail { packets: 100 };
@@ -36,7 +36,7 @@ fn network(patterns: &[FluidPattern]) -> (World, Vec<FluidId>, SourceId) {
     (world, flows, probe)
 }
 
-/// What became of the flows, of all engines together, and of the probe.
+/// Results of the flows, summed over all engines, and of the probe.
 #[derive(Debug)]
 struct Found {
     flows: Vec<FluidStats>,
@@ -69,7 +69,7 @@ fn alone(patterns: &[FluidPattern]) -> Found {
     found(&[engine.model], &flows, probe)
 }
 
-/// In as many engines as `owner` names.
+/// Runs the network in as many engines as `owner` names.
 fn in_parts(patterns: &[FluidPattern], owner: impl Fn(&str) -> Owner) -> Found {
     let (world, flows, probe) = network(patterns);
     let nodes = (0..world.nodes() as u32).map(Node);
@@ -95,7 +95,8 @@ fn sides(name: &str) -> Owner {
     Owner::from(name.starts_with('r'))
 }
 
-/// The hosts at the left, the routers, and the hosts at the right: two cuts on each path.
+/// Assigns the hosts at the left, the routers, and the hosts at the right to three engines: two
+/// cuts on each path.
 fn thirds(name: &str) -> Owner {
     match name {
         "left" | "right" => 1,
@@ -107,7 +108,7 @@ fn near(a: f64, b: f64, share: f64) -> bool {
     (a - b).abs() <= share * a.max(b).max(1.0)
 }
 
-/// What was sent and has come nowhere is on its way: less than the cut links hold.
+/// Fluid sent but not received is in flight: less than the cut links hold.
 fn assert_conserved(found: &Found) {
     for flow in &found.flows {
         let known = flow.delivered_bytes + flow.lost_bytes + flow.waiting_bytes;
@@ -141,7 +142,7 @@ fn fluid_that_crosses_is_that_of_one_engine() {
         let sum = |found: &Found| found.flows.iter().map(|flow| flow.delivered_bytes).sum();
         let (a, b): (f64, f64) = (sum(&one), sum(&parts));
         assert!(near(a, b, 0.02), "{a} {b} of all");
-        // Packets wait for it, whoever sends it.
+        // Packets queue behind fluid of any engine.
         let wait = |found: &Found| found.probe.delay_sum_ns as f64 / found.probe.received as f64;
         assert!(near(wait(&one), wait(&parts), 0.15), "{one:?} {parts:?}");
     }
@@ -152,7 +153,7 @@ fn an_overload_beyond_the_cut_is_lost_there_and_the_sender_hears_of_it() {
     let rate_bps = 2 * TRUNK_BPS;
     let patterns = [FluidPattern::Constant { rate_bps }];
     let one = alone(&patterns);
-    // The trunk, and its queue, are in the engine of the routers.
+    // The trunk and its queue are in the engine of the routers.
     let parts = in_parts(&patterns, thirds);
     assert_conserved(&parts);
     let (a, b) = (one.flows[0], parts.flows[0]);

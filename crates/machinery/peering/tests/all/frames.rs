@@ -1,4 +1,4 @@
-//! Frames of real programs cross a cut as they are, whatever they are and whoever sends them.
+//! Frames of real programs cross a cut unchanged, whatever their content and sender.
 
 use std::net::Ipv4Addr;
 
@@ -7,10 +7,10 @@ use timeloom_net::{Frame, LARGE, LinkConfig, NetworkBuilder, Node, Offload, Worl
 use timeloom_peering::Cut;
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A frame that came out: where, when, and its bytes.
+/// A frame that came out: node, instant and bytes.
 type Out = (Node, Instant<Virtual>, Vec<u8>);
 
-/// Hosts a and b at switches with 1 ms between, and at b's switch a host of the model.
+/// Creates hosts a and b at switches with 1 ms between, and a host of the model at b's switch.
 fn lan() -> (World, Node, Node) {
     let mut network = NetworkBuilder::new(3);
     let quick = LinkConfig::new(1_000_000_000, Duration::ZERO);
@@ -46,7 +46,7 @@ fn take(engine: &mut Engine<World>, out: &mut Vec<Out>) {
     out.extend(std::iter::from_fn(|| engine.model.take_frame(own)));
 }
 
-/// What comes out when these frames are put in, in one engine or in two.
+/// Returns the frames that come out if these frames are put in, with one engine or two.
 fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
     let owners = |world: &World| -> Vec<u16> {
         let names = (0..world.nodes() as u32).map(|node| world.name(Node(node)).to_owned());
@@ -67,7 +67,7 @@ fn run(frames: &[(Node, Vec<u8>)], engines: usize) -> Vec<Out> {
         put(&mut all[usize::from(owners[node.0 as usize])], *node, frame);
     }
     let mut out = Vec::new();
-    // Windows as long as the cut cable, so that nothing comes too late.
+    // Windows as long as the cut cable, so that no frame is late.
     for window in 1..=20 {
         let end = Instant::ZERO + Duration::from_ms(window);
         for engine in &mut all {
@@ -99,7 +99,7 @@ fn ethernet(dst: [u8; 6], src: [u8; 6], kind: u16, rest: &[u8]) -> Vec<u8> {
     [&dst[..], &src, &kind.to_be_bytes(), rest].concat()
 }
 
-/// An ARP request for `target` of somebody whom no engine knows.
+/// Returns an ARP request for `target` from a sender that no engine knows.
 fn arp(target: [u8; 4]) -> Vec<u8> {
     let mut message = vec![0, 1, 8, 0, 6, 4, 0, 1];
     message.extend(STRANGER);
@@ -140,7 +140,7 @@ fn frames_of_any_kind_cross_a_cut_as_they_are() {
     assert_eq!(sorted(run(&frames, 2)), sorted(whole), "and in two");
 }
 
-/// The reply is the model's, and for an address that only one engine has seen.
+/// The model sends the reply, to an address that only one engine has seen.
 #[test]
 fn a_stranger_is_answered_across_a_cut() {
     let (_, a, _) = lan();

@@ -1,4 +1,4 @@
-//! Several engines for one network. (`model` is a program of its own.)
+//! Several engines for one network. (`model` is a separate test binary.)
 
 mod codec;
 mod common;

@@ -1,4 +1,4 @@
-//! A window as bytes is read as written, and nothing else is.
+//! An encoded window is decoded unchanged, and other bytes are refused.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};

@@ -6,7 +6,7 @@ use timeloom_peering::partition::{Graph, of_world, partition, propose, spread};
 use timeloom_peering::{Cut, CutError};
 use timeloom_time::Duration;
 
-/// A grid of `side` times `side` nodes.
+/// Creates a grid of `side` times `side` nodes.
 fn grid(side: u32) -> Graph {
     let mut graph = Graph::new((side * side) as usize);
     for y in 0..side {
@@ -65,7 +65,7 @@ fn more_parts_share_evenly_too() {
 
 #[test]
 fn light_edges_are_cut_and_heavy_nodes_fit() {
-    // Two heavy clumps and a light bridge; one node weighs as much as a clump.
+    // Two heavy clusters and a light bridge; one node weighs as much as a cluster.
     let mut graph = Graph::new(21);
     for clump in [0, 10] {
         for a in clump..clump + 10 {
@@ -159,7 +159,7 @@ fn a_cut_without_delay_is_refused_with_the_place() {
     );
 }
 
-/// Four sites in a row: 1 ms, 20 ms and 5 ms between them, with two hosts each.
+/// Creates four sites in a row: 1 ms, 20 ms and 5 ms between them, with two hosts each.
 fn sites() -> (timeloom_net::World, Vec<timeloom_net::Node>) {
     let mut network = NetworkBuilder::new(1);
     let link = |us| LinkConfig::new(1_000_000_000, Duration::from_us(us));
@@ -189,7 +189,7 @@ fn the_longest_cable_is_cut_where_that_shares_the_work_well() {
     assert_eq!(four.cut.lookahead(), Duration::from_ms(1));
     let five = propose(&world, 5, &[]);
     assert!(five.is_none(), "cables without delay stay whole");
-    // With all real programs at one end, the middle is not where the work is.
+    // With all real programs at one end, the work is not in the middle.
     let busy = [routers[3], routers[2]];
     let laden = propose(&world, 2, &busy).unwrap();
     assert_eq!(laden.cut.lookahead(), Duration::from_ms(5), "{laden:?}");

@@ -1,4 +1,4 @@
-//! Two engines that talk over a network of the test's making.
+//! Two engines over a network controlled by the test.
 
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{Kind, LinkConfig, NetworkBuilder, Packet, PortId, TcpConfig};
@@ -12,7 +12,7 @@ struct Pair {
     b: Peer,
     now: Instant<Wall>,
     statics: Statics,
-    /// What A has sent and nobody has delivered.
+    /// Datagrams sent by A and not yet delivered.
     wire: Vec<Vec<u8>>,
     got: Vec<u32>,
     events: Vec<PeerEvent>,
@@ -52,7 +52,7 @@ impl Pair {
         pair
     }
 
-    /// B is handed a datagram.
+    /// Delivers a datagram to B.
     fn give(&mut self, bytes: &[u8]) -> Option<PeerEvent> {
         let got = &mut self.got;
         self.b
@@ -61,14 +61,14 @@ impl Pair {
             })
     }
 
-    /// A speaks; what it says is on the wire.
+    /// Polls A; its datagrams go to the wire.
     fn speak(&mut self) {
         let mut out = Datagrams::default();
         self.a.poll(self.now, &mut out);
         self.wire.extend(out.iter().map(<[u8]>::to_vec));
     }
 
-    /// Both speak and hear.
+    /// Polls both engines and delivers their datagrams.
     fn step(&mut self, by: Duration) {
         self.now += by;
         self.speak();
@@ -180,12 +180,12 @@ fn one_that_vanishes_leaves_and_comes_back() {
     }
     assert_eq!(pair.events, [PeerEvent::Left]);
     assert!(!pair.b.is_present());
-    // What was recorded does not bring it back.
+    // Recorded datagrams do not bring it back.
     for datagram in &recorded {
         assert_eq!(pair.give(datagram), None);
     }
     assert_eq!(pair.got, [1, 2]);
-    // It does itself.
+    // Its own new datagrams do.
     pair.step(Duration::from_ms(1));
     pair.step(Duration::from_ms(1));
     assert_eq!(pair.events, [PeerEvent::Left, PeerEvent::Joined]);
@@ -205,14 +205,14 @@ fn one_that_starts_again_is_a_new_one() {
     }
     assert!(pair.a.is_present() && pair.b.is_present());
     assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
-    // Its earlier life is over.
+    // Its earlier generation is over.
     let before = pair.b.stats().stale;
     for datagram in &recorded {
         assert_eq!(pair.give(datagram), None);
     }
     assert!(pair.got.is_empty());
     assert_eq!(pair.b.stats().stale - before, recorded.len() as u64);
-    // And so is what was said to an earlier life of B.
+    // The same holds for datagrams to an earlier generation of B.
     pair.put(7);
     pair.now += Duration::from_ms(1);
     pair.speak();
@@ -246,7 +246,7 @@ fn one_that_is_known_to_be_dead_is_gone_at_once_and_its_next_life_joins() {
     }
     assert!(pair.a.is_present() && pair.b.is_present());
     assert_eq!(pair.events.last(), Some(&PeerEvent::Returned));
-    // Who hears of that death late does not take the next life for dead.
+    // A late report of that death does not affect the next generation.
     assert_eq!(pair.b.bury(100), None);
     assert!(pair.b.is_present());
     pair.put(2);
@@ -259,7 +259,7 @@ fn what_was_sent_after_the_last_word_of_the_dead_is_counted() {
     let mut pair = Pair::joined();
     pair.put(1);
     pair.step(Duration::from_us(60));
-    // B says nothing to that before it dies, nor to these two; the last still waits.
+    // B does not answer this before it dies, nor these two; the last one still waits.
     for seq in [2, 3] {
         pair.put(seq);
     }

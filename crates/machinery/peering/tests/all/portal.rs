@@ -1,4 +1,4 @@
-//! Engines that do not wait for one another, over real sockets and by shared memory.
+//! Engines that do not wait for one another, over real sockets and shared memory.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use timeloom_sys::schedule::{Policy, policy, set_policy};
 use timeloom_sys::wall_now;
 use timeloom_time::{Duration, Instant};
 
-/// The left router's port on the bar of the dumbbell.
+/// Port of the left router on the bar of the dumbbell.
 const BAR: PortId = PortId(0);
 
-/// Three hosts on each side of a bar of 5 ms. Across: a TCP flow and a source.
-/// Within the left side: another source.
+/// Creates three hosts on each side of a bar of 5 ms. Across: a TCP flow and a source. Within the
+/// left side: another source.
 fn world() -> World {
     let mut network = NetworkBuilder::new(1);
     let access = LinkConfig::new(100_000_000, Duration::from_us(100));
@@ -55,12 +55,12 @@ struct Instance {
     portal: Portal,
 }
 
-/// Engine `here`, with a peer at the other end of the line.
+/// Creates engine `here`, with a peer at the other end of the line.
 fn instance(here: Owner, endpoint: Endpoint, epoch: u64) -> Instance {
     instance_apart(here, endpoint, epoch, Duration::ZERO)
 }
 
-/// One whose clock and the other's may be so far apart.
+/// Like [`instance`], with this difference between the two clocks.
 fn instance_apart(here: Owner, endpoint: Endpoint, epoch: u64, clocks_apart: Duration) -> Instance {
     let mut world = world();
     let cut = cut(&world);
@@ -84,7 +84,7 @@ fn instance_apart(here: Owner, endpoint: Endpoint, epoch: u64, clocks_apart: Dur
 }
 
 impl Instance {
-    /// Waits for the other one, for two minutes at most.
+    /// Waits for the other engine, for two minutes at most.
     fn join(&mut self) {
         let begun = wall_now();
         while !self.portal.is_complete() {
@@ -133,7 +133,7 @@ fn two_threads_carry_traffic_to_one_another_by_shared_memory() {
     }
 }
 
-/// Engine 1 on a thread of its own, which runs until it is told to stop.
+/// Starts engine 1 on its own thread, which runs until it is stopped.
 fn right_engine(endpoint: Endpoint) -> (Arc<AtomicBool>, JoinHandle<Instance>) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -149,12 +149,12 @@ fn right_engine(endpoint: Endpoint) -> (Arc<AtomicBool>, JoinHandle<Instance>) {
     (stop, right)
 }
 
-/// What happened at both ends while a flow and a source were carried.
+/// Carries a flow and a source; returns the counters of both ends.
 fn carry([a, b]: [Endpoint; 2]) -> [PeerStats; 2] {
     let (stop, right) = right_engine(b);
     let mut left = instance(0, a, 8);
     left.join();
-    // Longer only where the other thread gets no processor.
+    // Longer only if the other thread gets no processor.
     let mut ms = 400;
     while left.world().traffic(SourceId(0)).received <= 100 && ms < 30_000 {
         ms += 200;
@@ -224,7 +224,7 @@ fn a_thread_that_ends_takes_its_links_down() {
             right.portal.poll(&mut right.paced.engine, now).unwrap();
             std::thread::sleep(StdDuration::from_millis(1));
         }
-        // Dropped without a word.
+        // Dropped without a farewell.
     });
     left.join();
     stop.store(true, Ordering::Relaxed);
@@ -249,7 +249,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
     let across = left.world().traffic(SourceId(0)).received;
     assert!(across > 0);
     stop.store(true, Ordering::Relaxed);
-    // Without a word.
+    // Without a farewell.
     drop(right.join().unwrap());
     left.run(3_200);
     let (_, present, stats) = left.portal.peers().next().unwrap();
@@ -259,7 +259,7 @@ fn a_peer_that_vanishes_takes_its_links_down_and_nothing_else() {
         left.world().link(BAR).dropped > 0,
         "the flow's retransmissions"
     );
-    // A packet every millisecond, the last ones still under way.
+    // A packet every millisecond, the last ones still in flight.
     let within = left.world().traffic(SourceId(1)).received;
     assert!(within >= 1_195, "{within} of 1200 within the left side");
 }
@@ -290,7 +290,7 @@ fn a_flood_of_nonsense_costs_no_memory() {
     assert_eq!(left.world().packets_alive(), before);
 }
 
-/// Whether this process may put a thread before ordinary ones.
+/// Returns true if this process may use real-time priorities.
 fn may_go_first() -> bool {
     let asked = std::thread::spawn(|| set_policy(Policy::First(1)).is_ok());
     asked.join().unwrap()

@@ -1,6 +1,6 @@
-//! What an engine that has a part of a network does with the engines of the others, turn by
-//! turn: take in what they sent, send what left, and, where all wait for one another, go no
-//! further than they have promised.
+//! Exchange with the engines of the other parts of a network, in each iteration: receives their
+//! messages, sends outgoing packets and, in exact mode, limits this engine to the instants that the
+//! others have promised.
 
 use std::io;
 
@@ -10,14 +10,14 @@ use timeloom_peering::{AdjacencyReport, Portal};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
 
-/// The other engines.
+/// Connection to the other engines.
 pub(super) struct Meeting {
     portal: Portal,
-    /// Processors, which decide whether looking for a promise is worth while.
+    /// Number of processors; it decides whether polling for a promise is worthwhile.
     cores: usize,
 }
 
-/// The longest wait for the others before commands are looked at again.
+/// Longest wait for the others before the commands are checked again.
 const WAIT: Duration = Duration::from_ms(1);
 
 impl Meeting {
@@ -26,7 +26,7 @@ impl Meeting {
         Self { portal, cores }
     }
 
-    /// Takes in what has come; gives back the last instant that may be handled.
+    /// Receives what has arrived; returns the last instant that may be handled.
     pub(super) fn receive(
         &mut self,
         engine: &mut Engine<World>,
@@ -38,29 +38,30 @@ impl Meeting {
         Ok(self.portal.safe_until())
     }
 
-    /// Takes the life of an engine that began at `epoch` for gone. What it has said comes first.
+    /// Marks the generation of an engine that began at `epoch` as dead. Its earlier messages are
+    /// received first.
     pub(super) fn bury(&mut self, engine: &mut Engine<World>, there: Owner, epoch: u64) {
-        // A line that has failed says nothing any more.
+        // A failed line has no more messages.
         let _ = self.portal.receive(engine, wall_now());
         self.portal.bury(&mut engine.model, there, epoch);
     }
 
-    /// Sends what has left, and says how far the engine has lived.
+    /// Sends outgoing packets and the instant up to which the engine has run.
     pub(super) fn send(&mut self, engine: &mut Engine<World>) -> io::Result<()> {
         self.portal.send(engine, wall_now())?;
         self.portal.promise(engine.now());
         Ok(())
     }
 
-    /// Waits for the others, which have not promised yet that nothing comes up to `until`.
+    /// Waits for the other engines, which have not yet promised that nothing arrives up to `until`.
     pub(super) fn await_others(&self, until: Instant<Virtual>) {
         self.portal.wish(until);
         self.portal.await_news(WAIT, self.cores);
     }
 
-    /// Before a sleep until `next` is due: asks the others for what is needed to handle it
-    /// then. Says when the engine has to be up for their sake; they ring it sooner if they
-    /// want that. To be followed by [`Meeting::wake`].
+    /// Prepares a sleep until the instant `next`: requests the promises needed to handle it then.
+    /// Returns the time at which the engine must wake up for the other engines; they signal it
+    /// earlier if necessary. Must be followed by [`Meeting::wake`].
     pub(super) fn doze(
         &self,
         next: Option<Instant<Virtual>>,
@@ -70,13 +71,13 @@ impl Meeting {
         if let Some(next) = unsafe_yet {
             self.portal.wish(next);
         }
-        // What they do from here on rings; what they did before is seen below.
+        // Messages sent from here on wake the thread; earlier ones are checked for below.
         let is_quiet = self.portal.doze();
         if !is_quiet || unsafe_yet.is_some_and(|next| self.portal.is_safe(next)) {
             return Instant::ZERO;
         }
         let wished = self.portal.wished();
-        // A clock that stands brings nobody there.
+        // A stopped clock never reaches that instant.
         let wished = wished.and_then(|at| map?.first_reaching(at));
         let speak = self.portal.next_wake();
         wished.map_or(speak, |wished| wished.min(speak))
@@ -91,9 +92,9 @@ impl Meeting {
         self.portal.adjacencies().collect()
     }
 
-    /// Says farewell.
+    /// Sends the farewell.
     pub(super) fn close(&mut self) {
-        // A line that has failed needs no farewell.
+        // A failed line needs no farewell.
         let _ = self.portal.close(wall_now());
     }
 }

@@ -1,9 +1,8 @@
-//! The thread that runs the engine and serves its portals.
+//! Thread that runs the engine and serves its portals.
 //!
-//! One turn: handle the events that are due, hand out the frames that have
-//! arrived, take in what the portals have, carry out commands, sleep until the
-//! next event or frame. Nothing else runs in this thread, so that there are no
-//! locks on the way of a packet.
+//! One iteration handles the due events, delivers the frames that have arrived, reads the portals,
+//! executes commands, and sleeps until the next event or frame. Nothing else runs in this thread,
+//! so that a packet's path has no locks.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +22,7 @@ use crate::poll::{Alarm, Poll};
 use crate::portals::Attachment;
 use crate::{PortReport, Received, Timing, segments};
 
-/// What the thread owns.
+/// State of the thread.
 pub(super) struct Worker {
     pub(super) paced: Paced<World>,
     pub(super) timing: Timing,
@@ -31,7 +30,7 @@ pub(super) struct Worker {
     pub(super) by_node: HashMap<Node, usize>,
     pub(super) capture: Option<Capture>,
     pub(super) sampler: Option<Sampler>,
-    /// Where the clock that is followed stops by itself.
+    /// Instant at which the followed clock stops by itself.
     pub(super) stop: Instant<Virtual>,
     pub(super) moderation: Moderation,
     pub(super) first: bool,
@@ -42,13 +41,13 @@ pub(super) struct Worker {
     pub(super) buffer: Vec<u8>,
     pub(super) scratch: Vec<u8>,
     pub(super) sleeps: u64,
-    /// What it took in all, once it has ended.
+    /// Total processor time, once the thread has ended.
     pub(super) cpu: Option<Duration>,
-    /// The engines that have the other parts of the network.
+    /// Connection to the engines of the other parts of the network.
     pub(super) peers: Option<Meeting>,
 }
 
-/// Who looks at the model, and when next.
+/// Sampling callback with its interval and the next sample instant.
 pub(super) struct Sampler {
     every: Duration,
     look: Sample,
@@ -56,7 +55,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// From the first multiple of `every` on that has not passed at `from`.
+    /// Creates a sampler that starts at the first multiple of `every` not before `from`.
     pub(super) fn new(every: Duration, look: Sample, from: Instant<Virtual>) -> Self {
         let every = every.max(Duration::from_ns(1));
         let passed_ns = (from - Instant::ZERO).as_ns().max(0);
@@ -78,20 +77,19 @@ impl Sampler {
     }
 }
 
-/// Events between two looks at the portals, and frames between two looks at
-/// the events.
+/// Events between two checks of the portals, and frames between two checks of the events.
 const EVENTS: u64 = 256;
 const FRAMES: usize = 64;
 
-/// Events that pass while the clock waits at one instant: some milliseconds' worth, so
-/// that whoever wants to pause meanwhile does not wait for long.
+/// Events handled while the clock waits at one instant. They take some milliseconds, so that a
+/// pause requested meanwhile does not wait long.
 const AHEAD: u64 = 16_384;
 
 impl Worker {
     pub(super) fn run(mut self) -> Self {
         let served = self.serve();
         self.cpu = Some(thread_time());
-        // A loop that cannot sleep any more is our own bug.
+        // A failing sleep is a bug of this crate.
         served.expect("epoll on open descriptors");
         self
     }
@@ -102,7 +100,7 @@ impl Worker {
         let awake = self.awake.then(Awake::keep).flatten();
         self.awake = awake.is_some();
         let mut ready = Vec::new();
-        // Whatever came before the start is found by looking at all.
+        // Frames that arrived before the start are found by checking every portal once.
         ready.extend(0..self.attachments.len());
         loop {
             if !self.carry_out_orders() {
@@ -128,7 +126,7 @@ impl Worker {
             let handed_out = self.hand_out();
             self.tell_peers()?;
             if wake == Wake::Now {
-                // Behind; see what the portals have, without sleeping.
+                // Behind schedule: checks the portals without sleeping.
                 self.sleep(Some(Instant::ZERO), &mut ready)?;
                 continue;
             }
@@ -150,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// Goes by what its clock is now.
+    /// Reads the clock's current map.
     fn follow(&mut self) {
         self.stop = Instant::FAR_FUTURE;
         if let Timing::Follow(clock) = &self.timing {
@@ -160,13 +158,14 @@ impl Worker {
         }
     }
 
-    /// A last turn before it leaves the others: what has come by now is taken in, what is due
-    /// is handled, and what that leads to goes out. Nothing after that, however long this takes.
+    /// Last iteration before the engine leaves the others: reads all input that has arrived,
+    /// handles the due events and sends the output. Nothing later is handled, however long this
+    /// takes.
     fn turn_last(&mut self) -> io::Result<()> {
         let now = wall_now();
         self.follow();
         let last = self.paced.limit(now);
-        // Those would stand for ever that have no clock.
+        // A worker without a clock has no limit and would run forever.
         if last < Instant::FAR_FUTURE {
             self.stop = last;
         }
@@ -182,7 +181,7 @@ impl Worker {
         self.tell_peers()
     }
 
-    /// Takes in what other engines have sent, and learns how far they let this one go.
+    /// Receives messages of other engines and the limit up to which they let this one run.
     fn hear_peers(&mut self, now: Instant<Wall>) -> io::Result<()> {
         let Some(peers) = &mut self.peers else {
             return Ok(());
@@ -194,7 +193,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends other engines what has left this one.
+    /// Sends outgoing packets to the other engines.
     fn tell_peers(&mut self) -> io::Result<()> {
         match &mut self.peers {
             Some(peers) => peers.send(&mut self.paced.engine),
@@ -202,9 +201,9 @@ impl Worker {
         }
     }
 
-    /// The clock is at `target`, and other engines may still send what arrives before: says
-    /// how far this one is, and waits for them. What the portals have waits as well, for it
-    /// would be stamped too early.
+    /// Waits for other engines: the clock is at `target`, but they may still send packets that
+    /// arrive earlier. First announces this engine's progress. Frames of the portals wait as well,
+    /// because their time stamps would be too early.
     fn await_peers(&mut self, target: Instant<Virtual>) -> io::Result<()> {
         self.hand_out();
         self.tell_peers()?;
@@ -214,7 +213,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sleeps until `until`, unless other engines want something sooner.
+    /// Sleeps until `until`, or until an earlier time that other engines need.
     fn sleep_for_peers(
         &mut self,
         until: Option<Instant<Wall>>,
@@ -237,15 +236,14 @@ impl Worker {
         slept
     }
 
-    /// Another engine is known to be gone.
+    /// Marks a generation of another engine as dead.
     pub(super) fn bury(&mut self, there: Owner, epoch: u64) {
         if let Some(peers) = &mut self.peers {
             peers.bury(&mut self.paced.engine, there, epoch);
         }
     }
 
-    /// Brings the model to the present, so that what is taken in now is
-    /// stamped with it.
+    /// Advances the model to the present, so that frames read now get the present as time stamp.
     fn catch_up(&mut self, now: Instant<Wall>) {
         let limit = self.paced.limit(now);
         if limit == Instant::FAR_FUTURE {
@@ -259,8 +257,8 @@ impl Worker {
         }
     }
 
-    /// Handles what is due, and takes the samples that are due on the way: for each the
-    /// model stands at its instant.
+    /// Handles due events and takes due samples; for each sample the model is exactly at the
+    /// sample's instant.
     fn advance(&mut self) -> Wake {
         let Some(mut sampler) = self.sampler.take() else {
             return self.paced.poll(wall_now, EVENTS);
@@ -268,7 +266,7 @@ impl Worker {
         let wake = loop {
             let pace = self.paced.pace();
             let limit = pace.limit(wall_now()).min(self.stop);
-            // Without a pace there is no present up to which a quiet network has lived.
+            // Without a pace there is no present to which a quiet network could be advanced.
             if sampler.next > limit || limit == Instant::FAR_FUTURE {
                 break self.paced.poll(wall_now, EVENTS);
             }
@@ -286,8 +284,8 @@ impl Worker {
         wake
     }
 
-    /// Takes frames from the portals that have some; says whether there were
-    /// any. Each portal has its turn, however much another has.
+    /// Reads frames from the ready portals; returns true if there were any. The number of frames
+    /// per portal is bounded, so that no portal starves another.
     fn take_in(&mut self, ready: &mut Vec<usize>) -> bool {
         let mut any = false;
         for index in ready.drain(..) {
@@ -302,7 +300,7 @@ impl Worker {
                     }
                     Ok(Received::Nothing) => break,
                     Err(_) => {
-                        // Its interface is gone; the rest goes on.
+                        // The interface is gone; the other portals continue.
                         attachment.report.gone = true;
                         self.poll.forget(attachment.port.descriptor());
                         break;
@@ -311,7 +309,8 @@ impl Worker {
                 any = true;
                 self.moderation.moved(used);
                 if reports_groups(&self.buffer[..used]) {
-                    // A kernel says so, when it pleases, and nobody here listens.
+                    // Kernels send group reports at arbitrary times, and the model has no use for
+                    // them.
                     continue;
                 }
                 if !attachment.inward.is_empty() && !attachment.inward.passes(&self.buffer[..used])
@@ -330,8 +329,7 @@ impl Worker {
         any
     }
 
-    /// Gives the portals what has arrived at their hosts; says whether there was
-    /// anything.
+    /// Delivers frames that have arrived at the portals' hosts; returns true if there were any.
     fn hand_out(&mut self) -> bool {
         let (attachments, by_node) = (&mut self.attachments, &self.by_node);
         let moderation = &mut self.moderation;
@@ -371,8 +369,8 @@ impl Worker {
         any
     }
 
-    /// Handles what is due up to `limit`, however the clock goes, but nothing after the
-    /// first frame for a portal, which is not handed out yet. Says how far that is.
+    /// Handles the events due up to `limit`, independently of the clock, but none after the first
+    /// frame for a portal, which is not yet delivered. Returns the instant reached.
     pub(super) fn go_ahead(&mut self, limit: Instant<Virtual>) -> Instant<Virtual> {
         for _ in 0..AHEAD {
             let Some(sampler) = self.sampler.as_mut().filter(|it| it.next <= limit) else {
@@ -395,14 +393,14 @@ impl Worker {
         self.poll.sleep(until, &self.alarm, ready)
     }
 
-    /// Carries out what was commanded; false means to end.
+    /// Executes the pending commands; returns false if the thread must end.
     fn carry_out_orders(&mut self) -> bool {
         while let Ok(command) = self.orders.try_recv() {
             match command {
                 Command::Do(act) => act(self),
                 Command::Grant(until) => self.paced.set_pace(Pace::Granted(until)),
                 Command::Leave => {
-                    // A line that has failed takes nothing more.
+                    // A failed line accepts nothing more.
                     let _ = self.turn_last();
                     return false;
                 }
@@ -436,7 +434,7 @@ impl Worker {
     }
 }
 
-/// Sleeps, whatever comes.
+/// Sleeps until `until`; nothing interrupts this sleep.
 fn rest(until: Instant<Wall>) {
     let left = until - wall_now();
     if left > Duration::ZERO {
@@ -445,7 +443,7 @@ fn rest(until: Instant<Wall>) {
     }
 }
 
-/// When a clock showed `at`.
+/// Returns the wall time at which the clock showed `at`.
 fn wall_of(pace: &Pace, at: Instant<Virtual>) -> Instant<Wall> {
     match pace {
         Pace::Clock(map) if at > map.out0 => map.first_reaching(at).unwrap_or_else(wall_now),

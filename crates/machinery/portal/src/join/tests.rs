@@ -5,7 +5,7 @@ use timeloom_engine::Random;
 use super::*;
 use crate::segments;
 
-/// A sender: what it has sent so far decides what its next frame says.
+/// A sender; its state determines the next frame's headers.
 struct Sender {
     protocol: u8,
     over_v6: bool,
@@ -15,15 +15,15 @@ struct Sender {
     bytes: u8,
 }
 
-/// How a frame differs from the one before.
+/// Differences of a frame from the one before.
 #[derive(Clone, Copy, Default)]
 struct Unlike {
     flags: u8,
     acknowledged: u32,
     tos: u8,
-    /// Its header stands in the rest.
+    /// True if the transport header is in the rest.
     apart: bool,
-    /// Its checksum is there already.
+    /// True if the checksum is complete.
     complete: bool,
 }
 
@@ -46,7 +46,7 @@ impl Sender {
         }
     }
 
-    /// The headers of Ethernet and IP, before so many bytes.
+    /// Returns Ethernet and IP headers for `inner` bytes of payload.
     fn network(&self, inner: u16, tos: u8) -> Vec<u8> {
         let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         if self.over_v6 {
@@ -68,7 +68,7 @@ impl Sender {
         head
     }
 
-    /// The next `payload` bytes, in segments of `each`.
+    /// Returns a frame with the next `payload` bytes, in segments of `each`.
     fn next(&mut self, payload: usize, each: usize, unlike: Unlike) -> Owned {
         let tcp = self.protocol == 6;
         let header = if tcp { 32 } else { 8 };
@@ -144,8 +144,7 @@ impl Owned {
     }
 }
 
-/// What goes out, in frames as a wire carries them by source port, and how many frames
-/// it was in the portal's form.
+/// Frames sent, in wire format and by source port, and their number in the portal's format.
 #[derive(Default)]
 struct Out {
     wire: HashMap<u16, Vec<Vec<u8>>>,
@@ -283,7 +282,7 @@ fn what_says_something_else_is_not_joined() {
         ];
         assert_eq!(joined(&frames).frames, 2, "{index}");
     }
-    // Neither what does not follow.
+    // Frames that do not follow are not joined either.
     let mut sender = Sender::new(6, 9);
     let first = sender.next(1_448, 1_448, Unlike::default());
     sender.next(1_448, 1_448, Unlike::default());

@@ -1,14 +1,14 @@
-//! A frame between machines: which link, its number there, when it left, its bytes, and a
-//! seal of keyed BLAKE3 over all of it.
+//! Datagram with a frame between machines: the link, the frame's number on it, the departure time,
+//! the bytes, and a keyed BLAKE3 seal over all of them.
 
 use timeloom_time::{Instant, Virtual};
 
-/// The secret of a run's tunnels, drawn or derived for nothing else.
+/// Secret key of a run's tunnels, drawn or derived for them alone.
 #[derive(Clone)]
 pub struct TunnelKey([u8; 32]);
 
 impl TunnelKey {
-    /// From bytes that all machines of a run have.
+    /// Creates a key from bytes shared by all machines of a run.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(blake3::derive_key("timeloom tunnel 1", bytes))
     }
@@ -20,11 +20,11 @@ impl core::fmt::Debug for TunnelKey {
     }
 }
 
-/// What a datagram says.
+/// Content of a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Datagram<'a> {
     pub(super) link: u16,
-    /// Which end of the link sends it: else it could be sent back.
+    /// End of the link that sends it; it prevents reflection to the sender.
     pub(super) end: u8,
     pub(super) number: u64,
     pub(super) at: Instant<Virtual>,
@@ -43,13 +43,13 @@ impl Datagram<'_> {
     }
 }
 
-/// Puts the seal behind what it is of.
+/// Appends the seal over the bytes before it.
 pub(super) fn close(key: &TunnelKey, out: &mut Vec<u8>) {
     let hash = blake3::keyed_hash(&key.0, out);
     out.extend_from_slice(&hash.as_bytes()[..SEAL]);
 }
 
-/// `None` for what nobody with the key has sent.
+/// Verifies and parses a datagram; returns `None` if its seal does not match the key.
 pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>> {
     let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
     let (link, rest) = body.split_first_chunk::<2>()?;
@@ -57,7 +57,7 @@ pub(super) fn open<'a>(key: &TunnelKey, bytes: &'a [u8]) -> Option<Datagram<'a>>
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (at, frame) = rest.split_first_chunk::<8>()?;
     let hash = blake3::keyed_hash(&key.0, body);
-    // Compared without telling by its duration where the difference is.
+    // The duration of the comparison does not reveal the position of a difference.
     let differs = seal.iter().zip(hash.as_bytes());
     let differs = differs.fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
     (!differs).then(|| Datagram {

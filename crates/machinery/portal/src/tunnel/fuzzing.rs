@@ -1,16 +1,16 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: what another machine
-//! sends through a tunnel, with what must hold of it. Not for programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: input from another machine's
+//! tunnel, with the properties that must hold. Not for programs.
 
 use timeloom_time::{Instant, Virtual};
 
 use super::datagram::{TunnelKey, close, open};
 use super::line::{Incoming, Outgoing};
 
-/// Bytes from anybody, and as somebody with the key would send them: the first are no
-/// datagram; the second are one when they are long enough, and no other bytes are it.
+/// Checks arbitrary bytes, unsealed and sealed. Unsealed bytes are never a datagram; sealed bytes
+/// are one if they are long enough, and no modified bytes are.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if a property is violated.
 pub fn datagram(bytes: &[u8]) {
     let key = TunnelKey::new(&[7; 32]);
     assert_eq!(open(&key, bytes), None, "nobody has sealed it");
@@ -27,11 +27,11 @@ pub fn datagram(bytes: &[u8]) {
     assert_eq!(open(&key, &again), None, "byte {at} is another");
 }
 
-/// Frames with these numbers and instants, and lengths, at both sides of a link whose clock
-/// shows each instant in turn: none is early, none comes twice, none overtakes.
+/// Checks frames with these numbers, instants and lengths at both sides of a link whose clock shows
+/// each instant in turn: none is early, duplicated or reordered.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if a property is violated.
 pub fn line(frames: &[(u64, Instant<Virtual>, u8)], rate_bits_per_s: Option<u64>) {
     let content = [0; 255];
     let (mut incoming, mut accepted, mut taken) = (Incoming::default(), 0_u64, 0_u64);

@@ -1,18 +1,18 @@
-//! One link to another machine, without network and time: what waits to leave, at the
-//! link's rate, and what has come and waits until its instant has passed here.
+//! One link to another machine, without network and time: frames that wait to leave at the link's
+//! rate, and received frames that wait until the local clock reaches their instant.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// What leaves: a queue that is emptied at the link's rate, in virtual time.
+/// Outgoing frames: a queue emptied at the link's rate, in virtual time.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Bits in a second; none: at once.
+    /// Rate in bit/s; `None` for no delay.
     rate: Option<u64>,
     most_bytes: usize,
     bytes: usize,
-    /// When all that waits has left.
+    /// Instant at which all queued frames have left.
     free_at: Instant<Virtual>,
     waiting: VecDeque<(Instant<Virtual>, Vec<u8>)>,
     pub(super) dropped: u64,
@@ -30,7 +30,7 @@ impl Outgoing {
         }
     }
 
-    /// A frame that the node sends at `now`. A full queue drops it.
+    /// Queues a frame that the node sends at `now`, or drops it if the queue is full.
     pub(super) fn offer(&mut self, frame: &[u8], now: Instant<Virtual>) {
         if self.bytes + frame.len() > self.most_bytes {
             self.dropped += 1;
@@ -41,12 +41,12 @@ impl Outgoing {
         self.waiting.push_back((self.free_at, frame.to_vec()));
     }
 
-    /// When the next frame has left.
+    /// Returns the departure time of the next frame.
     pub(super) fn next(&self) -> Option<Instant<Virtual>> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
-    /// A frame that has left by `now`, and when it had.
+    /// Returns a frame that has left by `now`, and its departure time.
     pub(super) fn take(&mut self, now: Instant<Virtual>) -> Option<(Instant<Virtual>, Vec<u8>)> {
         if self.next()? > now {
             return None;
@@ -56,7 +56,7 @@ impl Outgoing {
         Some((at, frame))
     }
 
-    /// For how long a frame occupies the wire.
+    /// Returns the time for which a frame occupies the wire.
     fn takes(&self, bytes: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;
@@ -67,22 +67,22 @@ impl Outgoing {
     }
 }
 
-/// What came from the other machine.
+/// Frames received from the other machine.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    /// By when it left there, and its number.
+    /// Frames by departure time and number.
     waiting: BTreeMap<(Instant<Virtual>, u64), Vec<u8>>,
     bytes: usize,
-    /// The highest number that came.
+    /// Highest number received.
     newest: u64,
-    /// Numbers that were passed over.
+    /// Count of skipped numbers.
     pub(super) lost: u64,
     pub(super) refused: u64,
 }
 
 impl Incoming {
-    /// A frame of this number left the other machine at `at`. One that came before, or that
-    /// later ones overtook, is refused, as is one for which there is no room.
+    /// Queues a frame with this number that left the other machine at `at`. A duplicate, a frame
+    /// that later ones overtook, or one that exceeds the buffer is refused.
     pub(super) fn arrive(&mut self, number: u64, at: Instant<Virtual>, frame: &[u8]) {
         if number <= self.newest || self.bytes + cost(frame) > MOST_BYTES_HELD {
             self.refused += 1;
@@ -98,7 +98,7 @@ impl Incoming {
         self.waiting.keys().next().map(|(at, _)| *at)
     }
 
-    /// A frame that is here by `now`, and when it left.
+    /// Returns a frame whose time is at or before `now`, and its departure time.
     pub(super) fn take(&mut self, now: Instant<Virtual>) -> Option<(Instant<Virtual>, Vec<u8>)> {
         let first = self.waiting.first_entry()?;
         let (at, _) = *first.key();
@@ -111,14 +111,15 @@ impl Incoming {
     }
 }
 
-/// Checksum, preamble and the gap between frames (IEEE 802.3).
+/// Checksum, preamble and interframe gap (IEEE 802.3).
 const OVERHEAD_BYTES: usize = 24;
-/// The 64 bytes of the shortest frame with preamble and gap.
+/// Shortest frame of 64 bytes, with preamble and gap.
 const SMALLEST_SLOT_BYTES: usize = 84;
-/// No more is kept of what comes while the clock stands.
+/// Largest amount of received data kept while the clock is stopped, in bytes.
 const MOST_BYTES_HELD: usize = 64 << 20;
 
-/// What keeping a frame takes. An empty one is not free: any number of them could come.
+/// Returns the memory charged for a frame. An empty frame is charged as well, since their number is
+/// unlimited.
 fn cost(frame: &[u8]) -> usize {
     frame.len() + 128
 }
@@ -131,7 +132,7 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// 1,226 bytes and what belongs to them take 100 µs at 100 Mbit/s.
+    /// A frame of 1,226 bytes and its overhead takes 100 µs at 100 Mbit/s.
     #[test]
     fn frames_leave_at_the_rate_of_the_link_and_stand_when_the_clock_does() {
         let mut line = Outgoing::new(Some(100_000_000), 4_000);
@@ -143,10 +144,10 @@ mod tests {
         assert_eq!(line.next(), Some(at(1_100)));
         assert_eq!(line.take(at(1_099)), None);
         assert_eq!(line.take(at(1_200)).map(|it| it.0), Some(at(1_100)));
-        // However long that lasts, and however often it is asked.
+        // The result depends neither on the duration nor on the number of calls.
         assert_eq!(line.take(at(1_200)).map(|it| it.0), Some(at(1_200)));
         assert_eq!(line.take(at(1_200)), None);
-        // An idle link begins with the frame, a busy one behind the last.
+        // The link is busy until the previous frame has left.
         assert_eq!(line.take(at(1_300)).map(|it| it.0), Some(at(1_300)));
         line.offer(&[9; 60], at(5_000));
         assert_eq!(line.next(), Some(at(5_006) + Duration::from_ns(720)));

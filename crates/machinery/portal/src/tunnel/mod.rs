@@ -1,13 +1,13 @@
-//! Links of the kernel's network that lead to another machine.
+//! Links of the kernel's network to another machine.
 //!
-//! At each end stands a namespace whose one interface is joined to the node ([`PacketPort`]).
-//! What comes out of it waits until it has left at the link's rate, by the clock of the
-//! run; then it crosses in a sealed UDP datagram with the instant at which it left, and is
-//! handed to the node there once that clock has reached that instant too. So the link stands
-//! while the clocks do: what is on it is ours to hold. It takes as much longer than a cable
-//! as the machines' network does.
+//! At each end, a namespace has one interface that is connected to the node ([`PacketPort`]). A
+//! frame from it waits until it has left at the link's rate, by the clock of the run. It then
+//! crosses in a sealed UDP datagram with its departure time, and is delivered to the node once the
+//! clock there has reached that time too. The link therefore stops while the clocks are stopped:
+//! frames in flight are held by this module. It is slower than a cable by the delay of the
+//! machines' network.
 //!
-//! One thread serves all links of a machine. It decides nothing about when clocks stand.
+//! One thread serves all links of a machine. It does not control the clocks.
 
 mod datagram;
 pub mod fuzzing;
@@ -34,44 +34,44 @@ use line::{Incoming, Outgoing};
 /// One end of a link to another machine.
 #[derive(Debug)]
 pub struct TunnelEnd {
-    /// The link, as all machines number it.
+    /// Number of the link, the same on all machines.
     pub link: u16,
-    /// Which of its ends this is: 0 or 1, and the other is the other.
+    /// Index of this end, 0 or 1.
     pub end: u8,
-    /// Where the other machine's tunnels are.
+    /// Address of the other machine's tunnels.
     pub peer: SocketAddr,
-    /// Bits in a second; none: at once.
+    /// Rate in bit/s; `None` for no delay.
     pub rate_bits_per_s: Option<u64>,
-    /// How much waits for the link before more is dropped.
+    /// Queue limit in bytes; frames beyond it are dropped.
     pub queue_bytes: usize,
-    /// What the link is joined to here.
+    /// Local port of the link.
     pub port: PacketPort,
-    /// What it is called in reports.
+    /// Name in reports.
     pub name: String,
 }
 
-/// What one end has done.
+/// Statistics of one end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TunnelReport {
-    /// The link's name.
+    /// Name of the link.
     pub name: String,
-    /// Frames sent, and received.
+    /// Frames sent to the other machine.
     pub sent: u64,
-    /// Frames handed to the node here.
+    /// Frames delivered to the local node.
     pub received: u64,
     /// Frames that found the queue full.
     pub dropped: u64,
-    /// Frames that left the other machine and did not come.
+    /// Frames that left the other machine and did not arrive.
     pub lost: u64,
-    /// Frames that came twice, too late, or more than there is room for.
+    /// Frames that were duplicates, too late, or beyond the buffer limit.
     pub refused: u64,
-    /// Frames that this machine's kernel dropped on their way to us.
+    /// Frames that this machine's kernel dropped before they were read.
     pub dropped_by_machine: u64,
-    /// How long the slowest took between the machines, in virtual time.
+    /// Longest delay between the machines, in virtual time.
     pub slowest: Duration,
 }
 
-/// The links of this machine, served until this is dropped.
+/// Links of this machine, served until this value is dropped.
 #[derive(Debug)]
 pub struct Tunnels {
     over: Arc<AtomicBool>,
@@ -80,10 +80,10 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// Serves `ends`, which other machines reach by `socket`, on `clock`.
+    /// Serves `ends` on `clock`; other machines reach them through `socket`.
     ///
     /// # Errors
-    /// When the kernel refuses a thread or what it sleeps on.
+    /// Fails if the kernel refuses the thread or the descriptors that it polls.
     pub fn start(
         socket: UdpSocket,
         key: TunnelKey,
@@ -93,7 +93,7 @@ impl Tunnels {
         let failed = |error| PortalError::kernel("start the tunnels", error);
         let alarm = Alarm::new().map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
-        // The forced form goes past the machine's limit, where that is allowed.
+        // The `FORCE` option exceeds the machine's limit, if permitted.
         set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)
             .or_else(|_| set_socket_recv_buffer_size(&socket, BUFFER_BYTES))
             .map_err(|error| failed(error.into()))?;
@@ -124,13 +124,13 @@ impl Tunnels {
         })
     }
 
-    /// Something that tells the thread that its clock has changed, from anywhere.
+    /// Returns a function that notifies the thread of a clock change; any thread may call it.
     pub fn waker(&self) -> impl Fn() + Send + Sync + use<> {
         let alarm = self.alarm.clone();
         move || alarm.ring()
     }
 
-    /// Ends them, and says what they did; nothing when the thread has panicked.
+    /// Stops the links and returns their reports; empty if the thread has panicked.
     pub fn stop(mut self) -> Vec<TunnelReport> {
         self.end()
     }
@@ -149,7 +149,7 @@ impl Drop for Tunnels {
     }
 }
 
-/// An end, with what is on its way.
+/// An end with its queues.
 struct End {
     what: TunnelEnd,
     outgoing: Outgoing,
@@ -172,7 +172,7 @@ impl End {
         }
     }
 
-    /// What it did in all.
+    /// Returns the final report.
     fn told(self) -> TunnelReport {
         TunnelReport {
             dropped: self.outgoing.dropped,
@@ -196,10 +196,10 @@ struct Worker {
     out: Vec<u8>,
 }
 
-/// What the clock shows, and where it is going.
+/// Time shown by the clock, and its state.
 struct Present {
     now: Instant<Virtual>,
-    /// Whether it stands.
+    /// True if the clock is stopped.
     stands: bool,
 }
 
@@ -235,9 +235,9 @@ impl Worker {
         }
     }
 
-    /// Datagrams of other machines.
+    /// Receives datagrams from other machines.
     fn hear(&mut self) {
-        // An error is a peer that is not there (ICMP), or nothing to be had.
+        // An error means an unreachable peer (ICMP) or nothing to receive.
         for _ in 0..MOST_AT_ONCE {
             let Ok((length, from)) = self.socket.recv_from(&mut self.buffer) else {
                 return;
@@ -258,7 +258,7 @@ impl Worker {
         }
     }
 
-    /// Frames of the nodes here.
+    /// Reads frames of the local nodes.
     fn take_in(&mut self, now: Instant<Virtual>) {
         for end in &mut self.ends {
             for _ in 0..MOST_AT_ONCE {
@@ -285,8 +285,7 @@ impl Worker {
                     frame: &frame,
                 };
                 datagram.seal(&self.key, &mut self.out);
-                // What cannot be sent is as lost as what is lost on the way: the other
-                // end counts it.
+                // A frame that cannot be sent is lost; the other end counts it.
                 let _ = self.socket.send_to(&self.out, end.what.peer);
                 end.report.sent += 1;
             }
@@ -310,14 +309,15 @@ impl Worker {
         }
     }
 
-    /// When something is due, if nothing comes and nobody changes the clock.
+    /// Returns the time of the next due frame, provided that no input arrives and the clock does
+    /// not change.
     fn next_turn(&self, present: &Present) -> Option<Instant<Wall>> {
         let leaves = self.ends.iter().filter_map(|end| end.outgoing.next());
         let comes = self.ends.iter().filter_map(|end| end.incoming.next());
         let next = leaves.chain(comes).min()?;
         let soon = wall_now() + LOOK_EVERY;
         if present.stands {
-            // Not every way for a clock to go on rings.
+            // Not every way to restart a clock rings the alarm.
             return Some(soon);
         }
         let (map, _) = self.clock.map_and_stop();
@@ -325,9 +325,9 @@ impl Worker {
     }
 }
 
-/// How much one look takes in, so that no side starves another.
+/// Limit of frames or datagrams per check, so that no source starves another.
 const MOST_AT_ONCE: usize = 256;
-/// What may wait in the kernel until the thread comes.
+/// Size of the socket's receive buffer, in bytes.
 const BUFFER_BYTES: usize = 8 << 20;
-/// How often a clock that stands, or may, is looked at while something waits for it.
+/// Interval at which a clock is checked that is stopped, or may be, while frames wait for it.
 const LOOK_EVERY: Duration = Duration::from_ms(1);

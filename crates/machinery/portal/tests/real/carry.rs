@@ -1,4 +1,4 @@
-//! What is carried arrives as it was sent, and what is not is counted.
+//! Frames that are carried arrive unchanged, and others are counted.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -18,7 +18,7 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| random.bits() as u8).collect()
 }
 
-/// Sends these bytes from `a` to `b` over a real TCP and gives back what came.
+/// Sends these bytes from `a` to `b` over a real TCP connection and returns what arrived.
 fn transfer(testbed: &Testbed, bytes: &[u8]) -> Vec<u8> {
     let listener = testbed.namespace("b").tcp_listener("0.0.0.0:80").unwrap();
     let receiver = thread::spawn(move || {
@@ -217,8 +217,8 @@ fn sum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// An interface that is there already, as a container has it: one end of a
-/// veth pair in the guest's namespace, the packet socket on the other.
+/// An existing interface, as in a container: one end of a veth pair is in the guest's namespace,
+/// and the packet socket is on the other end.
 #[test]
 fn a_packet_socket_is_a_portal_too() {
     use timeloom_fabric::{Fabric, LinkSpec, NetworkSpec, StationSpec};
@@ -304,7 +304,7 @@ fn what_the_kernel_drops_is_counted() {
         LinkConfig::new(1_000_000_000, Duration::ZERO),
         Setup {
             options: Options {
-                // A thread that hardly ever looks.
+                // A thread that seldom reads the portal.
                 moderation: Duration::from_ms(500),
                 ..Options::default()
             },
@@ -314,14 +314,14 @@ fn what_the_kernel_drops_is_counted() {
     let server = testbed.namespace("b").udp_socket("0.0.0.0:9").unwrap();
     let client = testbed.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     let target = (testbed.b_address, 9);
-    // The first makes it rest; more than its queue holds come meanwhile.
+    // The first frame makes the thread pause; meanwhile more frames arrive than its queue holds.
     client.send_to(b"first", target).unwrap();
     server
         .set_read_timeout(Some(StdDuration::from_secs(120)))
         .unwrap();
     server.recv(&mut [0; 16]).unwrap();
     for _ in 0..5_000 {
-        // The kernel may refuse right here, too.
+        // The kernel may refuse here as well.
         let _ = client.send_to(&[7; 64], target);
     }
     let report = testbed.emulation.stop().unwrap();
@@ -333,8 +333,8 @@ fn what_the_kernel_drops_is_counted() {
     );
 }
 
-/// All frames of a step are due in one turn, and each costs the receiving kernel its way
-/// up: those of one flow go in as one train, and programs see no difference.
+/// All frames of a step are due in one iteration, and each costs the receiving kernel a traversal
+/// of its stack: those of one flow are delivered as one train, and programs see no difference.
 #[test]
 fn what_one_turn_hands_out_goes_out_as_a_train() {
     for join in [true, false] {
@@ -356,7 +356,7 @@ fn what_one_turn_hands_out_goes_out_as_a_train() {
             granted += Duration::from_ms(10);
             emulation.grant(granted);
         };
-        // The first asks for neighbours.
+        // The first frame resolves the neighbours.
         let mut buffer = [0; 2_000];
         server
             .set_read_timeout(Some(StdDuration::from_millis(20)))

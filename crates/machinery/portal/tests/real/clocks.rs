@@ -45,7 +45,7 @@ fn no_packet_is_early() {
 fn packets_in_flight_stand_still_in_a_pause() {
     let testbed = build(link(), Setup::default());
     let (client, server) = sockets(&testbed);
-    // The neighbours know one another after this.
+    // The neighbours are resolved after this.
     client.send(b"x").unwrap();
     assert!(comes(&server, LONG));
     testbed.clock.set_rate(Rate::STOPPED);
@@ -71,7 +71,7 @@ fn no_packet_is_lost_in_many_pauses() {
     assert!(comes(&server, LONG));
     server.set_read_timeout(Some(LONG)).unwrap();
     let mut next = 0u32;
-    // So few at a time have room in the receiver's socket, however late it reads.
+    // A batch this small fits into the receiver's socket buffer, however late it reads.
     const EACH: u32 = 40;
     let send = |from: u32| {
         for number in from..from + EACH {
@@ -128,8 +128,8 @@ fn granted_steps_are_all_that_happens() {
     let short = StdDuration::from_millis(100);
     client.send(b"x").unwrap();
     assert!(!comes(&server, short), "nothing was granted");
-    // ARP takes no virtual time on the first link; then it is in flight, and
-    // the router's question to `b` takes a delay there and one back.
+    // ARP takes no virtual time on the first link; then the packet is in flight, and the router's
+    // ARP request to `b` and the reply take one delay each.
     testbed
         .emulation
         .grant(Instant::ZERO + Duration::from_ms(1));

@@ -1,5 +1,5 @@
-//! Several engines that follow one clock: they wait for one another where they are told to,
-//! and one that dies is told of. Needs no root.
+//! Several engines that follow one clock: in exact mode they wait for one another, and the death of
+//! an engine is reported. Needs no root.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -23,7 +23,7 @@ use timeloom_time::{ClockMap, Duration, Instant, Rate, Virtual, Wall};
 
 const LONG: StdDuration = StdDuration::from_secs(120);
 
-/// Four hosts on each side of a cable of 1 ms; all send over it, by datagrams and by TCP.
+/// Four hosts on each side of a cable of 1 ms; all send across it, with datagrams and TCP.
 fn network() -> (World, Vec<Owner>) {
     let mut network = NetworkBuilder::new(9);
     let access = LinkConfig::new(100_000_000, Duration::from_us(10));
@@ -58,7 +58,7 @@ impl Follow for Until {
     }
 }
 
-/// Two engines of one network, which stand at zero and live up to `end`. `prepare` may change a
+/// Runs two engines of one network, which start at zero and run up to `end`. `prepare` may change a
 /// world before it starts.
 fn two(
     make: impl Fn() -> (World, Vec<Owner>),
@@ -108,7 +108,7 @@ fn wait_until(engine: &Emulation, end: Instant<Virtual>) {
     }
 }
 
-/// All of it in one engine.
+/// Runs the whole network in one engine.
 fn one(mut world: World, end: Instant<Virtual>) -> World {
     world.note_arrivals();
     let mut single: Engine<World> = Engine::new(world);
@@ -117,8 +117,8 @@ fn one(mut world: World, end: Instant<Virtual>) -> World {
     single.model
 }
 
-/// However late the machine runs the threads: in its own time each packet is where and when it
-/// is in one engine. With a pause in the middle.
+/// Independently of the threads' scheduling, each packet is at the same place at the same virtual
+/// time as with one engine. With a pause in the middle.
 #[test]
 fn engines_that_wait_have_every_packet_at_the_instant_of_one_engine() {
     let end = Instant::ZERO + Duration::from_ms(300);
@@ -155,8 +155,8 @@ fn sorted(arrivals: &[Arrival]) -> Vec<(Instant<Virtual>, u8, u32, u32)> {
     all
 }
 
-/// A grandmaster, two transparent clocks with a cable of 1 ms between them, and a slave, all
-/// of them wrong; beside them traffic that fills the cable now and then.
+/// A grandmaster, two transparent clocks with a cable of 1 ms between them, and a slave, all with
+/// clock errors; other traffic fills the cable at times.
 fn clocks(transport: Transport) -> (World, Vec<Owner>) {
     let mut network = NetworkBuilder::new(4);
     let [gm, slave, from, to] = ["gm", "slave", "from", "to"].map(|name| network.host(name));
@@ -193,7 +193,7 @@ fn clocks(transport: Transport) -> (World, Vec<Owner>) {
     (world, owners)
 }
 
-/// What each clock has done and measured.
+/// Returns the counters and measurements of each clock.
 fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
     let nodes = (0..world.nodes() as u32).filter(|node| owners[*node as usize] == here);
     let clocks =
@@ -201,8 +201,8 @@ fn tallies(world: &World, owners: &[Owner], here: Owner) -> Vec<(u32, Tally)> {
     clocks.collect()
 }
 
-/// Their messages cross by layer 2 as by UDP, and the time that they wait in the queue of the
-/// cut cable is in their correction.
+/// Their messages cross over layer 2 and UDP, and the correction field includes the time that they
+/// wait in the queue of the cut cable.
 #[test]
 fn ptp_clocks_of_two_engines_measure_what_those_of_one_do() {
     let end = Instant::ZERO + Duration::from_s(12);

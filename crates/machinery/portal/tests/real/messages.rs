@@ -1,5 +1,5 @@
-//! What routers of the model tell real kernels: that time is up, that a host is
-//! not there, that a packet is too long, that there is congestion.
+//! ICMP errors and ECN marks from the model's routers to real kernels: time exceeded, host
+//! unreachable, packet too big, congestion.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
@@ -19,14 +19,13 @@ use timeloom_time::{Duration, Rate};
 
 use crate::world::{tap, two_hosts};
 
-/// a – r1 – r2 – b, the middle link as given. The emulation ends before the
-/// namespaces.
+/// The path a – r1 – r2 – b with the given middle link. The emulation ends before the namespaces.
 struct Path {
     emulation: Emulation,
     fabric: Fabric,
-    /// What a traceroute to `b` sees: the near side of r1, of r2, and b.
+    /// Hops of a traceroute to `b`: the near side of r1, of r2, and b.
     hops: [Ipv4Addr; 3],
-    /// From r1 towards r2.
+    /// Port of r1 towards r2.
     middle: PortId,
 }
 
@@ -68,7 +67,7 @@ impl Path {
         self.fabric.station(name).unwrap()
     }
 
-    /// A datagram socket in `a` that hears of ICMP errors.
+    /// Opens a datagram socket in `a` that receives ICMP errors.
     fn prober(&self) -> UdpSocket {
         let socket = self.namespace("a").udp_socket("0.0.0.0:0").unwrap();
         hear_errors(&socket).unwrap();
@@ -76,7 +75,7 @@ impl Path {
         socket
     }
 
-    /// Sets what the kernel of a namespace does.
+    /// Sets a sysctl of a namespace.
     fn sysctl(&self, name: &str, key: &str, value: &str) {
         let path = format!("/proc/sys/net/ipv4/{key}");
         let written = self.namespace(name).run(|| std::fs::write(&path, value));
@@ -86,7 +85,7 @@ impl Path {
     }
 }
 
-/// An ICMP error as the kernel's error queue tells it (ip(7)).
+/// An ICMP error from the kernel's error queue (ip(7)).
 #[derive(Debug, PartialEq)]
 struct IcmpError {
     by: Ipv4Addr,
@@ -95,7 +94,7 @@ struct IcmpError {
     info: u32,
 }
 
-/// The next error that a socket hears of within twenty seconds.
+/// Returns the next error that a socket receives within twenty seconds.
 fn hear(socket: &UdpSocket) -> IcmpError {
     let mut ready = [PollFd::new(socket, PollFlags::empty())];
     let patience = Timespec {
@@ -127,7 +126,7 @@ fn a_route_can_be_traced() {
         set_ip_ttl(&socket, ttl).unwrap();
         socket.send_to(b"probe", target).unwrap();
         let told = hear(&socket);
-        // The last is b's own kernel: nobody listens there.
+        // The last hop is b's own kernel, where the port is closed.
         let what = if ttl < 3 { (11, 0) } else { (3, 3) };
         assert_eq!((told.by, (told.kind, told.code)), (by, what), "{told:?}");
     }
@@ -135,7 +134,7 @@ fn a_route_can_be_traced() {
     assert_eq!((counters.ttl_exceeded, counters.icmp_errors), (2, 2));
 }
 
-/// Routers on the way show themselves to the program that people use.
+/// Routers on the path answer a real traceroute.
 #[test]
 fn traceroute_shows_the_routers() {
     let traceroute = timeloom_testing::need("traceroute", "traceroute");
@@ -170,8 +169,8 @@ fn what_is_not_there_is_unreachable() {
 #[test]
 fn a_kernel_finds_the_mtu_of_its_path() {
     let path = path(link().with_mtu(1_200));
-    // A bulk transfer goes on with smaller segments. Who knows the MTU already
-    // tells the other end (its MSS), so that only the first is refused.
+    // A bulk transfer continues with smaller segments. An end that already knows the MTU announces
+    // it to the other (its MSS), so that only the first is refused.
     for (server, client) in [("a", "b"), ("b", "a")] {
         let address = if server == "b" {
             path.hops[2]
@@ -202,7 +201,7 @@ fn a_kernel_finds_the_mtu_of_its_path() {
             "from {client} to {server}"
         );
     }
-    // A datagram: the kernel is told, and remembers.
+    // A datagram: the kernel receives the error and stores the MTU.
     let socket = path.prober();
     socket.connect((path.hops[2], 9)).unwrap();
     assert_eq!(ip_mtu(&socket).unwrap(), 1_500);
@@ -229,7 +228,7 @@ fn what_a_kernel_lets_routers_cut_is_cut() {
         .unwrap();
     let client = path.namespace("a").udp_socket("0.0.0.0:0").unwrap();
     set_ip_mtu_discover(&client, Ipv4PathMtuDiscovery::DONT).unwrap();
-    // One that the kernel sends whole, and one that it cuts itself before.
+    // A datagram that the kernel sends whole, and one that it fragments first.
     for length in [1_400, 9_000] {
         let bytes: Vec<u8> = (0..length).map(|at| (at / 5) as u8).collect();
         client.send_to(&bytes, (path.hops[2], 9)).unwrap();
@@ -253,7 +252,7 @@ fn real_kernels_slow_down_at_marks_of_the_model() {
         let path = path(slow);
         for name in ["a", "b"] {
             path.sysctl(name, "tcp_ecn", "1");
-            // Not every control listens to marks; this one is in every kernel.
+            // Not every congestion control reacts to marks; this one does and is in every kernel.
             path.sysctl(name, "tcp_congestion_control", "reno");
         }
         let listener = path.namespace("b").tcp_listener("0.0.0.0:80").unwrap();
@@ -273,8 +272,8 @@ fn real_kernels_slow_down_at_marks_of_the_model() {
             .emulation
             .with(move |engine| engine.model.link(middle))
             .unwrap();
-        // A kernel that took no notice would be marked packet after packet,
-        // since CoDel marks ever more often.
+        // A kernel that ignored marks would be marked packet after packet, since CoDel marks ever
+        // more often.
         assert_eq!(link.marked > 0, ecn, "{link:?}");
         assert!(link.marked * 20 < link.packets, "{link:?}");
         assert_eq!(link.dropped > 0, !ecn, "{link:?}");

@@ -1,10 +1,10 @@
-//! Real ptp4l behind simulated switches: what the queues do to Syncs, transparent
-//! clocks take out of its offset, and plain switches do not.
+//! Real ptp4l behind simulated switches: queueing delays of Syncs change its offset behind plain
+//! switches; transparent clocks remove them.
 //!
-//! The simulated grandmaster tells the machine's civil time, which ptp4l's
-//! kernel stamps with, and `free_running` leaves it alone: the true offset is 0
-//! up to what the emulation is late. Compared are the two networks, not times
-//! with a bar: the queue keeps a Sync for tens of milliseconds.
+//! The simulated grandmaster announces the machine's civil time, with which ptp4l's kernel stamps,
+//! and `free_running` leaves that clock alone: the true offset is 0 up to the lateness of the
+//! emulation. The test compares the two networks, not absolute times: the queue delays a Sync for
+//! tens of milliseconds.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use timeloom_time::{Duration, Instant, Rate};
 
 use crate::world::tap;
 
-/// ptp4l as a slave. Dropping it ends it.
+/// A ptp4l process in the slave role. Dropping it kills the process.
 struct Ptp4l(Child);
 
 impl Drop for Ptp4l {
@@ -31,8 +31,8 @@ impl Drop for Ptp4l {
     }
 }
 
-/// What a slave behind two switches measures, in ns, sorted by size; and how many
-/// Syncs the switches handed on.
+/// Returns the offsets measured by a slave behind two switches, in ns and sorted, and the number of
+/// Syncs that the switches forwarded.
 fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f64>, u64) {
     let address = |last| IpAddr::from([10, 0, 0, last]);
     let fabric = Fabric::build(&NetworkSpec {
@@ -60,7 +60,7 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
     network.connect(left, switches[0], fast.clone());
     network.connect(right, switches[1], fast);
     let mut world = network.build().unwrap();
-    // Towards the slave only: the delay is not even symmetric.
+    // Only towards the slave, so that the delay is asymmetric as well.
     let mean = Duration::from_us(10_500);
     let load = TrafficConfig::udp(Pattern::Poisson { mean }, Size::Fixed(1_000));
     world.add_traffic(right, left, load).unwrap();
@@ -124,8 +124,8 @@ fn offsets(profile: Profile, transport: Transport, transparent: bool) -> (Vec<f6
             "--logMinPdelayReqInterval",
             "-3",
         ])
-        // Of a clock that runs free, ptp4l prints a measurement at the end of each of
-        // these intervals: one in a second.
+        // With a free-running clock, ptp4l prints a measurement at the end of each of these
+        // intervals: once per second.
         .args(["--freq_est_interval", "0"])
         .arg("--uds_address")
         .arg(&socket)

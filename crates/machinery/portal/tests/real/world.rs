@@ -1,4 +1,4 @@
-//! Two namespaces with a simulated network between them.
+//! Two namespaces connected by a simulated network.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use timeloom_net::{LinkConfig, NetworkBuilder, Node, World};
 use timeloom_portal::{Address, Commanded, Emulation, Filter, Options, Portals, Tap, Timing};
 use timeloom_time::{Duration, Rate};
 
-/// What a test works with. The emulation ends before the namespaces.
+/// Objects used by a test. The emulation ends before the namespaces.
 pub(crate) struct Testbed {
     pub(crate) emulation: Emulation,
     pub(crate) clock: Arc<Commanded>,
@@ -16,19 +16,19 @@ pub(crate) struct Testbed {
     fabric: Fabric,
 }
 
-/// How it is made.
+/// Settings of a testbed.
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) rate: Option<Rate>,
     pub(crate) steps: bool,
     pub(crate) filters: [Filter; 2],
     pub(crate) options: Options,
-    /// Gives the ports of the link between router and `b` to be watched.
+    /// Watches both ports of the link between the router and `b`.
     pub(crate) watch: bool,
 }
 
-/// Namespaces `a` (10.0.0.1) and `b` (10.0.0.`b`), each in a network of four,
-/// their cards still to be joined to something.
+/// Creates namespaces `a` (10.0.0.1) and `b` (10.0.0.`b`), each in a network of four addresses,
+/// with interfaces that are not yet connected.
 pub(crate) fn two_hosts(b: u8) -> Fabric {
     let station = |name: &str, last| StationSpec {
         name: name.into(),
@@ -43,7 +43,7 @@ pub(crate) fn two_hosts(b: u8) -> Fabric {
     .expect("run this test as root")
 }
 
-/// a – router – b, the second link as given.
+/// Builds a – router – b, with the given second link.
 pub(crate) fn build(link: LinkConfig, mut setup: Setup) -> Testbed {
     let fabric = two_hosts(5);
     let mut network = NetworkBuilder::new(3);

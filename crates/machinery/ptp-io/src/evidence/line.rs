@@ -1,4 +1,4 @@
-//! The lines of an evidence log, as data and as text for people.
+//! Lines of an evidence log, as data and as readable text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,116 +9,116 @@ use timeloom_wire::TimeInterval;
 use super::SyncLine;
 use super::sync_line::exact_ns;
 
-/// One line of the log. Instants are civil, in nanoseconds since 1970.
+/// One line of the log. Instants are civil time, in nanoseconds since 1970.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Line {
-    /// A Sync and what became of it.
+    /// A Sync and its outcome.
     Sync(Box<SyncLine>),
-    /// A violation that belongs to no Sync that is open.
+    /// A violation that belongs to no open Sync.
     Alarm(Box<Alarm>),
-    /// The port changed its state.
+    /// A change of the port's state.
     State {
-        /// When.
+        /// Time of the event.
         t_ns: i64,
-        /// Who says it.
+        /// Reporting node.
         node: String,
-        /// The state entered.
+        /// State entered.
         state: String,
-        /// The grandmaster followed.
+        /// Grandmaster followed.
         grandmaster: Option<String>,
     },
-    /// A port measured its link.
+    /// A link measurement of a port.
     Link {
-        /// When.
+        /// Time of the event.
         t_ns: i64,
-        /// Who says it.
+        /// Reporting node.
         node: String,
-        /// Which port.
+        /// Port number.
         port: u16,
-        /// To whom.
+        /// Neighbour at the other end.
         neighbour: String,
         /// Mean delay.
         #[serde(rename = "delay_ns", serialize_with = "exact_ns")]
         delay: TimeInterval,
     },
-    /// A transparent clock handed a Sync on.
+    /// A Sync forwarded by a transparent clock.
     Relay {
-        /// When.
+        /// Time of the event.
         t_ns: i64,
-        /// Who says it.
+        /// Reporting node.
         node: String,
         /// Its `sequenceId`.
         sequence: u16,
-        /// In by.
+        /// Ingress port.
         ingress: u16,
-        /// Out by.
+        /// Egress port.
         egress: u16,
-        /// How long it stayed, in the grandmaster's seconds.
+        /// Residence time, in the grandmaster's seconds.
         #[serde(rename = "residence_ns", serialize_with = "exact_ns")]
         residence: TimeInterval,
     },
-    /// Something for people.
+    /// A notice for the operator.
     Notice {
-        /// When.
+        /// Time of the event.
         t_ns: i64,
-        /// Who says it.
+        /// Reporting node.
         node: String,
-        /// What.
+        /// Text of the notice.
         text: String,
     },
-    /// What was counted, at the end.
+    /// Final counters.
     Summary {
-        /// When.
+        /// Time of the event.
         t_ns: i64,
-        /// Who says it.
+        /// Reporting node.
         node: String,
-        /// Messages in.
+        /// Messages received.
         received: u64,
-        /// Messages out.
+        /// Messages sent.
         sent: u64,
-        /// Messages the kernel refused.
+        /// Messages that the kernel refused to send.
         send_errors: u64,
-        /// Steps of the civil clock seen.
+        /// Detected steps of the civil clock.
         clock_steps: u64,
-        /// Stamps not used.
+        /// Discarded stamps.
         stamps_discarded: u64,
-        /// Messages not used, by reason.
+        /// Unused messages, by reason.
         dropped: BTreeMap<String, u64>,
         /// Violations, by reason.
         failures: BTreeMap<String, u64>,
     },
 }
 
-/// What is wrong, and between whom.
+/// A violation and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// What.
+    /// Kind of violation.
     pub reason: String,
-    /// The upstream end of the link where it happened; anybody upstream when absent.
+    /// Upstream end of the link where it happened; any upstream clock if absent.
     pub after: Option<String>,
-    /// The downstream end.
+    /// Downstream end.
     pub before: String,
 }
 
-/// A violation on its own.
+/// A violation that belongs to no open Sync.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alarm {
-    /// When.
+    /// Time of the event.
     pub t_ns: i64,
-    /// Who noticed.
+    /// Node that noticed it.
     pub node: String,
-    /// Whose message it claims to be.
+    /// Claimed source of the message.
     pub source: String,
     /// Its `sequenceId`.
     pub sequence: u16,
-    /// What and where.
+    /// Violation and its place.
     #[serde(flatten)]
     pub violation: Violation,
 }
 
 impl fmt::Display for Line {
-    /// One line of text; empty for what only a log needs.
+    /// Formats one line of text; empty for lines that only a log needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sync(sync) => sync.fmt(f),

@@ -1,4 +1,4 @@
-//! Where lines are written to.
+//! Writer of log lines.
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -10,10 +10,10 @@ use std::thread::{Builder, JoinHandle};
 use super::Line;
 use crate::PtpError;
 
-/// How a line is written.
+/// Formatter of a line.
 type Format = fn(&Line) -> String;
 
-/// Formats and writes lines in a thread of its own: no text and no slow disk
+/// Writer that formats and writes lines in its own thread: neither formatting nor a slow disk
 /// delays a Sync.
 #[derive(Debug)]
 pub struct LineWriter {
@@ -22,10 +22,10 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// Begins a log at `path`, readable by its owner and group.
+    /// Creates a log at `path`, readable by its owner and group.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// Fails if the file cannot be created.
     pub fn create(path: &Path) -> Result<Self, PtpError> {
         let mut options = OpenOptions::new();
         options.create(true).append(true).mode(0o640);
@@ -34,10 +34,10 @@ impl LineWriter {
         ))
     }
 
-    /// Writes to standard output.
+    /// Creates a writer to standard output.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// Fails if no thread can be started.
     pub fn stdout() -> Result<Self, PtpError> {
         Self::to(std::io::stdout())
     }
@@ -54,12 +54,12 @@ impl LineWriter {
         })
     }
 
-    /// A sink for [`super::Evidence`] that writes JSON.
+    /// Returns a sink for [`super::Evidence`] that writes JSON.
     pub fn json(&self) -> impl FnMut(&Line) + Send + use<> {
         self.sink(|line| serde_json::to_string(line).expect("lines are plain data"))
     }
 
-    /// A sink that writes text for people, without what only a log needs.
+    /// Returns a sink that writes readable text, without lines that only a log needs.
     pub fn text(&self) -> impl FnMut(&Line) + Send + use<> {
         self.sink(Line::to_string)
     }
@@ -78,7 +78,7 @@ fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
     while let Ok(first) = queue.recv() {
         for (line, format) in std::iter::once(first).chain(queue.try_iter()) {
             let text = format(&line);
-            // Nobody reads an error here; the disk's state shows in the file.
+            // An error is ignored here; the file shows the state of the disk.
             if !text.is_empty() {
                 let _ = writeln!(file, "{text}");
             }
@@ -88,7 +88,7 @@ fn write_lines(queue: &Receiver<(Line, Format)>, mut file: impl Write) {
 }
 
 impl Drop for LineWriter {
-    /// Waits until everything is written; sinks must be gone by then.
+    /// Waits until everything is written; all sinks must have been dropped.
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {

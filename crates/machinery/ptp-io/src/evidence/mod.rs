@@ -1,10 +1,9 @@
-//! The evidence log: for every Sync who said what, and what came of it.
+//! Evidence log: for every Sync, the statements of the clocks and the outcome.
 //!
-//! One JSON object per line, so that a log that was cut off is still readable
-//! and any tool can follow it. What becomes of a Sync the slave decides and tells
-//! once, as a [`SyncReport`](timeloom_ptp::SyncReport); here it gets names and
-//! the time of the machine. What concerns no Sync that is open (a forged
-//! Announce, a peer-delay message) is a line of its own.
+//! The format is one JSON object per line, so that a truncated log is still readable and any tool
+//! can follow it. The slave decides the outcome of a Sync and reports it once, as a
+//! [`SyncReport`](timeloom_ptp::SyncReport); this module adds names and the machine's time. An
+//! event that concerns no open Sync (a forged Announce, a peer-delay message) is a line of its own.
 
 mod line;
 mod log;
@@ -26,7 +25,7 @@ pub use line::{Alarm, Line, Violation};
 pub use log::LineWriter;
 pub use sync_line::SyncLine;
 
-/// Names for people, by identity; who has none is written as its identity.
+/// Readable names, by identity; a clock without a name is shown by its identity.
 #[derive(Clone, Debug, Default)]
 pub struct Names(pub HashMap<ClockIdentity, String>);
 
@@ -51,8 +50,8 @@ impl Names {
     }
 }
 
-/// Makes lines of what a clock reports. Runs on the event loop, so it only takes
-/// note; whoever writes the lines formats them.
+/// Converter of a clock's reports into lines. It runs on the event loop and only collects data; the
+/// writer formats the lines.
 pub struct Evidence {
     node: Arc<str>,
     names: Arc<Names>,
@@ -60,7 +59,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Evidence of `node`.
+    /// Creates the evidence of `node`.
     pub fn new(node: &str, names: Names, sink: Box<dyn FnMut(Line) + Send>) -> Self {
         Self {
             node: node.into(),
@@ -125,7 +124,7 @@ impl Observer for Evidence {
                 egress: *egress,
                 residence: *residence,
             },
-            // Said by the record of its Sync.
+            // Included in the record of its Sync.
             Report::Offset { .. }
             | Report::Failure {
                 in_record: true, ..

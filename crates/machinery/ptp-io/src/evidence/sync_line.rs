@@ -1,4 +1,4 @@
-//! The line of a Sync: the slave's report with names.
+//! Line of a Sync: the slave's report with names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use timeloom_wire::TimeInterval;
 
 use super::{Names, Violation};
 
-/// A Sync and what became of it.
+/// A Sync and its outcome.
 #[derive(Clone, Debug)]
 pub struct SyncLine {
-    /// When it was told, in civil nanoseconds since 1970.
+    /// Time of the report, in civil nanoseconds since 1970.
     pub t_ns: i64,
-    /// Who says it.
+    /// Reporting node.
     pub node: Arc<str>,
-    /// What the slave says.
+    /// Report of the slave.
     pub report: SyncReport,
     pub(super) names: Arc<Names>,
 }
 
 impl SyncLine {
-    /// Whose Sync, by name.
+    /// Returns the name of the Sync's source.
     pub fn source(&self) -> String {
         self.names.port(self.report.source)
     }
 
-    /// What is wrong with it, by name.
+    /// Returns its violations, with names.
     pub fn violations(&self) -> Vec<Violation> {
         let failures = self.report.failures.iter();
         failures
@@ -36,7 +36,7 @@ impl SyncLine {
             .collect()
     }
 
-    /// The hops that answer for a part of the correction, by name.
+    /// Returns the names of the hops that vouch for a part of the correction.
     pub fn hop_names(&self) -> Vec<String> {
         let hops = self.report.hops.iter();
         hops.map(|hop| self.hop_name(hop)).collect()
@@ -118,7 +118,7 @@ impl fmt::Display for SyncLine {
     }
 }
 
-/// For fields of other lines.
+/// Serializer for fields of other lines.
 pub(super) fn exact_ns<S: Serializer>(
     length: &TimeInterval,
     serializer: S,

@@ -1,4 +1,4 @@
-//! What a log says of a Sync.
+//! Log entries of a Sync.
 
 use std::sync::mpsc::channel;
 
@@ -89,7 +89,7 @@ fn a_violation_is_told_once() {
     assert!(matches!(&lines[..], [Line::Alarm(_)]), "{lines:?}");
 }
 
-/// For the test of the feed.
+/// Returns a line, also used by the test of the feed.
 pub(crate) fn line_of_a_sync() -> Line {
     let of = report_of_a_sync();
     let sync = SyncReport {

@@ -1,4 +1,4 @@
-//! The authority: who says which keys belong, and who may be grandmaster.
+//! Authority: signs the list of valid keys and of permitted grandmasters.
 
 use std::path::{Path, PathBuf};
 
@@ -23,10 +23,10 @@ pub(super) struct AuthorityPublic {
     key: String,
 }
 
-/// Makes `authority.key` and `authority.pub` in `directory`.
+/// Creates `authority.key` and `authority.pub` in `directory`.
 ///
 /// # Errors
-/// When there is one already.
+/// Fails if one exists already.
 pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
     std::fs::create_dir_all(directory).map_err(PtpError::file(directory))?;
     let path = directory.join("authority.key");
@@ -59,7 +59,7 @@ pub fn make_authority(directory: &Path) -> Result<(), PtpError> {
 }
 
 impl AuthorityPublic {
-    /// `None` when it is none.
+    /// Returns the key, or `None` if the file holds none.
     pub(super) fn key(&self) -> Option<PublicKey> {
         from_hex(&self.key).and_then(|bytes| PublicKey::from_bytes(Suite::Ed25519, &bytes))
     }
@@ -71,29 +71,29 @@ pub(super) fn public_of(path: &Path) -> Result<PublicKey, PtpError> {
         .ok_or_else(|| PtpError::usage(format!("{} holds no valid key", path.display())))
 }
 
-/// What the authority is to sign.
+/// Input of a signing operation.
 #[derive(Clone, Debug, Default)]
 pub struct SignRequest {
-    /// `authority.key`.
+    /// Path of `authority.key`.
     pub authority: PathBuf,
-    /// The ring; continued if it exists.
+    /// Path of the ring; updated if it exists.
     pub ring: PathBuf,
-    /// Public files to take in.
+    /// Public files to add.
     pub publics: Vec<PathBuf>,
-    /// Names or identities that may be grandmaster, beside those that may.
+    /// Names or identities of additional permitted grandmasters.
     pub grandmasters: Vec<String>,
-    /// Epochs that count no more.
+    /// Epochs to retire.
     pub retire: Vec<u8>,
-    /// Sign with this epoch from now on; the ring's own, or 1, when absent.
+    /// Epoch to sign with from now on; if absent, that of the ring, or 1.
     pub signing_epoch: Option<u8>,
     /// End of the signing epoch, in seconds since 1970.
     pub not_after_s: Option<i64>,
 }
 
-/// Writes a ring with one more serial number, and returns it.
+/// Writes a ring with the next serial number, and returns it.
 ///
 /// # Errors
-/// A proof that does not hold, a grandmaster nobody knows, an epoch without keys.
+/// Fails on an invalid proof, an unknown grandmaster, or an epoch without keys.
 pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
     let file: AuthorityFile = read(&request.authority, Kind::Secret)?;
     let octets: Option<[u8; 32]> = from_hex(&file.secret).and_then(|octets| octets.try_into().ok());
@@ -153,7 +153,7 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
         ))
     })?;
     rule.not_after_s = request.not_after_s.or(rule.not_after_s);
-    // Every proof is checked before the authority puts its name to it.
+    // Every proof is checked before the authority signs.
     ring.key_ring(0)?;
     ring.sign(&secret);
     write(
@@ -165,7 +165,7 @@ pub fn sign_ring(request: &SignRequest) -> Result<RingFile, PtpError> {
     Ok(ring)
 }
 
-/// Takes a key in; a clock keeps its index and its rank from epoch to epoch.
+/// Adds a key; a clock keeps its index and its grandmaster permission across epochs.
 fn take(ring: &mut RingFile, mut member: MemberFile) {
     if ring
         .members

@@ -1,4 +1,4 @@
-//! Reading and writing key files: permissions, whole or not at all, hexadecimal.
+//! Input and output of key files: permissions, atomic replacement, hexadecimal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,17 +13,17 @@ use timeloom_wire::tlv::Suite;
 
 use crate::PtpError;
 
-/// Who may do what with a file.
+/// Required permissions of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nobody but the owner may read it.
+    /// Readable only by the owner.
     Secret,
-    /// Nobody but the owner may write it.
+    /// Writable only by the owner.
     Public,
 }
 
 pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, PtpError> {
-    // Opened once: what is judged is what is read.
+    // Opened once, so that the checked file is the one that is read.
     let file = File::open(path).map_err(PtpError::file(path))?;
     let metadata = file.metadata().map_err(PtpError::file(path))?;
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
@@ -60,15 +60,15 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Pt
     parse(&text).map_err(|error| PtpError::usage(format!("{}: {error}", path.display())))
 }
 
-/// What a key file says.
+/// Parses the content of a key file.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
     toml::from_str(text)
 }
 
-/// A ring of some ten thousand keys.
+/// Largest file, in bytes: a ring of some ten thousand keys.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Replaces `path` in one step: whoever reads finds the old file or the new one.
+/// Replaces `path` atomically: a reader finds the old file or the new one.
 pub(super) fn write<T: Serialize>(
     path: &Path,
     kind: Kind,
@@ -88,7 +88,7 @@ pub(super) fn write<T: Serialize>(
         write!(file, "# {header}\n{body}")?;
         file.sync_all()?;
         fs::rename(&fresh, path)?;
-        // The name, too, is on the disk only now.
+        // Syncs the directory, so that the name is on the disk as well.
         match path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty())
@@ -118,7 +118,7 @@ pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-/// `02544c.fffe.000101`, with or without the points or colons.
+/// Parses an identity such as `02544c.fffe.000101`, with or without points or colons.
 pub(super) fn parse_clock(text: &str) -> Option<ClockIdentity> {
     let digits: String = text
         .chars()
@@ -127,7 +127,7 @@ pub(super) fn parse_clock(text: &str) -> Option<ClockIdentity> {
     from_hex(&digits)?.try_into().ok().map(ClockIdentity)
 }
 
-/// A suite's name in key files and on the command line.
+/// Returns a suite's name in key files and on the command line.
 pub const fn suite_name(suite: Suite) -> &'static str {
     match suite {
         Suite::Bls => "bls",

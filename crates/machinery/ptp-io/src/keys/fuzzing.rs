@@ -10,16 +10,16 @@ use super::ledger::LedgerFile;
 use super::node::{NodeFile, PublicFile};
 use super::ring::RingFile;
 
-/// A file of a key directory, as each of its kinds. A ring that nobody has signed is
-/// nobody's, and no file makes a clock believe a key whose proof does not hold.
+/// Parses the text as each kind of key file. An unsigned ring is rejected, and no file makes a
+/// clock accept a key whose proof is invalid.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if a property is violated.
 pub fn key_file(text: &str) {
     if let Ok(node) = parse::<NodeFile>(text) {
         let _ = node.identity();
         for secret in &node.secrets {
-            // A key of BLS takes milliseconds to make; that it is one shows before.
+            // Creating a BLS key takes milliseconds; the suite is checked before.
             if secret.suite == "ed25519" {
                 let _ = secret.key();
             }
@@ -43,7 +43,7 @@ pub fn key_file(text: &str) {
     let _ = parse::<LedgerFile>(text);
 }
 
-/// One whose secret nobody has, in these texts.
+/// Returns an authority whose secret occurs in none of these texts.
 fn authority() -> PublicKey {
     SecretKey::from_random(Suite::Ed25519, &[0x5a; 32]).public()
 }

@@ -1,4 +1,4 @@
-//! The file with a group's key, for the standard's AUTHENTICATION TLV.
+//! File with a group's key, for the standard's AUTHENTICATION TLV.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use timeloom_ptp::security::GroupKey;
 use super::file::{Kind, from_hex, read};
 use crate::PtpError;
 
-/// A security association with one key; linuxptp has the same in its `sa_file`.
+/// Security association with one key; linuxptp has the same in its `sa_file`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupFile {
@@ -20,14 +20,14 @@ pub struct GroupFile {
     pub key: String,
 }
 
-/// Fewer octets can be guessed.
+/// Shortest key, in octets; shorter ones can be guessed.
 const LEAST: usize = 16;
 
 impl GroupFile {
-    /// The key.
+    /// Returns the key.
     ///
     /// # Errors
-    /// When there is no such key.
+    /// Fails if the key is invalid.
     pub fn key(&self) -> Result<GroupKey, PtpError> {
         let key = from_hex(&self.key).filter(|key| key.len() >= LEAST);
         let key = key.ok_or_else(|| {
@@ -41,10 +41,10 @@ impl GroupFile {
         Ok(GroupKey::new(self.policy, self.key_id, &key))
     }
 
-    /// Reads the file, which nobody but its owner may read.
+    /// Reads the file, which must be readable only by its owner.
     ///
     /// # Errors
-    /// With the file and the reason.
+    /// Fails with the file and the reason.
     pub fn read(path: &Path) -> Result<GroupKey, PtpError> {
         let file: Self = read(path, Kind::Secret)?;
         file.key()

@@ -1,10 +1,9 @@
-//! Which Syncs keys of `bls-once` may have signed: never one twice, whatever happens.
+//! Ledger of the Syncs that `bls-once` keys may have signed, so that none is signed twice.
 //!
-//! One file per epoch, `once.EPOCH.ledger`, made together with the key. It says, for each
-//! grandmaster, the end of the block of numbers that was reserved last; a block is written
-//! down, to the disk, before the first of it is used. A key whose ledger is gone is
-//! refused: nobody could tell what it has signed. `once.lock` is held by the one program
-//! that signs with the directory's keys.
+//! Each epoch has a file, `once.EPOCH.ledger`, created together with the key. It records, for each
+//! grandmaster, the end of the last reserved block of numbers; a block is written to the disk
+//! before its first number is used. A key without a ledger is refused, because its past signatures
+//! are unknown. `once.lock` is held by the one program that signs with the directory's keys.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,8 +36,8 @@ pub(super) struct LedgerFile {
     reserved: Vec<Reserved>,
 }
 
-/// More grandmasters with verified Syncs than a network has; for those beyond nothing is
-/// prepared.
+/// Largest number of grandmasters, more than a network has with verified Syncs; nothing is prepared
+/// for further ones.
 const MOST: usize = 256;
 
 fn path_of(directory: &Path, epoch: u8) -> PathBuf {
@@ -51,7 +50,7 @@ fn store(path: &Path, file: &LedgerFile) -> Result<(), PtpError> {
     write(path, Kind::Secret, header, file)
 }
 
-/// The ledger of a key that was made this moment.
+/// Creates the ledger of a new key.
 pub(super) fn make(directory: &Path, epoch: u8) -> Result<(), PtpError> {
     let file = LedgerFile {
         epoch,
@@ -60,12 +59,12 @@ pub(super) fn make(directory: &Path, epoch: u8) -> Result<(), PtpError> {
     store(&path_of(directory, epoch), &file)
 }
 
-/// Together with the key.
+/// Removes the ledger, together with its key.
 pub(super) fn remove(directory: &Path, epoch: u8) {
     let _ = fs::remove_file(path_of(directory, epoch));
 }
 
-/// Says that this program, and no other, signs with a directory's keys.
+/// Lock that makes this program the only one that signs with a directory's keys.
 #[derive(Debug)]
 pub(crate) struct KeyLock {
     _held: File,
@@ -92,7 +91,7 @@ impl KeyLock {
     }
 }
 
-/// The ledger of one epoch; clones write to the same.
+/// Ledger of one epoch; clones write to the same file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileLedger(Arc<Mutex<Open>>);
 
@@ -103,7 +102,7 @@ struct Open {
 }
 
 impl FileLedger {
-    /// The ledger of `epoch`. Whoever opens it holds the [`KeyLock`].
+    /// Opens the ledger of `epoch`. The caller must hold the [`KeyLock`].
     pub(crate) fn open(directory: &Path, epoch: u8, _lock: &KeyLock) -> Result<Self, PtpError> {
         let path = path_of(directory, epoch);
         if !path.exists() {
@@ -123,7 +122,7 @@ impl FileLedger {
         Ok(Self(Arc::new(Mutex::new(Open { path, file }))))
     }
 
-    /// The first number that `clock` has not reserved as a grandmaster.
+    /// Returns the first number that `clock` has not reserved as a grandmaster.
     pub(crate) fn beyond(&self, clock: ClockIdentity) -> u64 {
         let name = clock.to_string();
         self.0.lock().map_or(0, |open| {
@@ -162,7 +161,7 @@ impl Ledger for FileLedger {
                 end,
             }),
         }
-        // What could not be written counts as used all the same.
+        // Numbers that could not be written count as used too.
         store(&open.path, &open.file).ok()?;
         Some(first)
     }
@@ -199,7 +198,7 @@ mod tests {
             assert_eq!(ledger.clone().reserve(&gm, 150, 190, 64), Some(164));
             assert_eq!(ledger.reserve(&stream(2, 3), 5, 10, 64), Some(5));
             assert_eq!(ledger.reserve(&stream(1, 4), 5, 10, 64), None, "epoch");
-            // A second program is told so.
+            // A second program gets an error.
             let error = KeyLock::take(scratch.path()).unwrap_err();
             assert!(error.to_string().contains("another program"), "{error}");
         }

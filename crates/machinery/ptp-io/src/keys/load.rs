@@ -1,5 +1,4 @@
-//! What a clock takes from its key directory, at the start and whenever the
-//! files change.
+//! Loads the keys of a clock from its key directory, at the start and whenever the files change.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +16,7 @@ use super::node::NodeFile;
 use super::ring::RingFile;
 use crate::{Names, PtpError};
 
-/// A directory of key files, and what was last taken from it.
+/// A directory of key files, and the state that was last loaded from it.
 #[derive(Debug)]
 pub struct KeyDirectory {
     path: PathBuf,
@@ -29,33 +28,33 @@ pub struct KeyDirectory {
     noticed: Vec<u8>,
 }
 
-/// Keys that hold.
+/// Valid keys.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// This clock's identity, as its key file says.
+    /// This clock's identity, from its key file.
     pub clock: ClockIdentity,
     /// Its name.
     pub name: String,
-    /// Its place in the ring.
+    /// Its index in the ring.
     pub index: u16,
     /// Its key of the signing epoch.
     pub secret: Arc<SecretKey>,
     /// Generation of that key.
     pub epoch: u8,
-    /// Everybody's keys.
+    /// Keys of all clocks.
     pub ring: Arc<KeyRing>,
-    /// Everybody's names.
+    /// Names of all clocks.
     pub names: Names,
-    /// The ring's number.
+    /// Serial number of the ring.
     pub serial: u64,
-    /// Whether this clock may be grandmaster.
+    /// True if this clock may be grandmaster.
     pub may_lead: bool,
 }
 
 const FILES: [&str; 3] = ["node.key", "ring.toml", "authority.pub"];
 
 impl KeyDirectory {
-    /// Nothing is read yet.
+    /// Creates a directory handle; nothing is read yet.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -69,7 +68,7 @@ impl KeyDirectory {
     /// Reads and checks everything.
     ///
     /// # Errors
-    /// The reason, for people: permissions, signature, proof, epoch, place.
+    /// Fails with a readable reason: permissions, signature, proof, epoch, index.
     pub fn load(&mut self) -> Result<Loaded, PtpError> {
         self.seen = self.times();
         let loaded = self.check(realtime_ns() / 1_000_000_000)?;
@@ -79,8 +78,7 @@ impl KeyDirectory {
         Ok(loaded.0)
     }
 
-    /// Whether a file was written since it was last read, or an epoch has
-    /// ended since.
+    /// Returns true if a file was written since it was last read, or if an epoch has ended since.
     pub fn is_changed(&mut self) -> bool {
         let ended: Vec<u8> = self
             .expired()
@@ -93,7 +91,7 @@ impl KeyDirectory {
         changed
     }
 
-    /// Epochs of the ring in force that have ended.
+    /// Returns the epochs of the ring in force that have ended.
     pub fn expired(&self) -> impl Iterator<Item = u8> + '_ {
         let now_s = realtime_ns() / 1_000_000_000;
         self.ends
@@ -176,7 +174,7 @@ impl KeyDirectory {
 }
 
 impl Loaded {
-    /// As the state machines want it.
+    /// Returns the keys in the form used by the state machines.
     pub fn security(
         &self,
         policy: Policy,
@@ -199,8 +197,8 @@ impl Loaded {
             watch: self.secret.suite().is_aggregate(),
             secondary,
             bind_vid: false,
-            // Seconds of civil time: no start uses numbers of an earlier one
-            // unless the clock was set back in between.
+            // Seconds of civil time: no start reuses numbers of an earlier one unless the clock was
+            // set back in between.
             first_sequence: ((realtime_ns() / 1_000_000_000).max(0).unsigned_abs() & 0xffff_ffff)
                 << 16,
         }

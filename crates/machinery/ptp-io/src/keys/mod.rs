@@ -1,22 +1,21 @@
-//! Keys: who a clock is, whom it believes, and who says so.
+//! Keys: the identity of a clock, the keys that it trusts, and the authority that signs them.
 //!
 //! ```text
 //! DIR/node.key        this clock's secrets, one per epoch; mode 0600
-//! DIR/node.pub        the same in public, with proofs of possession
-//! DIR/authority.pub   whose word about the others counts here
-//! DIR/ring.toml       everybody's public keys, signed by the authority
+//! DIR/node.pub        their public keys, with proofs of possession
+//! DIR/authority.pub   public key of the authority that signs the ring
+//! DIR/ring.toml       public keys of all clocks, signed by the authority
 //! DIR/once.N.ledger   bls-once: what the key of epoch N may have signed; once.lock
 //! ```
 //!
-//! Apart from these, [`GroupFile`] holds the one key of a group, for the standard's
-//! own AUTHENTICATION TLV.
+//! In addition, [`GroupFile`] holds the one key of a group, for the standard's own AUTHENTICATION
+//! TLV.
 //!
-//! An operator makes an authority once, has every clock make its own key
-//! (secrets never travel), and signs the ring of their public parts. A clock
-//! that starts, or is told to read again, checks everything: permissions, the
-//! authority's signature, that the ring is not older than the last, every
-//! proof, its own place in it, and the epochs' dates. What does not hold is
-//! refused with the reason; there is no fallback to time without keys.
+//! An operator creates an authority once, has every clock create its own key (secrets never leave
+//! the clock), and signs the ring of their public keys. A clock checks everything at the start and
+//! at each reload: permissions, the authority's signature, that the ring is not older than the
+//! last, every proof, its own entry, and the dates of the epochs. Invalid files are refused with
+//! the reason; there is no fallback to time without keys.
 
 mod authority;
 mod file;

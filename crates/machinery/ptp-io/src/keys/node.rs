@@ -1,4 +1,4 @@
-//! A clock's own key file.
+//! Key file of a clock.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use super::ledger;
 use super::ring::MemberFile;
 use crate::{KernelRandom, PtpError};
 
-/// `node.key`. What is kept of a secret are the 32 random octets it is made of.
+/// Content of `node.key`. Of a secret, the file holds the 32 random octets from which it is
+/// derived.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFile {
@@ -27,12 +28,12 @@ pub(super) struct SecretFile {
     pub(super) epoch: u8,
     pub(super) suite: String,
     pub(super) secret: String,
-    /// `bls-once`: for how many ports there are keys.
+    /// `bls-once`: number of ports that have keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ports: Option<u8>,
 }
 
-/// `node.pub`: one entry per epoch.
+/// Content of `node.pub`: one entry per epoch.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicFile {
@@ -110,7 +111,7 @@ impl NodeFile {
     }
 }
 
-/// Ports that have keys where a file of older keys does not say how many.
+/// Number of ports with keys if a file of older keys does not state it.
 const PORTS: u8 = 4;
 
 fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpError> {
@@ -123,11 +124,11 @@ fn fresh(epoch: u8, suite: Suite, ports: Option<u8>) -> Result<SecretFile, PtpEr
     })
 }
 
-/// Makes `node.key` and `node.pub` of a clock in `directory`, for epoch 1, with keys for
-/// `ports` ports where the suite has one for each ([`Suite::BlsOnce`]).
+/// Creates `node.key` and `node.pub` of a clock in `directory`, for epoch 1, with keys for `ports`
+/// ports if the suite has one for each ([`Suite::BlsOnce`]).
 ///
 /// # Errors
-/// When there is a key already: nothing is overwritten.
+/// Fails if there is a key already: nothing is overwritten.
 pub fn make_node(
     directory: &Path,
     name: &str,
@@ -164,11 +165,10 @@ pub fn make_node(
     file.write(directory)
 }
 
-/// Adds a key of the next epoch; older ones stay until `keep` are left.
-/// Returns the new epoch.
+/// Adds a key of the next epoch; the newest `keep` keys remain. Returns the new epoch.
 ///
 /// # Errors
-/// When there is no key yet, or the 255 epochs are used up.
+/// Fails if there is no key yet, or if all 255 epochs are used.
 pub fn rotate(directory: &Path, keep: usize) -> Result<u8, PtpError> {
     let mut file = NodeFile::read(&directory.join("node.key"))?;
     let newest = file.secrets.iter().max_by_key(|secret| secret.epoch);

@@ -1,4 +1,4 @@
-//! The ring: public keys, epochs, and the authority's signature over them.
+//! Ring: public keys, epochs, and the authority's signature over them.
 
 use std::path::Path;
 
@@ -10,65 +10,65 @@ use timeloom_wire::tlv::Suite;
 use super::file::{Kind, from_hex, parse_clock, read, suite_named, to_hex};
 use crate::PtpError;
 
-/// One clock's public key of one epoch; also what `node.pub` holds.
+/// One clock's public key of one epoch; also the content of `node.pub`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberFile {
-    /// A name for people.
+    /// Readable name.
     pub name: String,
-    /// The clock's identity.
+    /// Identity of the clock.
     pub clock: String,
-    /// Its place in the ring, for compact entries.
+    /// Index in the ring, for compact entries.
     #[serde(default)]
     pub index: u16,
     /// Generation of the key.
     pub epoch: u8,
     /// `ed25519`, `bls` or `bls-once`.
     pub suite: String,
-    /// The public key.
+    /// Public key.
     pub key: String,
-    /// That its owner has the secret.
+    /// Proof that the owner has the secret.
     pub proof: String,
-    /// Whether the authority lets it be grandmaster.
+    /// True if the authority permits it to be grandmaster.
     #[serde(default)]
     pub grandmaster: bool,
 }
 
-/// From when to when an epoch counts, in seconds since 1970.
+/// Validity of an epoch, in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpochRule {
-    /// Which.
+    /// Number of the epoch.
     pub epoch: u8,
-    /// The last second; for ever when absent.
+    /// Last valid second; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after_s: Option<i64>,
 }
 
-/// `ring.toml`.
+/// Content of `ring.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingFile {
-    /// Grows with every signature: an older ring is not taken again.
+    /// Grows with every signature; a ring with a lower number is refused.
     pub serial: u64,
-    /// Which epoch clocks sign with.
+    /// Epoch with which clocks sign.
     pub signing_epoch: u8,
-    /// The authority's signature over everything else.
+    /// Signature of the authority over everything else.
     #[serde(default)]
     pub signature: String,
-    /// The epochs that count.
+    /// Valid epochs.
     #[serde(default)]
     pub epochs: Vec<EpochRule>,
-    /// Who belongs.
+    /// Members of the ring.
     #[serde(default)]
     pub members: Vec<MemberFile>,
 }
 
 impl MemberFile {
-    /// The identity it names.
+    /// Returns the clock's identity.
     ///
     /// # Errors
-    /// When it is none.
+    /// Fails if it is invalid.
     pub fn identity(&self) -> Result<ClockIdentity, PtpError> {
         parse_clock(&self.clock).ok_or_else(|| {
             PtpError::usage(format!(
@@ -87,7 +87,7 @@ impl MemberFile {
         })
     }
 
-    /// The key and its proof, checked.
+    /// Checks and returns the key and its proof.
     pub(super) fn member(&self) -> Result<(Member, Vec<u8>), PtpError> {
         let (clock, suite) = (self.identity()?, self.suite()?);
         let bad =
@@ -113,7 +113,7 @@ impl RingFile {
         read(path, Kind::Public)
     }
 
-    /// What the authority signs: every field, each with its length before it.
+    /// Returns the text that the authority signs: every field, each preceded by its length.
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = b"TIMELOOM-RING-1".to_vec();
         let mut push = |field: &[u8]| {
@@ -144,14 +144,14 @@ impl RingFile {
         text
     }
 
-    /// Whether `epoch` counts at `now_s`.
+    /// Returns true if `epoch` is valid at `now_s`.
     pub(super) fn is_current(&self, epoch: u8, now_s: i64) -> bool {
         self.epochs
             .iter()
             .any(|rule| rule.epoch == epoch && rule.not_after_s.is_none_or(|end| now_s <= end))
     }
 
-    /// The ring as the clocks use it: only epochs that count, every proof checked.
+    /// Returns the ring in the form used by the clocks: only valid epochs, every proof checked.
     pub(super) fn key_ring(&self, now_s: i64) -> Result<KeyRing, PtpError> {
         let mut ring = KeyRing::default();
         for file in self
@@ -178,7 +178,7 @@ impl RingFile {
         Ok(ring)
     }
 
-    /// The epochs that end, and when.
+    /// Returns the epochs that end, and their ends.
     pub(super) fn ends(&self) -> Vec<(u8, i64)> {
         self.epochs
             .iter()

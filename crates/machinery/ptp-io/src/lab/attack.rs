@@ -1,10 +1,10 @@
-//! Attacks, for the laboratory only: a wire that lies.
+//! Attacks, for the laboratory only: a wire that alters messages.
 //!
-//! The attacker is a namespace of its own between two nodes, with an interface
-//! to each. Until its attack the kernel joins the two. From then on the attacker forwards every
-//! frame, as a cable does, and alters the frames that its attack concerns. It needs no cooperation
-//! of the nodes, so it works on ptp4l as on our own clocks. It has no key; the simulated attacks of
-//! `timeloom-ptp` cover a clock with a valid key.
+//! The attacker is a separate namespace between two nodes, with an interface to each. Until its
+//! attack the kernel bridges the two. From then on the attacker forwards every frame, as a cable
+//! does, and alters the frames that its attack concerns. It needs no cooperation of the nodes, so
+//! it works on ptp4l as on our own clocks. It has no key; the simulated attacks of `timeloom-ptp`
+//! cover a clock with a valid key.
 
 mod wire;
 
@@ -20,46 +20,46 @@ use crate::socket::PortSocket;
 use crate::{Interface, PtpError, Stamping, Transport, Wake};
 use wire::Wire;
 
-/// What the wire does.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// Adds a microsecond to the Follow_Up's correction.
     Correction,
     /// Changes the Follow_Up's time by 64 ns.
     Origin,
-    /// Takes the signed TLV away.
+    /// Removes the signed TLV.
     Strip,
-    /// Takes the last hop out of the chain.
+    /// Removes the last hop from the chain.
     RemoveHop,
-    /// Names another epoch of keys.
+    /// Replaces the epoch of the keys.
     Epoch,
-    /// Sends Sync and Follow_Up of two seconds ago once more.
+    /// Resends Sync and Follow_Up of two seconds ago.
     Replay,
-    /// Sends every Sync once more, a millisecond late.
+    /// Resends every Sync, a millisecond late.
     DuplicateSync,
-    /// Sends a Sync of its own making before the genuine one.
+    /// Sends a forged Sync before the genuine one.
     SpoofSync,
     /// Announces a better grandmaster.
     SecondMaster,
     /// Changes the neighbour's peer-delay stamps.
     Pdelay,
-    /// Spoils signatures, a hundred Follow_Ups for each genuine one.
+    /// Sends a hundred Follow_Ups with corrupted signatures for each genuine one.
     Flood,
-    /// Sends bytes that are no messages: cut off, odd, of an unknown version. It
-    /// violates nobody's time; they are dropped and counted.
+    /// Sends bytes that are no valid messages: truncated, inconsistent, of an unknown version. They
+    /// violate no clock's time; they are dropped and counted.
     Malformed,
-    /// Holds Syncs back for 2 ms.
+    /// Delays Syncs by 2 ms.
     DelaySync,
-    /// Holds everything back for 20 µs from the start, both ways: symmetric.
-    /// Nothing can notice it, and nothing does; it shows in the link's delay.
+    /// Delays everything by 20 µs from the start, symmetrically. No check can detect it; it shows
+    /// in the link's delay.
     SymmetricDelay,
-    /// A hop, with its valid key, says 5 µs too much of itself, from the start.
-    /// Within its bounds nothing can notice it; the offset shows it.
+    /// A hop with a valid key overstates its own residence by 5 µs, from the start. Within its
+    /// bounds no check can detect it; the offset shows it.
     Lie,
 }
 
 impl Attack {
-    /// All of them with their names and what is expected of a signed chain.
+    /// All attacks with their names.
     pub const ALL: [(&'static str, Self); 15] = [
         ("correction", Self::Correction),
         ("origin", Self::Origin),
@@ -78,10 +78,10 @@ impl Attack {
         ("lie", Self::Lie),
     ];
 
-    /// The attack called `name`.
+    /// Returns the attack called `name`.
     ///
     /// # Errors
-    /// With the names there are.
+    /// Fails with the list of valid names.
     pub fn named(name: &str) -> Result<Self, PtpError> {
         Self::ALL
             .iter()
@@ -96,22 +96,20 @@ impl Attack {
             })
     }
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, attack)| *attack == self);
         found.expect("all of them are listed").0
     }
 
-    /// Whether a signed chain must notice it. A delay that was there from the
-    /// start and is the same both ways is part of the path, and what a hop says
-    /// of itself nobody else can know.
+    /// Returns true if a signed chain must detect it. A symmetric delay that exists from the start
+    /// is part of the path, and a hop's statement about itself cannot be checked by others.
     pub const fn is_detectable(self) -> bool {
         !matches!(self, Self::SymmetricDelay | Self::Lie | Self::Malformed)
     }
 }
 
-/// What the wire is told to do, and how much of it it has done. Clones tell the
-/// same wire.
+/// Control of the wire, with its counters. Clones control the same wire.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Orders(Arc<Shared>);
 
@@ -124,8 +122,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     attack: Option<Attack>,
-    /// Closed while there is no attack: the kernel then forwards with the delay of a cable. A
-    /// program that forwards frames adds scheduling delays.
+    /// Set while there is no attack: the kernel then forwards with the delay of a cable. A program
+    /// that forwards frames adds scheduling delays.
     splice: Option<Splice>,
 }
 
@@ -140,7 +138,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Attack from now on; before, everything is handed on.
+    /// Starts an attack; before, all frames are forwarded unchanged.
     pub(super) fn attack(&self, attack: Attack) -> Result<(), PtpError> {
         let mut state = self.lock();
         if let Some(splice) = &mut state.splice {
@@ -150,7 +148,7 @@ impl Orders {
         Ok(())
     }
 
-    /// Be an ordinary cable again.
+    /// Ends the attack: the wire is an ordinary cable again.
     pub(super) fn cease(&self) -> Result<(), PtpError> {
         let mut state = self.lock();
         state.attack = None;
@@ -160,7 +158,7 @@ impl Orders {
         }
     }
 
-    /// How many messages were changed or made, in all attacks.
+    /// Returns the number of messages changed or made, in all attacks.
     pub(super) fn attacked(&self) -> u64 {
         self.0.attacked.load(Ordering::Relaxed)
     }
@@ -175,7 +173,7 @@ impl Orders {
         state.splice.is_some() && state.attack.is_none()
     }
 
-    /// The attack that is on.
+    /// Returns the current attack.
     fn get(&self) -> Option<Attack> {
         self.lock().attack
     }
@@ -185,7 +183,7 @@ impl Orders {
     }
 }
 
-/// The wire at work. Dropping it ends it.
+/// A running wire. Dropping it stops the thread.
 pub(super) struct Attacker {
     wake: Wake,
     thread: Option<JoinHandle<()>>,
@@ -223,7 +221,7 @@ impl Drop for Attacker {
     fn drop(&mut self) {
         self.wake.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
+            // A panic of the thread has been printed already.
             let _ = thread.join();
         }
     }

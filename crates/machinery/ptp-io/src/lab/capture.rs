@@ -1,4 +1,4 @@
-//! What passed the last cable, as a pcapng file with nanoseconds.
+//! Capture of the last cable, as a pcapng file with nanoseconds.
 
 use std::borrow::Cow;
 use std::fs::File;

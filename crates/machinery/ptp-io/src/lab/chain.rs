@@ -1,11 +1,11 @@
-//! The chain of namespaces: grandmaster, hops, slave, and the cables between.
+//! Chain of namespaces: grandmaster, hops, slave, and the cables between.
 
 use std::net::Ipv4Addr;
 
 use timeloom_fabric::{FabricError, MacAddress, Namespace, Plug, connect};
 use timeloom_wire::ClockIdentity;
 
-/// Interface towards the grandmaster, and away from it.
+/// Interfaces towards the grandmaster, and away from it.
 pub(super) const UP: &str = "up";
 pub(super) const DOWN: &str = "down";
 
@@ -37,14 +37,14 @@ fn name_of(node: usize, count: usize) -> String {
     }
 }
 
-/// The identity that a node's first interface gives it.
+/// Returns the identity derived from a node's first interface.
 fn identity(node: usize) -> ClockIdentity {
     let MacAddress([a, b, c, d, e, f]) = mac(node, if node == 0 { 2 } else { 1 });
     ClockIdentity::from_mac(timeloom_wire::MacAddress([a, b, c, d, e, f]))
 }
 
-/// The second network: a cable from each node to the slave. Addresses of both
-/// ends, the node's first.
+/// Returns the addresses of the second network, a cable from each node to the slave: the node's
+/// address first.
 pub(super) fn aside(node: usize) -> [Ipv4Addr; 2] {
     [
         Ipv4Addr::new(10, 85, node as u8, 2),
@@ -53,8 +53,8 @@ pub(super) fn aside(node: usize) -> [Ipv4Addr; 2] {
 }
 
 impl Chain {
-    /// `count` nodes. The cable that leaves node `tapped` passes an attacker's
-    /// namespace (interfaces `up` and `down` there, too).
+    /// Builds `count` nodes. The cable after node `tapped` passes through an attacker's namespace
+    /// (with interfaces `up` and `down` too).
     pub(super) fn build(
         count: usize,
         tapped: Option<usize>,

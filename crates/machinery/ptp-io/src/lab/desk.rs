@@ -1,8 +1,8 @@
-//! Attacks on a laboratory that runs already: a socket in its directory.
+//! Attacks on a running laboratory, over a socket in its directory.
 //!
-//! Who may write there may attack, and nothing but the laboratory whose wire is
-//! tapped can be attacked. One attack at a time; it ends with its time, with
-//! whoever asked for it, or with the laboratory.
+//! A process that may write to the socket may attack, and only a laboratory with a tapped wire can
+//! be attacked. There is one attack at a time; it ends with its duration, with the connection of
+//! its requester, or with the laboratory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,16 +21,16 @@ use super::attack::{Attack, Orders};
 use super::{Lines, report};
 use crate::{PtpError, Wake};
 
-/// What an attack did, and what the clocks said of it.
+/// Result of an attack, and the reactions of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attacked {
-    /// How many messages were changed or made.
+    /// Number of messages changed or made.
     pub attacked: u64,
-    /// What was violated meanwhile and how often: `who: what and where`.
+    /// Number of violations meanwhile, by `who: what and where`.
     pub violations: BTreeMap<String, usize>,
 }
 
-/// What is asked for, as a line of JSON.
+/// Request, as a line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
@@ -38,7 +38,7 @@ struct Request {
     for_ns: i64,
 }
 
-/// The answer, as a line of JSON.
+/// Answer, as a line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -46,11 +46,11 @@ enum Answer {
     Refused(String),
 }
 
-/// No request is longer.
+/// Longest request, in bytes.
 const REQUEST_AT_MOST: u64 = 256;
-/// No attack lasts longer.
+/// Longest attack.
 const ATTACK_AT_MOST: Duration = Duration::from_s(3_600);
-/// How long after an attack its traces still come in: a Sync and its verdict.
+/// Time after an attack during which its effects still arrive: a Sync and its verdict.
 const TRACES: StdDuration = StdDuration::from_millis(500);
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 
@@ -61,7 +61,7 @@ fn socket_in(directory: &Path) -> PathBuf {
 /// Attacks the laboratory that runs in `directory`, for `length`.
 ///
 /// # Errors
-/// When there is none, or it has no tapped wire; an attack that is no wire's.
+/// Fails if there is none, if it has no tapped wire, or if the attack is not one of a wire.
 pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Attacked, PtpError> {
     let path = socket_in(directory);
     let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
@@ -93,8 +93,8 @@ pub fn attack(directory: &Path, attack: Attack, length: Duration) -> Result<Atta
     }
 }
 
-/// Takes requests while the laboratory runs. Dropping it ends the attack that
-/// is under way and removes the socket.
+/// Accepts requests while the laboratory runs. Dropping it ends the current attack and removes the
+/// socket.
 pub(super) struct Desk {
     path: PathBuf,
     wake: Wake,
@@ -110,7 +110,7 @@ impl Desk {
                 directory.display()
             )));
         }
-        // Left by one that was killed.
+        // Left by a killed laboratory.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(PtpError::file(&path))?;
         listener
@@ -140,7 +140,7 @@ impl Drop for Desk {
 fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
     while !wake.is_stopped() {
         match listener.accept() {
-            // Whoever goes away has no use for an answer.
+            // A requester that has disconnected needs no answer.
             Ok((stream, _)) => drop(answer(stream, orders, lines, wake)),
             Err(_) => sleep(LOOK_EVERY),
         }
@@ -148,7 +148,7 @@ fn serve(listener: &UnixListener, orders: &Orders, lines: &Lines, wake: &Wake) {
 }
 
 fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -> io::Result<()> {
-    // One that connects and says nothing must not keep others out.
+    // A silent connection must not block others.
     stream.set_read_timeout(Some(StdDuration::from_secs(1)))?;
     stream.set_write_timeout(Some(StdDuration::from_secs(1)))?;
     let mut text = String::new();
@@ -179,7 +179,7 @@ fn answer(mut stream: UnixStream, orders: &Orders, lines: &Lines, wake: &Wake) -
     stream.write_all(line.as_bytes())
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("a request is a line with `attack` and `for_ns`: {0}")]
@@ -205,7 +205,7 @@ fn read(text: &str) -> Result<(Attack, Duration), Refused> {
     Ok((attack, length))
 }
 
-/// Whether the other end is still open.
+/// Returns true if the other end is still open.
 fn is_there(stream: &UnixStream) -> bool {
     let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     !matches!(recv(stream, &mut [0u8], look), Ok((0, _)))

@@ -1,10 +1,9 @@
-//! A laboratory: a chain of network namespaces, each a clock of ours or ptp4l.
+//! Laboratory: a chain of network namespaces, each with a clock of ours or ptp4l.
 //!
-//! All namespaces share the machine's one clock, and nobody steers it: the true
-//! offset of the slave is zero, and every nanosecond it reports is error. That
-//! makes the laboratory a test of everything at once: sockets, stamps,
-//! corrections, signatures. Nothing outlives it: namespaces are anonymous, and
-//! programs inside end with it.
+//! All namespaces share the machine's one clock, and no program steers it: the true offset of the
+//! slave is zero, and every nanosecond it reports is error. The laboratory therefore tests
+//! everything together: sockets, stamps, corrections, signatures. Nothing outlives it: namespaces
+//! are anonymous, and the programs inside end with it.
 
 mod attack;
 mod capture;
@@ -39,65 +38,65 @@ use nodes::Running;
 pub use report::{LabReport, Spread};
 pub use stage::Stage;
 
-/// Who stands at a place of the chain.
+/// Program at a place of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A program of this project.
     Ours,
-    /// linuxptp's.
+    /// linuxptp's ptp4l.
     Ptp4l,
 }
 
-/// What is to be built.
+/// Settings of a laboratory.
 #[derive(Clone, Debug)]
 pub struct LabOptions {
-    /// Grandmaster, hops, slave: two to eighteen.
+    /// Grandmaster, hops, slave: two to eighteen nodes.
     pub nodes: Vec<NodeKind>,
-    /// How messages travel.
+    /// Transport of the messages.
     pub transport: Transport,
     /// Intervals, delay mechanism, domain.
     pub profile: Profile,
-    /// For how long, at most.
+    /// Longest duration.
     pub duration: Duration,
-    /// End as soon as the slave has measured so often. With `attack` (and a slave of ours):
-    /// as soon as it has judged so many Syncs since the attack began; with
-    /// [`Attack::Pdelay`], which leaves none, when so many messages were attacked.
+    /// Number of measurements of the slave after which the run ends. With `attack` (and a slave of
+    /// ours): number of Syncs judged since the attack began; with [`Attack::Pdelay`], which leaves
+    /// none, number of attacked messages.
     pub enough: Option<usize>,
-    /// How our programs are authenticated; keys are made for the occasion.
+    /// Authentication of our programs; the keys are created for the run.
     pub auth: Option<LabAuth>,
-    /// The key of a group that all nodes have, linuxptp's among them.
+    /// Group key of all nodes, including linuxptp's.
     pub group: Option<GroupFile>,
-    /// This node of ours has another key, all the same.
+    /// Node of ours that has a different group key.
     pub group_stranger: Option<usize>,
-    /// Which ptp4l is run; looked up on the PATH, as `ptp4l` is, without a `/`.
+    /// Path of ptp4l; without a `/`, it is looked up on the PATH, as `ptp4l` is.
     pub ptp4l: PathBuf,
-    /// What our programs do about failures.
+    /// Policy of our programs on failures.
     pub policy: Policy,
-    /// How far delay may jump before that counts as an attack.
+    /// Largest jump of a delay that does not count as an attack.
     pub jump_bound: TimeInterval,
-    /// What the wire behind a node does, by number: 0 is the grandmaster. For
-    /// [`Attack::Lie`], what that hop does.
+    /// Attack of the wire behind a node, given by number; 0 is the grandmaster. For
+    /// [`Attack::Lie`], the number is that of the lying hop.
     pub attack: Option<(Attack, usize)>,
-    /// The wire behind this node is the attacker's, who waits for [`attack()`].
-    /// Not beside `attack`.
+    /// Node whose outgoing wire is the attacker's, which waits for [`attack()`]. Not together with
+    /// `attack`.
     pub tap: Option<usize>,
-    /// Where evidence, keys, logs and the capture go.
+    /// Directory of evidence, keys, logs and the capture.
     pub directory: PathBuf,
 }
 
-/// How the laboratory's programs are authenticated.
+/// Authentication of the laboratory's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabAuth {
     /// Kind of keys.
     pub suite: Suite,
-    /// How entries name clocks.
+    /// Form in which entries name clocks.
     pub form: EntryForm,
-    /// Statements on a second network in place of signatures in Follow_Up.
+    /// Sends statements on a second network instead of signatures in Follow_Up.
     pub secondary: bool,
 }
 
 impl LabOptions {
-    /// A fast, plain chain: peer to peer over layer 2, 8 Syncs a second.
+    /// Returns settings of a fast, plain chain: peer to peer over layer 2, 8 Syncs a second.
     pub fn new(nodes: Vec<NodeKind>, directory: PathBuf) -> Self {
         let profile = Profile {
             log_sync_interval: -3,
@@ -165,10 +164,10 @@ impl LabOptions {
     }
 }
 
-/// Builds the chain, lets it run, takes it down, and says what was measured.
+/// Builds the chain, runs it, takes it down, and returns the measurements.
 ///
 /// # Errors
-/// Arguments that do not fit, a machine that cannot, a program that failed.
+/// Fails on invalid arguments, missing capabilities of the machine, or a failed program.
 pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     options.check()?;
     std::fs::create_dir_all(&options.directory).map_err(PtpError::file(&options.directory))?;
@@ -188,7 +187,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
         .as_ref()
         .map(|wire| Attacker::start(orders.clone(), options.transport, wire))
         .transpose()?;
-    // A link is as long as it is from the start.
+    // The length of a link does not change during a run.
     let from_start = |attack: &Attack| *attack == Attack::SymmetricDelay;
     let mut waiting = attack.map(|(attack, _)| attack);
     if let Some(attack) = waiting.take_if(|attack| from_start(attack)) {
@@ -226,7 +225,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
             judged_in_peace = Tally::get(&tally.judged);
         }
         let done = ptp4ls().unwrap_or_else(|| match options.attack {
-            // No Sync is left to be judged where a neighbour's delay is not known.
+            // Without a known neighbour delay there is no Sync to judge.
             Some((Attack::Pdelay, _)) => orders.attacked() as usize,
             Some(_) => Tally::get(&tally.judged) - judged_in_peace,
             None => Tally::get(&tally.measured),
@@ -238,7 +237,7 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     }
     let ptp4ls = ptp4ls();
     let mut report = LabReport::new(capture_path);
-    // The slave first: what its masters do when they end is not measured.
+    // The slave first: effects of its masters' end are not measured.
     for (name, node) in running.into_iter().rev() {
         match node {
             Running::Ptp4l(ptp4l) => {
@@ -264,11 +263,11 @@ pub fn run(options: &LabOptions, wake: &Wake) -> Result<LabReport, PtpError> {
     Ok(report)
 }
 
-/// Good Syncs before an attack: clocks find one another, histories fill. Not a time, which
-/// would pass on a busy machine before anything has happened.
+/// Number of good Syncs before an attack: clocks find one another, histories fill. A count and not
+/// a time, which could pass on a busy machine before anything has happened.
 pub const PEACE: usize = 20;
 
-/// Evidence of all programs, in the order in which it came.
+/// Evidence of all programs, in the order of arrival.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<Line>>>);
 
@@ -282,13 +281,13 @@ impl Lines {
     }
 }
 
-/// What became of the Syncs of the slave, if it is ours.
+/// Counts of the slave's Syncs, if the slave is ours.
 #[derive(Default)]
 struct Tally {
-    /// It knew an offset.
+    /// Syncs with a known offset.
     measured: AtomicUsize,
     accepted: AtomicUsize,
-    /// Nothing of them was missing.
+    /// Complete Syncs.
     judged: AtomicUsize,
 }
 
@@ -305,7 +304,7 @@ impl Tally {
     }
 }
 
-/// Collects lines, and counts Syncs, of which only the slave tells.
+/// Returns a sink that collects lines and counts Syncs, which only the slave reports.
 fn sink(lines: Lines, tally: Arc<Tally>) -> Box<dyn FnMut(Line) + Send> {
     Box::new(move |line| {
         if let Line::Sync(sync) = &line {

@@ -1,4 +1,4 @@
-//! The programs at the places of the chain, and the keys that are made for them.
+//! Programs at the places of the chain, and the keys created for them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{
     Auth, Channel, Counters, Evidence, Line, Names, Observer, Options, Program, PtpError, Wake,
 };
 
-/// A node that runs.
+/// A running node.
 pub(super) enum Running {
     Ours {
         wake: Wake,
@@ -23,22 +23,22 @@ pub(super) enum Running {
     Ptp4l(Ptp4l),
 }
 
-/// By how much a lying hop lies.
+/// Overstatement of a lying hop.
 const LIE: TimeInterval = TimeInterval::from_ns(5_000);
-/// Where statements go, on the second network.
+/// Port of statements on the second network.
 const STATEMENT_PORT: u16 = 3190;
 
 fn keys_of(directory: &Path, name: &str) -> PathBuf {
     directory.join("keys").join(name)
 }
 
-/// An authority, a key for each of our programs, and a ring for all of them.
+/// Creates an authority, a key for each of our programs, and a ring for all of them.
 pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpError> {
     let Some(auth) = options.auth else {
         return Ok(());
     };
     let all = options.directory.join("keys");
-    // Of an earlier run in the same place.
+    // Left by an earlier run in the same directory.
     let _ = std::fs::remove_dir_all(&all);
     make_authority(&all)?;
     let ours: Vec<_> = chain
@@ -79,7 +79,7 @@ pub(super) fn make_keys(options: &LabOptions, chain: &Chain) -> Result<(), PtpEr
     Ok(())
 }
 
-/// Starts what stands at place `node`.
+/// Starts the program at place `node`.
 pub(super) fn start(
     options: &LabOptions,
     node: usize,
@@ -115,7 +115,7 @@ pub(super) fn start(
     Ok(Running::Ours { wake, thread })
 }
 
-/// How the program of ours at place `node` runs.
+/// Returns the options of our program at place `node`.
 pub(super) fn program(
     options: &LabOptions,
     node: usize,
@@ -163,7 +163,7 @@ pub(super) fn program(
     Ok(program)
 }
 
-/// Opens `program` at its place. Sockets belong to the namespace they were opened in,
+/// Opens `program` at its place. Sockets belong to the namespace in which they were opened,
 /// wherever they are used.
 pub(super) fn open(
     site: &Site,
@@ -175,7 +175,7 @@ pub(super) fn open(
         .run(move || Program::open(program, wake, observer))?
 }
 
-/// Where `node` is on the second network, and to whom it sends.
+/// Returns the address of `node` on the second network, and its destinations.
 fn second(node: usize, count: usize) -> (SocketAddr, Vec<SocketAddr>) {
     let [near, far] = aside(node);
     if node + 1 == count {

@@ -1,7 +1,6 @@
-//! Nodes of the laboratory that are ptp4l: its configuration, its process, and
-//! the offsets it prints.
+//! Laboratory nodes that run ptp4l: its configuration, its process, and the offsets it prints.
 //!
-//! Only options that version 3.1.1 knows; an unknown one ends it at once.
+//! Only options of version 3.1.1 are used, because an unknown one makes ptp4l exit at once.
 //! `free_running` is always on: no laboratory touches the machine's clock.
 
 use std::fmt::Write as _;
@@ -19,7 +18,7 @@ use super::LabOptions;
 use crate::keys::GroupFile;
 use crate::{PtpError, Role, Transport};
 
-/// A ptp4l that runs. Dropping it ends it.
+/// A running ptp4l. Dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct Ptp4l {
     child: Child,
@@ -27,7 +26,7 @@ pub(super) struct Ptp4l {
     reader: Option<JoinHandle<()>>,
 }
 
-/// The configuration of a node.
+/// Returns the configuration of a node.
 fn configuration(role: Role, options: &LabOptions) -> String {
     let (profile, transport) = (&options.profile, options.transport);
     let mut text = String::from(
@@ -70,7 +69,7 @@ fn configuration(role: Role, options: &LabOptions) -> String {
 
 const SA_FILE: &str = "sa.cfg";
 
-/// linuxptp's file of security associations.
+/// Returns linuxptp's file of security associations.
 fn associations(group: &GroupFile) -> String {
     format!(
         "[security_association]\nspp {}\nallow_mutable 0\n{} SHA256-128 HEX:{}\n",
@@ -94,7 +93,7 @@ impl Ptp4l {
             std::fs::write(&path, associations(group)).map_err(PtpError::file(&path))?;
         }
         let mut command = Command::new(&options.ptp4l);
-        // Debian keeps it where a user's PATH may not look.
+        // Debian installs it where a user's PATH may not point.
         let search = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{search}:/usr/sbin:/sbin"));
         command
@@ -136,7 +135,7 @@ impl Ptp4l {
         })
     }
 
-    /// How often it has measured, as a slave.
+    /// Returns the number of its measurements as a slave.
     pub(super) fn measured(&self) -> usize {
         self.log
             .lock()
@@ -145,7 +144,7 @@ impl Ptp4l {
             .count()
     }
 
-    /// Ends it and returns what it printed.
+    /// Ends the process and returns its output.
     pub(super) fn finish(mut self) -> String {
         self.end();
         self.log.lock().expect("nobody panics with the log").clone()
@@ -153,7 +152,7 @@ impl Ptp4l {
 
     fn end(&mut self) {
         if let Some(reader) = self.reader.take() {
-            // It has not been waited for, so the number is still its own.
+            // The process has not been waited for, so its PID is still valid.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
             let _ = reader.join();
@@ -167,7 +166,7 @@ impl Drop for Ptp4l {
     }
 }
 
-/// (offset, path delay) in ns, of every measurement in a slave's log.
+/// Returns (offset, path delay) in ns, for every measurement in a slave's log.
 pub(super) fn measurements(log: &str) -> Vec<(f64, f64)> {
     let after = |line: &str, words: &str| -> Option<f64> {
         let (_, rest) = line.split_once(words)?;

@@ -1,4 +1,4 @@
-//! What a laboratory measured.
+//! Results of a laboratory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::path::PathBuf;
 use super::ptp4l::measurements;
 use crate::{Alarm, Counters, Line, SyncLine, SyncVerdict};
 
-/// The outcome of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct LabReport {
-    /// Every line of evidence of our programs, as they came.
+    /// All lines of evidence of our programs, in the order of arrival.
     pub lines: Vec<Line>,
-    /// What our programs counted, by node.
+    /// Counters of our programs, by node.
     pub counters: BTreeMap<String, Counters>,
-    /// What each ptp4l printed, by node.
+    /// Output of each ptp4l, by node.
     pub logs: BTreeMap<String, String>,
-    /// What passed the slave's interface.
+    /// Capture of the slave's interface.
     pub capture: PathBuf,
     /// Number of messages that the attacker changed or made; for a lying hop, number of the slave's
     /// Syncs that carry its lie.
     pub attacked: u64,
 }
 
-/// The slave's offsets, of which the truth is zero.
+/// Distribution of the slave's offsets, whose true value is zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// How many.
+    /// Number of offsets.
     pub count: usize,
-    /// Their median, in ns.
+    /// Median, in ns.
     pub median_ns: f64,
     /// 5th and 95th percentile, in ns.
     pub p5_ns: f64,
@@ -63,7 +63,7 @@ impl LabReport {
         }
     }
 
-    /// The slave's Syncs, when it is ours.
+    /// Returns the slave's Syncs, if the slave is ours.
     pub fn syncs(&self) -> impl Iterator<Item = &SyncLine> {
         self.lines.iter().filter_map(|line| match line {
             Line::Sync(sync) if &*sync.node == "slave" => Some(&**sync),
@@ -71,7 +71,7 @@ impl LabReport {
         })
     }
 
-    /// Violations that belong to no Sync, of all nodes.
+    /// Returns the violations that belong to no Sync, of all nodes.
     pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
         self.lines.iter().filter_map(|line| match line {
             Line::Alarm(alarm) => Some(&**alarm),
@@ -79,20 +79,19 @@ impl LabReport {
         })
     }
 
-    /// What was violated and how often, of all our nodes: `who: what and where`.
+    /// Returns the number of violations of all our nodes, by `who: what and where`.
     pub fn violations(&self) -> BTreeMap<String, usize> {
         violations(&self.lines)
     }
 
-    /// How many of the slave's Syncs ended so.
+    /// Returns the number of the slave's Syncs with this verdict.
     pub fn count(&self, verdict: SyncVerdict) -> usize {
         self.syncs()
             .filter(|sync| sync.report.record.verdict == verdict)
             .count()
     }
 
-    /// What the slave measured and did not reject, ours or ptp4l: (offset, path
-    /// delay) in ns.
+    /// Returns the accepted measurements of the slave, ours or ptp4l: (offset, path delay) in ns.
     pub fn measurements(&self) -> Vec<(f64, f64)> {
         match self.logs.get("slave") {
             Some(log) => measurements(log),
@@ -106,7 +105,7 @@ impl LabReport {
         }
     }
 
-    /// The slave's offsets.
+    /// Returns the distribution of the slave's offsets.
     pub fn offsets(&self) -> Option<Spread> {
         Spread::of(
             self.measurements()
@@ -116,7 +115,7 @@ impl LabReport {
         )
     }
 
-    /// The delay of the slave's link or path.
+    /// Returns the distribution of the delay of the slave's link or path.
     pub fn delays(&self) -> Option<Spread> {
         Spread::of(
             self.measurements()

@@ -1,11 +1,11 @@
-//! A laboratory whose programs somebody else starts and watches.
+//! A laboratory whose programs are started and observed by its user.
 
 use super::chain::Chain;
 use super::{LabOptions, kernel, nodes};
 use crate::{Observer, Options, Program, PtpError, Wake};
 
-/// A chain that is built, with its keys, whose programs somebody else starts and watches: a
-/// benchmark. Dropping it takes it down.
+/// A chain with its keys, whose programs the user starts and observes, such as a benchmark.
+/// Dropping it takes the chain down.
 #[derive(Debug)]
 pub struct Stage {
     options: LabOptions,
@@ -16,7 +16,7 @@ impl Stage {
     /// Builds the chain, with neither attacker nor capture.
     ///
     /// # Errors
-    /// Arguments that do not fit, a machine that cannot.
+    /// Fails on invalid arguments, or if the machine lacks a capability.
     pub fn build(options: LabOptions) -> Result<Self, PtpError> {
         options.check()?;
         let second = options.auth.is_some_and(|auth| auth.secondary);
@@ -25,15 +25,15 @@ impl Stage {
         Ok(Self { options, chain })
     }
 
-    /// How the program at place `node` would run in this laboratory, with its keys read.
+    /// Returns the options of the program at place `node` in this laboratory, with its keys loaded.
     ///
     /// # Errors
-    /// Keys that do not hold.
+    /// Fails if keys are invalid.
     pub fn program(&self, node: usize) -> Result<Options, PtpError> {
         nodes::program(&self.options, node, &self.chain)
     }
 
-    /// Opens a program at place `node`; its clock counts from now.
+    /// Opens a program at place `node`; its clock starts now.
     ///
     /// # Errors
     /// See [`Program::open`].

@@ -1,4 +1,4 @@
-//! One message with what the kernel says beside the bytes.
+//! One message with its control data from the kernel.
 
 use std::io;
 use std::io::ErrorKind::{Interrupted, WouldBlock};
@@ -13,12 +13,12 @@ pub(super) struct Envelope<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) software_ns: Option<i64>,
     pub(super) hardware_ns: Option<i64>,
-    /// The tag that the kernel has taken out of the frame.
+    /// VLAN tag that the kernel has removed from the frame.
     pub(super) vlan: Option<VlanTag>,
 }
 
-/// The next message, without waiting; `None` when there is none. What does not
-/// fit the buffer is cut, which the parser then notices.
+/// Returns the next message without blocking, or `None` if there is none. A message that exceeds
+/// the buffer is truncated, which the parser then detects.
 pub(super) fn receive<'a>(
     socket: &OwnedFd,
     flags: RecvFlags,

@@ -1,16 +1,15 @@
-//! Cards that stamp (timestamping.rst, section 3): whose clock it is, and
-//! switching its stamps on.
+//! Cards that stamp (timestamping.rst, section 3): finding their clock and enabling stamps.
 
 use rustix::io::Errno;
 use timeloom_sys::interface::{self, Arrivals};
 
 use crate::{Interface, PtpError};
 
-/// The card's clock, as in `/dev/ptpN`. Ports whose numbers differ are stamped
-/// by different clocks.
+/// Returns the number of the card's clock, as in `/dev/ptpN`. Ports with different numbers are
+/// stamped by different clocks.
 ///
 /// # Errors
-/// [`PtpError::Unsupported`] when the card has none.
+/// Returns [`PtpError::Unsupported`] if the card has none.
 pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
     let number = open(interface)?.clock_number();
     number.ok().flatten().ok_or_else(|| {
@@ -21,7 +20,7 @@ pub(crate) fn clock_of(interface: &Interface) -> Result<u32, PtpError> {
     })
 }
 
-/// Tells the card to stamp PTP messages both ways.
+/// Configures the card to stamp PTP messages in both directions.
 pub(super) fn enable(interface: &Interface) -> Result<(), PtpError> {
     clock_of(interface)?;
     let card = open(interface)?;

@@ -1,9 +1,8 @@
 //! PTP in Ethernet frames (annex F of IEEE 1588-2008).
 //!
-//! A socket bound to 0x88F7 never sees a VLAN tag, and misses frames of other
-//! VLANs; one bound to every protocol does, with a filter that lets only PTP
-//! in. The kernel takes the tag out before the filter runs, so that the filter
-//! finds the inner type at its usual place.
+//! A socket bound to 0x88F7 never sees a VLAN tag, and misses frames of other VLANs. A socket bound
+//! to every protocol sees them, with a filter that admits only PTP. The kernel removes the tag
+//! before the filter runs, so that the filter finds the inner type at its usual place.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,8 +19,8 @@ use crate::Interface;
 const ALL: [MacAddress; 2] = [MacAddress::PTP_PRIMARY, MacAddress::PTP_PEER_DELAY];
 
 pub(super) fn open(interface: &Interface, stamping: Stamping) -> io::Result<(OwnedFd, OwnedFd)> {
-    // Bound to a protocol only after everything is set: before, frames of all
-    // interfaces would come in.
+    // Bound to a protocol only after everything is set; otherwise frames of all interfaces would be
+    // received.
     let event = packet::open()?;
     packet::filter(&event, Filter::Ethertype(ETHERTYPE_PTP))?;
     packet::keep_tags(&event)?;
@@ -49,7 +48,7 @@ pub(super) fn send(socket: &OwnedFd, interface: &Interface, message: &Packet) ->
     packet::send(socket, &buffer[..length], interface.index, ETHERTYPE_PTP)
 }
 
-/// The message of a frame that is meant for us, with its tag.
+/// Returns the message of a frame addressed to this clock, with its tag.
 pub(super) fn open_frame<'a>(
     envelope: &Envelope<'a>,
     own: MacAddress,

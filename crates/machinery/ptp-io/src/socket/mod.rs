@@ -1,13 +1,12 @@
-//! The sockets of one port: messages in and out, and the stamps of both.
+//! Sockets of one port: messages in both directions, and their stamps.
 //!
-//! A port has two descriptors. Event messages go out by the first, whose every
-//! departure the kernel stamps; general messages by the second, so that no
-//! stamp is made that nobody waits for. Layer 2 receives everything by the
-//! first, UDP by the descriptor of the message's port number.
+//! A port has two descriptors. Event messages are sent on the first, on which the kernel stamps
+//! every departure; general messages on the second, so that no unneeded stamp is made. Layer 2
+//! receives everything on the first, UDP on the descriptor of the message's port number.
 //!
-//! A departure's stamp comes back on the error queue together with a copy of
-//! the frame, and is matched by that copy: the kernel's running number, the
-//! other way, is off by one for ever after a send that failed half-way.
+//! A departure's stamp is returned on the error queue together with a copy of the frame, and is
+//! matched by that copy. The alternative, the kernel's running number, is off by one for ever after
+//! a send that failed half-way.
 
 mod control;
 pub(crate) mod hardware;
@@ -25,7 +24,7 @@ use timeloom_wire::VlanTag;
 use crate::{Interface, PtpError};
 use control::Envelope;
 
-/// How messages travel.
+/// Transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Ethernet, Ethertype 0x88F7 (annex F).
@@ -34,23 +33,23 @@ pub enum Transport {
     Udp4,
 }
 
-/// Which clock stamps.
+/// Clock that takes the stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamping {
-    /// The kernel, by the civil clock, as it hands frames to the driver.
+    /// The kernel, with the civil clock, when it passes frames to the driver.
     Software,
     /// The card.
     Hardware,
 }
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) packet: Packet,
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// The sockets of one port.
+/// Sockets of one port.
 #[derive(Debug)]
 pub(crate) struct PortSocket {
     interface: Interface,
@@ -58,14 +57,14 @@ pub(crate) struct PortSocket {
     stamping: Stamping,
     event: OwnedFd,
     general: OwnedFd,
-    /// General messages are stamped too.
+    /// Stamps general messages too.
     stamps_general: bool,
     buffer: Vec<u8>,
 }
 
-/// Longer than any frame of the interfaces we serve.
+/// Size of the receive buffer; longer than any frame of the supported interfaces.
 const BUFFER: usize = 9216;
-/// Messages read in one go, so that a flood on one port leaves the others a turn.
+/// Messages read in one batch, so that a flood on one port does not starve the others.
 const BURST: usize = 64;
 
 impl PortSocket {
@@ -96,7 +95,7 @@ impl PortSocket {
         })
     }
 
-    /// Has general messages stamped too. No clock needs that; who measures a clock does.
+    /// Enables stamps of general messages. No clock needs them; a measurement of a clock does.
     pub(crate) fn stamp_general(&mut self) -> Result<(), PtpError> {
         stamps::both_ways(&self.general, self.stamping.by()).map_err(PtpError::doing(format!(
             "have all messages on {} stamped",
@@ -110,7 +109,7 @@ impl PortSocket {
         [self.event.as_fd(), self.general.as_fd()]
     }
 
-    /// Sends `packet`; a stamp will follow when it is an event message.
+    /// Sends `packet`; a stamp follows if it is an event message.
     pub(crate) fn send(&self, packet: &Packet) -> io::Result<()> {
         let socket = if is_event(&packet.bytes) {
             &self.event
@@ -123,7 +122,7 @@ impl PortSocket {
         }
     }
 
-    /// What has arrived. `Err` only when the interface is gone or down.
+    /// Passes received messages to `sink`. Fails only if the interface is gone or down.
     pub(crate) fn receive(&mut self, mut sink: impl FnMut(Arrival)) -> io::Result<()> {
         for socket in [&self.event, &self.general] {
             for _ in 0..BURST {
@@ -145,7 +144,7 @@ impl PortSocket {
         Ok(())
     }
 
-    /// Departures whose stamps have come: a copy of the frame, and when it left.
+    /// Passes stamped departures to `sink`: a copy of the frame, and its departure time.
     pub(crate) fn departures(&mut self, mut sink: impl FnMut(&[u8], Stamp)) {
         let stamped = if self.stamps_general { 2 } else { 1 };
         for socket in &[&self.event, &self.general][..stamped] {
@@ -156,7 +155,7 @@ impl PortSocket {
                             sink(envelope.bytes, Stamp::from_ns(ns));
                         }
                     }
-                    // What is broken is found out by the next send or receive.
+                    // The next send or receive reports the failure.
                     Ok(None) | Err(_) => break,
                 }
             }

@@ -1,8 +1,8 @@
-//! Every attack of the laboratory on a real cable: what must be noticed is,
-//! where it happens, and no accepted Sync is moved by it.
+//! Every attack of the laboratory on a real cable: detectable ones are detected at the right place,
+//! and no accepted Sync is shifted by them.
 //!
-//! The wire behind the second of three hops lies; so whoever is accused must be
-//! at an end of it, or say only "upstream of me" from below it.
+//! The wire behind the second of three hops lies. An accused clock must therefore be at one of its
+//! ends; a clock below may only report "upstream of me".
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn attacked(name: &str, attack: Attack, suite: Suite) -> LabReport {
     })
 }
 
-/// Violations seen by nodes, without the one that says only that a machine was busy.
+/// Returns violations with their nodes, without the one that only says that a machine was busy.
 fn violations(report: &LabReport) -> Vec<(String, timeloom_ptp_io::Violation)> {
     let mut all = Vec::new();
     for line in &report.lines {
@@ -92,17 +92,16 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
         assert!(noticed.is_empty(), "{}", told());
     }
     for (node, violation) in &noticed {
-        // `after` may be any clock at the wire; what is only "upstream" accuses nobody.
+        // `after` may be any clock at the wire; "upstream" accuses no clock.
         let innocent = violation.before == "tc1"
             || violation.before == "tc2"
             || violation.after.as_deref() == Some("gm");
         assert!(!innocent, "{node} accuses {violation:?}: {}", told());
     }
-    // An aggregate does not tell which of its signatures fails: there, the clock
-    // that watches names the link, and the slave says that it did.
+    // An aggregate does not show which of its signatures fails: then the watching clock names the
+    // link, and the slave reports that it did.
     if suite == Suite::Ed25519 && matches!(attack, Attack::Correction | Attack::Origin) {
-        // Those below the wire are believed, those at it suspected, those above
-        // not shown.
+        // Hops below the wire are trusted, those at it suspected, those above unproven.
         let rejected = report
             .syncs()
             .filter(|sync| sync.report.record.verdict == SyncVerdict::Rejected);
@@ -124,8 +123,8 @@ fn check(name: &str, attack: Attack, suite: Suite, report: &LabReport) {
             told()
         );
     }
-    // The wire is a program, and late when the machine is busy: single Syncs
-    // are, with or without an attack. Their median is not.
+    // The wire is a program, and late when the machine is busy: this affects single Syncs, with or
+    // without an attack, but not their median.
     let offsets = report.offsets().expect("some were accepted");
     assert!(
         offsets.median_ns.abs() < 500_000.0,
@@ -160,7 +159,7 @@ fn all_at_once(suite: Suite, attacks: &[(&'static str, Attack)]) {
 
 #[test]
 fn every_attack_on_a_wire_is_noticed_where_it_happens() {
-    // A chain is idle most of the time: eight fit beside one another.
+    // A chain is idle most of the time, so that eight fit on the machine.
     Attack::ALL
         .chunks(7)
         .for_each(|attacks| all_at_once(Suite::Ed25519, attacks));

@@ -20,8 +20,8 @@ fn inline(suite: Suite, form: EntryForm) -> impl FnOnce(&mut LabOptions) {
     }
 }
 
-/// Every Sync since the first that was accepted is, and each hop answers.
-/// Before, clocks may not know their neighbours yet, and nothing is accepted.
+/// Checks that every Sync after the first accepted one is accepted, with an entry of each hop.
+/// Before that, clocks may not know their neighbours yet, and nothing is accepted.
 fn assert_accepted(report: &LabReport, hops: usize) {
     let told = || format!("{:?} {:?}", report.counters, report.violations());
     assert!(report.count(SyncVerdict::Accepted) >= 10, "{}", told());
@@ -51,7 +51,7 @@ fn assert_accepted(report: &LabReport, hops: usize) {
         );
         let sum: TimeInterval = hops_of(sync).map(|hop| hop.contribution).sum();
         let rest = sync.report.record.correction.unwrap() - sum;
-        // Below a nanosecond is the grandmaster's own.
+        // Fractions of a nanosecond are the grandmaster's own.
         assert!(rest.0.abs() < 1 << 16, "{sync:?}");
         assert!(sync.report.failures.is_empty(), "{sync:?}");
     }
@@ -112,10 +112,11 @@ fn statements_on_a_second_network() {
     assert_accepted(&report, 2);
 }
 
-/// What unsigned clocks may add to a correction.
+/// Limit of the correction added by unsigned clocks.
 const BUDGET: TimeInterval = TimeInterval::from_ns(100_000_000);
 
-/// The grandmaster allows unsigned clocks by policy; the slave bounds them.
+/// Configures a policy under which the grandmaster allows unsigned clocks and the slave bounds
+/// them.
 fn mixed(options: &mut LabOptions) {
     inline(Suite::Ed25519, EntryForm::Full)(options);
     options.policy = Policy::Mixed { budget: BUDGET };
@@ -128,7 +129,7 @@ fn signed_time_passes_a_ptp4l_transparent_clock_unharmed() {
     assert_accepted_through(&report);
 }
 
-/// What nobody answers for.
+/// Returns the part of the correction for which no clock vouches.
 fn unsigned_part(sync: &SyncReport) -> TimeInterval {
     let signed = sync.hops.iter().map(|hop| hop.contribution);
     let correction = sync.record.correction.unwrap_or_default();
@@ -142,7 +143,7 @@ fn assert_accepted_through(report: &LabReport) {
         report.counters,
         report.lines
     );
-    // On a busy machine ptp4l may keep a Sync for longer than it may.
+    // On a busy machine ptp4l may hold a Sync for too long.
     let mut syncs = report.syncs().map(|sync| &sync.report);
     let unduly = syncs
         .find(|sync| sync.record.verdict == SyncVerdict::Rejected && unsigned_part(sync) <= BUDGET);
@@ -197,7 +198,7 @@ fn a_monitor_reports_what_a_strict_slave_refuses_and_goes_on() {
     );
 }
 
-/// tshark finds PTP in every frame of the capture and nothing malformed.
+/// Checks that tshark finds PTP in every frame of the capture and nothing malformed.
 fn assert_dissects(report: &LabReport) {
     let fields = [
         "frame.number",

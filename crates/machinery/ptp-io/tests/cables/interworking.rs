@@ -1,8 +1,7 @@
 //! Our clocks and ptp4l (Debian's linuxptp) on both ends of real cables.
 //!
-//! All namespaces share one clock, so the true offset is zero. Bounds are wide:
-//! they tell a wrong sign, a missing correction or a lost second from noise,
-//! not a good machine from a busy one.
+//! All namespaces share one clock, so the true offset is zero. Bounds are wide: they detect a wrong
+//! sign, a missing correction or a lost second, not the load of the machine.
 
 use crate::support::{Scratch, lab};
 use timeloom_ptp::DelayMechanism;
@@ -11,7 +10,7 @@ use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};
 
 use NodeKind::{Ours, Ptp4l};
 
-/// Median within 50 µs of the truth and a sound path delay, from several Syncs.
+/// Checks for a median within 50 µs of the truth and a plausible path delay, from several Syncs.
 fn assert_synchronous(report: &LabReport) {
     let told = || {
         format!(
@@ -93,7 +92,7 @@ fn five_transparent_clocks_of_both_kinds() {
     ));
 }
 
-/// Whether `node` handed on Syncs and lost none.
+/// Returns true if `node` forwarded Syncs and lost none.
 fn residences(report: &LabReport, node: &str) -> bool {
     let counters = &report.counters[node];
     counters.sent > 20 && counters.send_errors == 0 && counters.clock_steps == 0

@@ -1,4 +1,4 @@
-//! Programs whose keys change while they run, on a cable of our own making.
+//! Programs whose keys change while they run, on a cable built by the test.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ struct Pair {
 }
 
 const NAMES: [&str; 2] = ["gm", "slave"];
-/// A busy machine gets its time.
+/// Timeout that suffices for a busy machine.
 const PATIENCE: StdDuration = StdDuration::from_secs(120);
 
 impl Pair {
@@ -139,7 +139,7 @@ impl Drop for Pair {
     }
 }
 
-/// Signs the ring and hands it to both.
+/// Signs the ring and copies it to both.
 fn sign(scratch: &Scratch, change: impl FnOnce(&mut SignRequest)) {
     let mut request = SignRequest {
         authority: scratch.0.join("authority.key"),
@@ -162,7 +162,7 @@ fn sign(scratch: &Scratch, change: impl FnOnce(&mut SignRequest)) {
     }
 }
 
-/// As a careful operator copies: never half a file under the real name.
+/// Copies atomically, like a careful operator: never half a file under the real name.
 fn replace(from: &Path, to: &Path) {
     let fresh = to.with_extension("copy");
     fs::copy(from, &fresh).unwrap();
@@ -177,12 +177,12 @@ fn keys_are_rotated_under_running_programs() {
         assert_eq!(rotate(&Pair::directory(&pair.scratch, name), 2).unwrap(), 2);
     }
     sign(&pair.scratch, |_| {});
-    // Both by the files' times, without a word.
+    // Both reload by the files' times, without a request.
     sign(&pair.scratch, |request| request.signing_epoch = Some(2));
     pair.wait_for_notice("slave", "signing with epoch 2");
     pair.wait_for_accepted();
     sign(&pair.scratch, |request| request.retire = vec![1]);
-    // And at once when told, as by SIGHUP.
+    // And at once on request, as by SIGHUP.
     pair.wakes.iter().for_each(Wake::reload);
     pair.wait_for_notice("slave", "ring 4");
     pair.wait_for_accepted();
@@ -209,12 +209,12 @@ fn refused_keys_leave_the_old_ones_in_force_until_they_end() {
     pair.wait_for_notice("slave", "ring 2");
     pair.wait_for_notice("slave", "expired");
     while pair.lines.try_recv().is_ok() {}
-    // A Sync of that epoch is rejected, if it is whole; and where the slave has given its
-    // master up before one was, the epoch is named with others of its messages.
+    // A complete Sync of that epoch is rejected. If the slave has given its master up before, the
+    // epoch is named with other messages of it.
     for turn in 0..10 {
         pair.wait_for("word of the epoch", |line| match line {
             Line::Sync(sync) => {
-                // One that came before the end may be told of after the notice.
+                // A Sync that arrived before the end may be reported after the notice.
                 let is_accepted = sync.report.record.verdict == SyncVerdict::Accepted;
                 assert!(!is_accepted || turn == 0, "after the end: {line}");
                 let of_epoch = |violation: &Violation| violation.reason == "epoch";
@@ -288,7 +288,7 @@ fn keys_that_sign_a_sync_once_are_one_programs() {
         let error = open(role).expect_err("another program signs with them");
         assert!(error.to_string().contains("another program"), "{error}");
     }
-    // Who signs no Follow_Ups does not need them for itself.
+    // A program that signs no Follow_Ups does not need them.
     assert!(open(Role::Monitor).is_ok());
     drop(first);
     assert!(open(Role::Transparent).is_ok());

@@ -1,4 +1,4 @@
-//! What the tests on real cables share.
+//! Shared code of the tests on real cables.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use timeloom_ptp_io::Wake;
 use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind, run};
 use timeloom_time::Duration;
 
-/// A directory that vanishes with the test.
+/// A directory that is removed after the test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -23,8 +23,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a chain until its slave has measured a few Syncs. A busy machine gets
-/// its time; an idle one does not waste it.
+/// Runs a chain until its slave has measured a few Syncs. The timeout suffices for a busy machine,
+/// and an idle one finishes early.
 pub(crate) fn lab(
     scratch: &Scratch,
     nodes: &[NodeKind],

@@ -1,5 +1,5 @@
-//! Signed time in simulated networks, with a rogue on the way: what an unsigned
-//! slave believes, a signed one does not, and says between whom it happened.
+//! Signed time in simulated networks, with a rogue on the path: an unsigned slave accepts the false
+//! time; a signed one rejects it and reports between which clocks it happened.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,13 +19,13 @@ use timeloom_wire::tlv::Suite;
 
 const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
 
-/// What a run came to.
+/// Result of a run.
 struct Outcome {
-    /// How far the slave's clock was off, at worst, before and under attack.
+    /// Largest error of the slave's clock, before and under attack.
     worst_ns: [i64; 2],
     /// Syncs measured under attack.
     measured: usize,
-    /// What the slave and the switches noticed under attack, and before.
+    /// Failures noticed by the slave and the switches under attack, and before.
     noticed: Vec<Failure>,
     early: usize,
     /// Identities of grandmaster, switches and slave, in the order of the path.
@@ -33,8 +33,8 @@ struct Outcome {
     touched: u64,
 }
 
-/// Grandmaster, three transparent switches, slave; the middle one is the rogue from
-/// the twelfth second on; twenty seconds.
+/// Runs a grandmaster, three transparent switches and a slave for twenty seconds; the middle switch
+/// is the rogue from the twelfth second on.
 fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome {
     let mut network = NetworkBuilder::new(4);
     let (gm, slave) = (network.host("gm"), network.host("slave"));
@@ -103,7 +103,7 @@ fn run(suite: Option<Suite>, policy: Policy, attack: Option<Attack>) -> Outcome 
         engine.run_until(now, u64::MAX);
         let clock = PtpNode::at_mut(&mut engine.model, slave).unwrap().clock();
         let ahead = clock.ahead(now, now).as_ns().abs();
-        // It needs some seconds to come near.
+        // The servo needs some seconds to converge.
         let part = usize::from(now > begins);
         if step > 100 {
             worst_ns[part] = worst_ns[part].max(ahead);
@@ -160,8 +160,8 @@ fn an_unsigned_slave_follows_a_rogue_and_a_signed_one_holds_its_clock() {
         );
         let named = |failure: &&Failure| failure.suspect.names(signed.path[2]);
         let named = signed.noticed.iter().filter(named).count();
-        // An aggregate cannot be taken apart: the next hop names the link, and
-        // the slave only knows that it is somewhere.
+        // An aggregate cannot be taken apart: the next hop names the link, and the slave only knows
+        // that the failure is upstream.
         let all = suite == Suite::Ed25519;
         assert!(named > 40, "{suite:?}: {:?}", signed.noticed);
         assert!(

@@ -1,7 +1,7 @@
-//! Simulated worlds in which the truth is known: transparent clocks take what
-//! queues do to Syncs out of the measurement, plain switches do not.
+//! Simulated worlds with known true time: transparent clocks remove the queueing delay of Syncs
+//! from the measurement, plain switches do not.
 //!
-//! `TIMELOOM_SEED=n` takes other chances; a failure prints the seed.
+//! `TIMELOOM_SEED=n` sets another seed; a failure prints it.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use timeloom_ptp::{PortState, Profile};
 use timeloom_ptp_net::{ClockOptions, Event, Measured, NodeOptions, PtpNode, Role, Transport};
 use timeloom_time::{Duration, Instant};
 
-/// A chain of `switches` at 100 Mbit/s, grandmaster and slave at its ends, and
-/// bursts of other traffic between the two, both ways.
+/// A chain of `switches` at 100 Mbit/s, with grandmaster and slave at its ends, and bursts of other
+/// traffic between the two, both ways.
 struct Case {
     seed: u64,
     switches: usize,
@@ -91,7 +91,7 @@ impl Case {
         for (host, switch) in [(gm, first), (slave, last)] {
             network.connect(host, switch, link.clone());
         }
-        // Faster links to those who send: the queue is in front of the trunk.
+        // Faster links to the senders: the queue is in front of the trunk.
         let fast = LinkConfig::new(1_000_000_000, DELAY);
         network.connect(left, first, fast.clone());
         network.connect(right, last, fast);
@@ -108,7 +108,7 @@ impl Case {
         assert!(PtpNode::attach(
             &mut world,
             gm,
-            // True time, so that the truth about the slave is known.
+            // True time, so that the slave's true offset is known.
             &NodeOptions {
                 clock: ClockOptions {
                     epoch: Instant::from_ns(1_700_000_000_000_000_000),
@@ -130,7 +130,7 @@ impl Case {
         (world, gm, switches, slave)
     }
 
-    /// What the slave measured after ten seconds, for `for_s` more.
+    /// Returns the slave's measurements from ten seconds on, for `for_s` seconds.
     fn measure(&self, for_s: i64) -> (Vec<Measured>, Engine<World>, Vec<Node>, Node) {
         let (mut world, _, switches, slave) = self.build();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -152,15 +152,15 @@ impl Case {
     }
 }
 
-/// Median and worst of the errors' sizes.
+/// Returns median and maximum of the absolute errors.
 fn spread(measured: &[Measured]) -> (f64, f64) {
     let mut sizes: Vec<f64> = measured.iter().map(|m| m.error_ns().abs()).collect();
     sizes.sort_by(f64::total_cmp);
     (sizes[sizes.len() / 2], sizes[sizes.len() - 1])
 }
 
-/// Each of four links and three clocks rounds two stamps down; a delay is half of
-/// a difference of four.
+/// Each of four links and three clocks rounds two stamps down; a delay is half of a difference of
+/// four.
 const BOUND_NS: f64 = (RESOLUTION_NS * 2 * 7) as f64;
 
 fn compare(case: &Case) {

@@ -1,5 +1,5 @@
-//! Announces: which are believed, and which clock leads by them
-//! (the best master clock algorithm, IEEE 1588-2019, 9.3).
+//! Announces: their acceptance, and the choice of the master (the best master clock algorithm, IEEE
+//! 1588-2019, 9.3).
 
 use timeloom_time::{Duration, Instant};
 use timeloom_wire::message::Body;
@@ -29,7 +29,7 @@ impl OrdinaryClock {
             return;
         };
         let header = &message.header;
-        // 9.3.2.5: a path of 255 and more is no path.
+        // 9.3.2.5: a path of 255 or more steps is invalid.
         if body.steps_removed >= 255 {
             return self.drop(DropReason::NotForUs);
         }
@@ -37,7 +37,7 @@ impl OrdinaryClock {
             return self.drop(DropReason::Profile);
         }
         if let Some(security) = &self.config.security {
-            // Who has no key costs nothing to refuse.
+            // Refusing a sender without a key needs no signature check.
             if security.ring.knows(header.source.clock) {
                 let window = self.announced.get(&header.source);
                 let due = window.is_some_and(|window| window.is_due(header.sequence_id, DUE));
@@ -53,7 +53,7 @@ impl OrdinaryClock {
             }
             let checked = security::verify_announce(&security.ring, header, body, &message.tlvs);
             let fresh = checked.and_then(|sequence| {
-                // Only verified senders get here: the table is as long as the ring.
+                // Only verified senders get here: the table is at most as long as the ring.
                 let window = self.announced.entry(header.source).or_default();
                 match window.judge(sequence) {
                     Freshness::Newer | Freshness::Overtaken => {
@@ -103,7 +103,7 @@ impl OrdinaryClock {
         let preference =
             Preference::decide(&self.own_dataset(), best.as_ref(), self.config.slave_only);
         let state = match preference {
-            // Nobody leads before having listened for a while (9.2.6.11).
+            // A clock becomes master only after it has listened for a while (9.2.6.11).
             Preference::Master if self.state == PortState::Listening && now < self.listen_until => {
                 return;
             }

@@ -1,4 +1,4 @@
-//! What an ordinary clock is, and the states of its port.
+//! Settings of an ordinary clock, and the states of its port.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub enum PortState {
     Master,
     /// Follows a master.
     Slave,
-    /// Leads nobody, follows nobody: a better clock of class 1 to 127 does.
+    /// Neither master nor slave, because a better clock of class 1 to 127 is master.
     Passive,
 }
 
 impl fmt::Display for PortState {
-    /// The word of IEEE 1588, in small letters.
+    /// Formats the name from IEEE 1588, in small letters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Listening => "listening",
@@ -32,36 +32,36 @@ impl fmt::Display for PortState {
     }
 }
 
-/// What an ordinary clock is.
+/// Settings of an ordinary clock.
 #[derive(Clone, Debug)]
 pub struct OrdinaryConfig {
     /// Its identity; the port is number 1.
     pub clock: ClockIdentity,
     /// Its profile.
     pub profile: Profile,
-    /// How good it is.
+    /// Its quality.
     pub quality: ClockQuality,
-    /// Never lead.
+    /// Never becomes master.
     pub slave_only: bool,
-    /// Never touch the clock, only report.
+    /// Never adjusts the clock, only reports.
     pub free_running: bool,
-    /// Stamps come from software: a softer servo.
+    /// True if stamps come from software: the servo is softer.
     pub software_stamps: bool,
     /// TAI − UTC in seconds, announced as valid.
     pub utc_offset_s: i16,
-    /// Stamps are TAI, and announced as such; otherwise the timescale is
-    /// announced as arbitrary, as when the civil clock stamps, and a master
-    /// that tells TAI is understood by its `currentUtcOffset`.
+    /// True if stamps are TAI, which is announced. Otherwise the timescale is announced as
+    /// arbitrary, as when the civil clock stamps; TAI from a master is then converted with its
+    /// `currentUtcOffset`.
     pub ptp_timescale: bool,
-    /// Key and ring, when time is authenticated.
+    /// Key and ring, if time is authenticated.
     pub security: Option<Security>,
-    /// How far arrival may jump against the clock's own past before the jump
-    /// counts as a delay attack (authenticated slaves only).
+    /// Largest jump of the arrival time against the clock's own history that does not count as a
+    /// delay attack (authenticated slaves only).
     pub jump_bound: TimeInterval,
 }
 
 impl OrdinaryConfig {
-    /// A clock that may lead and may follow.
+    /// Creates settings of a clock that may be master or slave.
     pub const fn new(clock: ClockIdentity, profile: Profile) -> Self {
         let quality = ClockQuality {
             class: 248,

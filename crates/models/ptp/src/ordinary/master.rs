@@ -1,4 +1,4 @@
-//! The sending half of an ordinary clock.
+//! Master part of an ordinary clock.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use crate::security::{Moment, Role, Statement, SyncFacts, sign_announce, view_of
 use crate::stamp::on_the_wire;
 use crate::{Action, DropReason, Local, PowerTlv, Profile, Random, Stamp};
 
-/// Sync and Announce on their beats; Follow_Ups when departures are known.
+/// Sends Sync and Announce periodically, and Follow_Ups once departures are known.
 #[derive(Debug)]
 pub(super) struct Master {
     announce_at: Instant<Local>,
@@ -31,7 +31,7 @@ pub(super) struct Master {
 }
 
 const MAX_DEPARTING: usize = 8;
-/// 48 bits; they do not wrap.
+/// Largest sequence number of 48 bits, which must not wrap.
 const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 impl Master {
@@ -68,7 +68,7 @@ impl Master {
             self.announce(config, port, out);
         }
         if now >= self.sync_at {
-            // From the beat, not from `now`, unless beats were missed.
+            // Counted from the due time, not from `now`, unless periods were missed.
             let next = self.sync_at + config.profile.sync_interval();
             self.sync_at = if next > now {
                 next
@@ -91,8 +91,8 @@ impl Master {
         out: &mut Outbox,
     ) {
         if self.sync_sequence >= MAX_SEQUENCE {
-            // A number used twice would make a replay genuine. New keys, or
-            // another clock, can go on.
+            // A reused number would make a replay valid. Sending can continue with new keys or
+            // another clock.
             return out.dropped(port.port, DropReason::SequenceUsedUp);
         }
         self.sync_sequence += 1;
@@ -250,7 +250,7 @@ impl Master {
     }
 }
 
-/// The TLVs that the profile demands in every Announce.
+/// Writes the TLVs that the profile requires in every Announce.
 fn power_tlvs(config: &OrdinaryConfig, writer: &mut TlvWriter<'_>) {
     let Some(power) = config.profile.power else {
         return;
@@ -284,7 +284,7 @@ fn power_tlvs(config: &OrdinaryConfig, writer: &mut TlvWriter<'_>) {
     }
 }
 
-/// Whether an Announce carries what the profile demands of every master.
+/// Returns true if an Announce carries the TLVs that the profile requires of every master.
 pub(super) fn fulfils(profile: &Profile, tlvs: &Tlvs<'_>) -> bool {
     let power = tlvs
         .iter()

@@ -1,6 +1,6 @@
-//! The receiving half of an ordinary clock: from Syncs and Follow_Ups over
-//! verification to samples. What waits is in [`matching`] and [`pending`], what
-//! is done with a sample in [`steering`], what is told of a Sync in [`records`].
+//! Slave part of an ordinary clock: from Syncs and Follow_Ups through verification to samples.
+//! Pending messages are in [`matching`] and [`pending`], the use of a sample is in [`steering`],
+//! the report of a Sync in [`records`].
 
 mod matching;
 mod pending;
@@ -26,15 +26,15 @@ use records::Records;
 pub(super) use steering::Sample;
 use steering::Steering;
 
-/// Follows a master.
+/// State of a clock that follows a master.
 #[derive(Debug)]
 pub(super) struct Slave {
     parent: Option<PortIdentity>,
     matching: Matching,
-    /// Follow_Ups that are being verified.
+    /// Follow_Ups under verification.
     jobs: VecDeque<(u64, Waiting, Vec<Arrived>)>,
     next_job: u64,
-    /// One window per master, kept when another is followed for a while.
+    /// One window per master, kept while another one is followed.
     replay: HashMap<PortIdentity, ReplayWindow>,
     pending: PendingFollowUps,
     budget: Budget<u16>,
@@ -43,7 +43,7 @@ pub(super) struct Slave {
     records: Records,
 }
 
-/// A verdict that did not come within this time will not come.
+/// Timeout after which a verdict counts as lost.
 const VERDICT_LOST: Duration = Duration::from_s(4);
 
 impl Slave {
@@ -68,7 +68,7 @@ impl Slave {
         self.parent == Some(port)
     }
 
-    /// Changes the parent; `true` when it is another one.
+    /// Changes the parent; returns true if it is another one.
     pub(super) fn follow(&mut self, now: Instant<Local>, parent: Option<PortIdentity>) -> bool {
         if parent == self.parent {
             return false;
@@ -84,7 +84,7 @@ impl Slave {
         self.parent.and_then(|parent| self.replay.get(&parent))
     }
 
-    /// A record came by the second network.
+    /// Handles a record from the second network.
     pub(super) fn handle_statement(
         &mut self,
         now: Instant<Local>,
@@ -104,7 +104,7 @@ impl Slave {
         match self.pending.hear(now, record, security, source, is_due) {
             Ok(true) => {}
             Ok(false) => out.dropped(1, DropReason::Flood),
-            // The second network does not say who sent it.
+            // The second network does not identify the sender.
             Err(reason) => {
                 if reason == Reason::Flood {
                     out.dropped(1, DropReason::Flood);
@@ -123,13 +123,12 @@ impl Slave {
         }
     }
 
-    /// When the first of the waiting Follow_Ups is given up.
+    /// Returns the time at which the first pending Follow_Up is given up.
     pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.pending.next_wake()
     }
 
-    /// Uses the Follow_Ups whose statements are complete; gives up those whose
-    /// time is over.
+    /// Uses the Follow_Ups whose statements are complete; gives up those that have timed out.
     pub(super) fn resolve(
         &mut self,
         now: Instant<Local>,
@@ -224,8 +223,8 @@ impl Slave {
         }
     }
 
-    /// Hands what belongs together on: to the servo, to wait for statements, or
-    /// to be verified.
+    /// Processes a matched pair: passes it to the servo, to the wait for statements, or to
+    /// verification.
     fn pair(
         &mut self,
         sequence: u16,
@@ -248,8 +247,8 @@ impl Slave {
             }
             return;
         }
-        // Whoever verifies has fallen behind. The newest waits for nothing: a
-        // verdict on an older one moves the window on, and so what is due.
+        // Verification has fallen behind. The newest Follow_Up must not wait: a verdict on an older
+        // one advances the window, and with it the due numbers.
         if self.jobs.len() == MAX_FOLLOW_UPS {
             out.dropped(1, DropReason::QueueFull);
             let oldest = self.jobs.front().map(|(_, waiting, _)| waiting.at);
@@ -331,7 +330,7 @@ impl Slave {
         self.accept(&waiting, sync, true);
     }
 
-    /// Judges and remembers a verified number.
+    /// Judges and stores a verified number.
     fn is_fresh(
         &mut self,
         sequence: u16,
@@ -349,7 +348,7 @@ impl Slave {
                 self.fail(sequence, Reason::Replay, upstream, config, out);
             }
         }
-        // Genuine but overtaken: remembered, and too late to be of use.
+        // Authentic but overtaken: stored, and too late for use.
         freshness == Freshness::Newer
     }
 
@@ -361,8 +360,8 @@ impl Slave {
         config: &OrdinaryConfig,
         out: &mut Outbox,
     ) {
-        // What a neighbour hands on it may have been handed itself, except
-        // where it would have had to notice.
+        // A neighbour may have forwarded the fault from upstream, except where it should have
+        // detected it.
         let after = match reason {
             Reason::DuplicateSync | Reason::Delayed | Reason::Flood => None,
             _ => upstream.map(|n| n.port.clock),
@@ -408,7 +407,7 @@ impl Slave {
         self.samples.pop_front()
     }
 
-    /// Steers by `sample`; `true` when the clock was stepped.
+    /// Steers by `sample`; returns true if the clock was stepped.
     pub(super) fn discipline(
         &mut self,
         sample: &Sample,
@@ -426,7 +425,7 @@ impl Slave {
             self.records.measured(master, sample, delay, used);
         }
         if steered.stepped {
-            // What has arrived was stamped by the clock before its step.
+            // Received Syncs were stamped by the clock before its step.
             self.matching.forget_syncs();
             self.samples.clear();
             self.jobs.clear();
@@ -436,7 +435,7 @@ impl Slave {
         steered.stepped
     }
 
-    /// A Sync or Follow_Up came in, of this master or another.
+    /// Notes a received Sync or Follow_Up, of this master or another.
     pub(super) fn note(
         &mut self,
         now: Instant<Local>,
@@ -447,12 +446,12 @@ impl Slave {
         self.records.note(now, message, stamp, out);
     }
 
-    /// Gives up what has waited for too long.
+    /// Gives up messages that have waited for too long.
     pub(super) fn expire(&mut self, now: Instant<Local>, out: &mut Outbox) {
         self.matching.expire(now, out);
     }
 
-    /// Tells the records of Syncs of which nothing waits any more.
+    /// Reports the records of Syncs of which nothing is pending.
     pub(super) fn settle(&mut self, now: Instant<Local>, out: &mut Outbox) {
         let (matching, jobs, pending) = (&self.matching, &self.jobs, &self.pending);
         let is_verified = |sequence| jobs.iter().any(|(_, of, _)| of.sequence == sequence);
@@ -462,14 +461,13 @@ impl Slave {
         self.records.settle(now, self.parent, waits, hops, out);
     }
 
-    /// Tells all records: the clock ends.
+    /// Reports all records: the clock ends.
     pub(super) fn end(&mut self, out: &mut Outbox) {
         self.records.end(out);
     }
 }
 
-/// Whether failures are only reported. A clock without keys has none to hold
-/// over for.
+/// Returns true if failures are only reported. A clock without keys has nothing to enforce.
 fn is_monitor(config: &OrdinaryConfig) -> bool {
     let policy = config.security.as_ref().map(|security| security.policy);
     policy.is_none_or(|policy| policy == Policy::Monitor)

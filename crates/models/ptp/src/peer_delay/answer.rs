@@ -1,4 +1,4 @@
-//! Requests whose answer is on its way out.
+//! Requests whose response is about to depart.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub(super) receipt: Stamp,
 }
 
-/// A bounded queue: a flood of requests pushes out its own older ones.
+/// Bounded queue: a flood of requests displaces its own older ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,

@@ -8,8 +8,8 @@ use super::peer::{key_of, single};
 use super::text;
 use super::{KeyRing, Reason, Security};
 
-/// All but `stepsRemoved`, PATH_TRACE and the power profile's inaccuracy,
-/// which clocks on the way change.
+/// Returns the signed text: all fields except `stepsRemoved`, PATH_TRACE and the power profile's
+/// inaccuracy, which clocks on the path change.
 fn announce_text(
     head: &timeloom_wire::tlv::SignedHead,
     header: &Header,
@@ -31,8 +31,8 @@ fn announce_text(
     text
 }
 
-/// Appends the TLV for an Announce to `writer`. `sequence_high` and the
-/// header's number make the 48 bits by which a replay is known.
+/// Appends the TLV for an Announce to `writer`. `sequence_high` and the header's number form the 48
+/// bits by which a replay is detected.
 pub fn sign_announce(
     security: &Security,
     header: &Header,
@@ -49,8 +49,8 @@ pub fn sign_announce(
         .expect("an Announce with its TLVs fits");
 }
 
-/// Checks an Announce: signed by its sender, who may be grandmaster and names
-/// itself. Returns the 48-bit sequence, to be judged against replay.
+/// Verifies an Announce: signed by its sender, which may be grandmaster and names itself. Returns
+/// the 48-bit sequence, to be checked for replay.
 pub fn verify_announce(
     ring: &KeyRing,
     header: &Header,

@@ -1,10 +1,10 @@
-//! How much cryptography strangers may cause.
+//! Limits on the cryptographic work that messages from outside may cause.
 //!
-//! A signature costs the forger nothing and the verifier up to milliseconds, so
-//! every one that is checked or made because of a message from outside is paid
-//! for from a budget. What is *due* (the numbers right after the last verified
-//! one) has a few tries of its own, so that a flood of other numbers does not
-//! displace good time; a flood of just those numbers can, as jamming could.
+//! A signature costs the forger nothing and the verifier up to milliseconds, so every one that is
+//! checked or made because of a message from outside is charged to a budget. *Due* messages (the
+//! numbers right after the last verified one) have a few tries of their own, so that a flood of
+//! other numbers does not displace good time; a flood of exactly those numbers can, as jamming
+//! could.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::Local;
 
-/// Shared out anew every second. `K` names what is due.
+/// Budget that is renewed every second. `K` identifies due work.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget<K> {
     per_s: u32,
@@ -23,24 +23,24 @@ pub(crate) struct Budget<K> {
     alarmed: bool,
 }
 
-/// The answer to a request for work.
+/// Answer to a request for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Do it.
+    /// The work may be done.
     Granted,
-    /// Do not, and say so: the first refusal of this second.
+    /// The work is refused and must be reported: the first refusal of this second.
     Alarm,
-    /// Do not, and only count it.
+    /// The work is refused and only counted.
     Refused,
 }
 
-/// How often one due thing is looked into per second.
+/// Number of tries per due item and second.
 const TRIES: u8 = 4;
-/// Due things that are told apart; those beyond share the common budget.
+/// Number of distinct due items; those beyond share the common budget.
 const MAX_DUE: usize = 4096;
 
 impl<K: Copy + Eq + Hash> Budget<K> {
-    /// `per_s` pieces of work a second for what is not due.
+    /// Creates a budget of `per_s` pieces of work a second for messages that are not due.
     pub(crate) fn new(per_s: u32) -> Self {
         Self {
             per_s,
@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash> Budget<K> {
         }
     }
 
-    /// Asks for one piece of work at `now`, for something that is `due` or not.
+    /// Requests one piece of work at `now`, for a `due` item or another.
     pub(crate) fn admit(&mut self, now: Instant<Local>, due: Option<K>) -> Admission {
         if now - self.since >= Duration::from_s(1) {
             self.since = now;

@@ -1,4 +1,4 @@
-//! A received Follow_Up with its chain taken apart.
+//! Parsed chain of a received Follow_Up.
 
 use timeloom_wire::message::{Body, FollowUp};
 use timeloom_wire::tlv::{Entry, SignedFlags, SignedTlv, SubType, Suite};
@@ -8,10 +8,10 @@ use super::once::{Moment, key_port};
 use super::text::{self, Hash, Origin};
 use super::{KeyRing, ORGANIZATION, Reason, SyncFacts};
 
-/// One signer's part: who, what it signed, and with what.
+/// One signer's part: identity, signed text, and signature.
 pub(super) struct Link<'a> {
     pub(super) clock: ClockIdentity,
-    /// Whose key, where each port has one that signs every Sync once.
+    /// Port whose key was used, with keys per port that sign every Sync once.
     pub(super) port: Option<u8>,
     pub(super) text: Vec<u8>,
     pub(super) signature: &'a [u8],
@@ -23,14 +23,12 @@ pub(super) struct Chain<'a> {
     /// The TLVs before the signed one.
     pub(super) before: &'a [u8],
     pub(super) tlv: SignedTlv<'a>,
-    /// Who signed, with the entry. An index the key ring does not know has no
-    /// clock.
+    /// Signers and their entries. An index unknown to the key ring has no clock.
     pub(super) hops: Vec<(Option<ClockIdentity>, Entry, &'a [u8])>,
 }
 
 impl<'a> Chain<'a> {
-    /// Takes a Follow_Up apart. The signed TLV must be the last: what stands
-    /// behind it nobody would answer for.
+    /// Parses a Follow_Up. The signed TLV must be the last: no signature would cover a later one.
     pub(super) fn parse(message: &Message<'a>, ring: &KeyRing) -> Result<Self, Reason> {
         let Body::FollowUp(body) = message.body else {
             return Err(Reason::Malformed);
@@ -64,19 +62,19 @@ impl<'a> Chain<'a> {
         text::sequence48(self.tlv.head.sequence_high, self.header.sequence_id)
     }
 
-    /// Which Sync it is about. A chain that was started anew does not know: whoever
-    /// started it has no number of the grandmaster's.
+    /// Returns the Sync to which it belongs. A restarted chain does not contain the grandmaster's
+    /// number.
     pub(super) fn moment(&self) -> Moment {
         Moment::new(&self.header, self.tlv.head.key_epoch, self.sequence48())
     }
 
-    /// Whether signatures may be of keys that sign every Sync once.
+    /// Returns true if signatures may be of keys that sign every Sync once.
     pub(super) fn is_once(&self) -> bool {
         let head = &self.tlv.head;
         head.suite == Suite::BlsOnce && !head.flags.has(SignedFlags::RESTARTED)
     }
 
-    /// `correctionField` less what the hops answer for.
+    /// Returns `correctionField` less the contributions of the hops.
     pub(super) fn excess(&self) -> TimeInterval {
         self.header.correction
             - self
@@ -86,20 +84,20 @@ impl<'a> Chain<'a> {
                 .sum()
     }
 
-    /// Whether the grandmaster lets unsigned clocks add to the correction.
+    /// Returns true if the grandmaster allows unsigned clocks to add to the correction.
     pub(super) fn allows_excess(&self) -> bool {
         self.tlv.head.flags.has(EXCESS)
     }
 
-    /// The texts of all signers, given the Sync and who comes after the last,
-    /// and the running hash after the last.
+    /// Returns the texts of all signers, given the Sync and the clock after the last, and the final
+    /// running hash.
     pub(super) fn links(
         &self,
         sync: &SyncFacts,
         last_next: ClockIdentity,
     ) -> (Vec<Link<'a>>, Hash) {
-        // Where clocks that do not sign may stand in between, the next hop is
-        // not the next signer; the consent gives its binding up.
+        // If unsigned clocks may stand in between, the next hop is not the next signer; the consent
+        // drops this binding.
         let clock_at = |at: usize| match self.hops.get(at) {
             _ if self.allows_excess() => ClockIdentity::default(),
             Some((clock, ..)) => clock.unwrap_or_default(),
@@ -129,8 +127,8 @@ impl<'a> Chain<'a> {
             && self.is_aggregate();
         let first = text::grandmaster(&origin, clock_at(0));
         let first_signature: &[u8] = if aggregate { &[] } else { self.tlv.signature() };
-        // Ed25519: signatures are hashed too, so that spoiling one spoils all
-        // that follow up to the culprit (see the module's documentation).
+        // Ed25519: signatures are hashed too, so that corrupting one breaks all up to the culprit
+        // (see the module's documentation).
         let mut running = text::hash(&[&first, first_signature]);
         let first_port = (self.is_once() && !self.tlv.head.flags.has(SignedFlags::ORDINARY))
             .then(|| u8::try_from(self.header.source.port).unwrap_or(u8::MAX));
@@ -145,7 +143,7 @@ impl<'a> Chain<'a> {
             let own = clock.unwrap_or_default();
             let text = text::hop(&running, own, entry, previous, clock_at(at + 1));
             running = text::hash(&[&text, signature]);
-            // In a chain that was started anew a port's key would sign it knows not what.
+            // In a restarted chain a port's key would sign for an unknown number.
             let port = match self.tlv.head.suite {
                 Suite::BlsOnce => key_port(entry.egress_port),
                 _ => None,
@@ -169,8 +167,8 @@ impl<'a> Chain<'a> {
         self.tlv.head.suite.is_aggregate()
     }
 
-    /// How many signers at the front have no signature: a chain that was
-    /// started anew begins with the grandmaster and the accused neighbour.
+    /// Returns the number of leading signers without a signature: a restarted chain begins with the
+    /// grandmaster and the accused neighbour.
     pub(super) fn unsigned_front(&self) -> usize {
         if self.tlv.head.flags.has(SignedFlags::RESTARTED) {
             2
@@ -180,12 +178,11 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The grandmaster's consent to transparent clocks that do not sign
-/// ([`super::Policy::Mixed`]).
+/// The grandmaster's consent to transparent clocks that do not sign ([`super::Policy::Mixed`]).
 pub(super) const EXCESS: u8 = 64;
 
-/// The 48-bit sequence a Follow_Up claims, without judging it. A chain that was
-/// started anew claims none: whoever started it did not know.
+/// Returns the 48-bit sequence that a Follow_Up claims, unverified. A restarted chain claims none,
+/// since its author did not know it.
 pub(crate) fn sequence_of(message: &Message<'_>) -> Option<u64> {
     let tlv = message
         .tlvs

@@ -1,4 +1,4 @@
-//! What a clock's own past says about a delay that nobody signed for.
+//! Detection of unsigned delays from a clock's own history.
 
 use std::collections::VecDeque;
 
@@ -7,21 +7,20 @@ use timeloom_wire::TimeInterval;
 
 use crate::Stamp;
 
-/// Watches a quantity that ought to stay where it is: the delay of a link, or
-/// arrival minus origin and correction of Syncs. A wire that is made longer on
-/// purpose is seen as a jump; one that always was longer is not.
+/// Watches a quantity that should be constant: the delay of a link, or arrival minus origin and
+/// correction of Syncs. A wire that is lengthened on purpose is seen as a jump; one that was always
+/// longer is not.
 ///
-/// The offset of a clock that nobody steers does not stay: it changes evenly, as
-/// its crystal drifts. [`drifting`](Self::drifting) expects that, so that a
-/// silence does not make the first good value after it a jump.
+/// The offset of a clock that is not steered is not constant: it changes linearly, as its
+/// oscillator drifts. [`drifting`](Self::drifting) expects that, so that the first good value after
+/// a silence is not a jump.
 #[derive(Clone, Debug)]
 pub struct DelayWatch {
     bound: TimeInterval,
     drifts: bool,
     /// The newest values, by which a new one is judged.
     recent: VecDeque<Taken>,
-    /// Where the values were, for as long as a minute back: what tells a drift from noise.
-    /// Empty unless `drifts`.
+    /// Values from up to a minute ago, which separate drift from noise. Empty unless `drifts`.
     past: VecDeque<Taken>,
 }
 
@@ -32,16 +31,16 @@ struct Taken {
 }
 
 const LENGTH: usize = 15;
-/// How many places of the past are remembered, and how far apart they are at least.
+/// Number of stored past values, and their least distance.
 const PAST: usize = 16;
 const PAST_EVERY: Duration = Duration::from_s(4);
-/// Two clocks drift apart by no more: each keeps to 0.01 %, as the default profiles of
-/// IEEE 1588 ask.
+/// Largest relative drift of two clocks: each keeps to 0.01 %, as the default profiles of IEEE 1588
+/// require.
 const MOST_DRIFT: f64 = 2e-4;
 
 impl DelayWatch {
-    /// Alarm when a value differs from the median of the last fifteen by more
-    /// than `bound`.
+    /// Creates a watch that reports a value if it differs from the median of the last fifteen by
+    /// more than `bound`.
     pub const fn new(bound: TimeInterval) -> Self {
         Self {
             bound,
@@ -51,9 +50,9 @@ impl DelayWatch {
         }
     }
 
-    /// Alarm when a value differs by more than `bound` from where the values
-    /// before it lead: their median, each moved on by the drift (at most
-    /// 200 ppm) that they and those of the last minute show.
+    /// Creates a watch that reports a value if it differs by more than `bound` from the prediction:
+    /// the median of the previous values, each extrapolated by the drift (at most 200 ppm) that
+    /// they and those of the last minute show.
     pub fn drifting(bound: TimeInterval) -> Self {
         Self {
             drifts: true,
@@ -61,9 +60,9 @@ impl DelayWatch {
         }
     }
 
-    /// Takes a value, measured `at`. `Some(jump)` when it is out of bounds; then
-    /// it does not enter the history, so that an attacker cannot lead the median
-    /// away faster than `bound` per fifteen values (and what a drift explains).
+    /// Adds a value measured `at`. Returns `Some(jump)` if it is out of bounds; it is then not
+    /// stored, so that an attacker cannot shift the median faster than `bound` per fifteen values
+    /// (plus the drift).
     pub fn sample(&mut self, value: TimeInterval, at: Stamp) -> Option<TimeInterval> {
         if self.recent.len() == LENGTH {
             let expected = self.expected(at);
@@ -81,7 +80,7 @@ impl DelayWatch {
         None
     }
 
-    /// Where the value should be `at` that instant.
+    /// Returns the expected value `at` that instant.
     fn expected(&self, at: Stamp) -> TimeInterval {
         let drift = if self.drifts { self.drift() } else { 0.0 };
         let moved = self.recent.iter().map(|taken| {
@@ -93,8 +92,8 @@ impl DelayWatch {
         moved[moved.len() / 2]
     }
 
-    /// The median of the slopes between any two values (Theil and Sen's line):
-    /// values that came late by milliseconds do not tilt it.
+    /// Returns the median of the slopes between any two values (Theil and Sen's line): values that
+    /// are late by milliseconds do not tilt it.
     fn drift(&self) -> f64 {
         let all: Vec<&Taken> = self.past.iter().chain(&self.recent).collect();
         let mut slopes = Vec::with_capacity(all.len() * all.len() / 2);
@@ -114,7 +113,7 @@ impl DelayWatch {
         median.clamp(-MOST_DRIFT, MOST_DRIFT)
     }
 
-    /// Keeps a place of the past, now and then.
+    /// Stores a past value if enough time has passed since the last.
     fn remember(&mut self, place: Taken) {
         let is_due = |last: &Taken| place.at - last.at >= PAST_EVERY;
         if !self.drifts || !self.past.back().is_none_or(is_due) {
@@ -134,7 +133,7 @@ mod tests {
     const BOUND: TimeInterval = TimeInterval::from_ns(100_000);
     const EVERY_NS: i64 = 250_000_000;
 
-    /// A crystal's offset after `n` Syncs, with noise of ±20 µs as of software stamps.
+    /// Returns an oscillator's offset after `n` Syncs, with noise of ±20 µs as of software stamps.
     fn offset(n: i64, drift_ppm: i64) -> TimeInterval {
         let noise_ns = n.wrapping_mul(6_364_136_223_846_793_005) >> 40;
         TimeInterval::from_ns(n * EVERY_NS / 1_000_000 * drift_ppm + noise_ns % 20_000)
@@ -155,7 +154,7 @@ mod tests {
     fn after_a_silence_a_drifting_clock_is_where_its_drift_led_it() {
         for drift_ppm in [-100, -30, 30, 100] {
             let mut watch = learned(DelayWatch::drifting(BOUND), 240, drift_ppm);
-            // Half a minute of nothing: 3 ms of drift at 100 ppm, thirty times the bound.
+            // Half a minute of silence: 3 ms of drift at 100 ppm, thirty times the bound.
             let n = 240 + 120;
             assert_eq!(watch.sample(offset(n, drift_ppm), at(n)), None);
             let late = offset(n + 1, drift_ppm) + TimeInterval::from_ns(200_000);
@@ -176,7 +175,7 @@ mod tests {
     fn syncs_that_came_late_do_not_tilt_the_drift() {
         let mut watch = DelayWatch::drifting(TimeInterval::from_ns(5_000_000));
         for n in 0..120 {
-            // Every fourth arrives 3 ms late, as when the processor was away.
+            // Every fourth arrives 3 ms late, as when the processor was busy.
             let late_ns = if n % 4 == 3 { 3_000_000 } else { 0 };
             let value = offset(n, 30) + TimeInterval::from_ns(late_ns);
             assert_eq!(watch.sample(value, at(n)), None);
@@ -189,7 +188,7 @@ mod tests {
         let mut watch = learned(DelayWatch::drifting(BOUND), 240, 0);
         let mut caught = 0;
         for n in 240..480 {
-            // A millisecond a second: five times what two clocks may drift apart.
+            // A millisecond a second: five times the largest drift of two clocks.
             let lie = TimeInterval::from_ns((n - 240) * EVERY_NS / 1_000);
             caught += i32::from(watch.sample(offset(n, 0) + lie, at(n)).is_some());
         }

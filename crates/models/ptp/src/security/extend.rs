@@ -1,4 +1,4 @@
-//! A transparent clock's signature.
+//! Signature of a transparent clock.
 
 use timeloom_wire::message::{Body, patch_correction, patch_length};
 use timeloom_wire::tlv::{
@@ -12,29 +12,29 @@ use super::text;
 use super::{ORGANIZATION, Reason, Security, SyncFacts};
 use crate::outbox::MAX_MESSAGE;
 
-/// What a hop answers for.
+/// Statement of a hop.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop {
-    /// Port the Sync came in by.
+    /// Ingress port of the Sync.
     pub ingress: u16,
-    /// Port it left by.
+    /// Egress port.
     pub egress: u16,
-    /// The neighbour it came from.
+    /// Upstream neighbour.
     pub previous: ClockIdentity,
-    /// The neighbour it goes to.
+    /// Downstream neighbour.
     pub next: ClockIdentity,
     /// Residence, delay of the ingress link, asymmetry.
     pub contribution: TimeInterval,
 }
 
 impl Security {
-    /// The Follow_Up as it leaves: correction increased, entry and signature
-    /// added. `Err` when it came without a chain that can be continued.
+    /// Returns the outgoing Follow_Up: correction increased, entry and signature added. Fails if it
+    /// arrived without a chain that can be continued.
     pub fn extend(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Result<Vec<u8>, Reason> {
         let parsed = Message::parse(message).map_err(|_| Reason::Malformed)?;
         let chain = Chain::parse(&parsed, &self.ring)?;
         let head = chain.tlv.head;
-        // What can be seen without a signature is not signed for.
+        // Faults that are visible without a signature check are not signed.
         let last = chain
             .hops
             .last()
@@ -90,9 +90,8 @@ impl Security {
         .ok_or(Reason::TooLong)
     }
 
-    /// Whether [`Security::extend`] takes microseconds, since the expensive part was
-    /// done before: few enough to do it where it is needed, rather than to hand it to
-    /// another thread.
+    /// Returns true if [`Security::extend`] takes microseconds, because the expensive part was
+    /// precomputed; it can then be called directly instead of in another thread.
     pub(crate) fn is_quick(&self, message: &[u8], egress: u16) -> bool {
         let moment = || {
             let message = Message::parse(message).ok()?;
@@ -104,9 +103,9 @@ impl Security {
                 && moment().is_some_and(|moment| self.secret.is_prepared_for(&moment, egress))
     }
 
-    /// Says that what came was broken: a chain with no signature of the
-    /// grandmaster, the neighbour it came from, unsigned, and this clock. The
-    /// slave finds the boundary as in any other broken chain.
+    /// Reports that the received chain was broken: returns a chain with no signature of the
+    /// grandmaster, the unsigned upstream neighbour, and this clock. The slave finds the boundary
+    /// as in any other broken chain.
     pub(crate) fn restart(&self, message: &[u8], sync: &SyncFacts, hop: &Hop) -> Option<Vec<u8>> {
         let parsed = Message::parse(message).ok()?;
         let Body::FollowUp(_) = parsed.body else {
@@ -151,9 +150,9 @@ impl Security {
         self.extend(&broken, sync, hop).ok()
     }
 
-    /// The Follow_Up without this clock's entry, marked as incomplete: for a
-    /// path that does not fit a frame. Sync keeps flowing, and the slave knows
-    /// that not everybody answers for it.
+    /// Returns the Follow_Up without this clock's entry, marked as incomplete: for a path that does
+    /// not fit a frame. Syncs continue, and the slave knows that not every clock vouches for the
+    /// time.
     pub(crate) fn mark_incomplete(
         &self,
         message: &[u8],
@@ -212,13 +211,13 @@ impl Security {
     }
 }
 
-/// Header and body of a Follow_Up.
+/// Length of header and body of a Follow_Up.
 const MESSAGE_FRONT: usize = Header::LENGTH + 10;
 
-/// Where the flags stand in the TLV.
+/// Offset of the flags in the TLV.
 const FLAGS_IN_TLV: usize = 11;
 
-/// The neutral element of G1, compressed: an aggregate of no signatures.
+/// Neutral element of G1, compressed: an aggregate of no signatures.
 const INFINITY: [u8; 48] = {
     let mut bytes = [0; 48];
     bytes[0] = 0xc0;

@@ -1,62 +1,62 @@
-//! What was violated, and where.
+//! Violations and their places.
 
 use std::fmt;
 
 use timeloom_wire::{ClockIdentity, PortIdentity};
 
-/// Authenticated time was violated.
+/// A violation of authenticated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Who noticed.
+    /// Clock that noticed it.
     pub observer: ClockIdentity,
-    /// Whose time it was meant to be.
+    /// Claimed source of the time.
     pub source: PortIdentity,
-    /// Of which message.
+    /// Number of the message.
     pub sequence: u16,
-    /// What is wrong.
+    /// Kind of violation.
     pub reason: Reason,
-    /// Where it happened.
+    /// Place of the violation.
     pub suspect: Suspect,
 }
 
-/// Between which clocks it happened: one of the two, or the wire between them.
+/// The two clocks between which it happened: one of them, or the wire between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
-    /// The upstream end; `None` when it may be anything upstream.
+    /// Upstream end; `None` if it may be anything upstream.
     pub after: Option<ClockIdentity>,
-    /// The downstream end.
+    /// Downstream end.
     pub before: ClockIdentity,
 }
 
 impl Suspect {
-    /// Whether `clock` is one of the two ends.
+    /// Returns true if `clock` is one of the two ends.
     pub fn names(&self, clock: ClockIdentity) -> bool {
         self.after == Some(clock) || self.before == clock
     }
 }
 
-/// What is wrong.
+/// Kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// A message of a clock that must sign has no signed TLV.
+    /// A message without a signed TLV from a clock that must sign.
     Unsigned,
     /// The TLV is not the last, or not well formed.
     Malformed,
-    /// Another suite than the key ring says.
+    /// A suite other than the key ring's.
     Suite,
-    /// Keys of an epoch that is not valid.
+    /// Keys of an invalid epoch.
     Epoch,
-    /// A signer that the key ring does not know.
+    /// A signer that is not in the key ring.
     UnknownSigner,
     /// The source may not be grandmaster.
     NotAuthorised,
-    /// A sequence number used before, or too old.
+    /// A sequence number that was used before, or is too old.
     Replay,
-    /// A second Sync with a sequence number and nonce already seen.
+    /// A second Sync with a known sequence number and nonce.
     DuplicateSync,
-    /// A Sync that the grandmaster's nonce does not belong to.
+    /// A Sync without the grandmaster's nonce.
     SpoofedSync,
-    /// The correction is not the sum of what the hops answer for.
+    /// The correction is not the sum of the hops' contributions.
     Correction,
     /// A hop's contribution is outside the limits.
     Contribution,
@@ -64,27 +64,27 @@ pub enum Reason {
     Path,
     /// More hops than the limits allow.
     TooLong,
-    /// A signature does not hold.
+    /// An invalid signature.
     Signature,
-    /// A hop received a broken chain, and started it anew to say so.
+    /// A hop received a broken chain, and restarted it to report this.
     Restarted,
     /// A hop could not sign.
     Incomplete,
-    /// A clock's statement did not come by the secondary channel in time.
+    /// A clock's statement did not arrive on the secondary channel in time.
     Missing,
     /// A peer-delay message that its sender did not sign.
     Pdelay,
     /// An Announce that its sender did not sign.
     Announce,
-    /// Arrival differs from what the clock's own past predicts: a delay was
-    /// put in, or taken away, upstream.
+    /// Arrival differs from the prediction of the clock's own history: a delay was added or removed
+    /// upstream.
     Delayed,
-    /// Too many messages that do not hold; some were not looked at.
+    /// Too many invalid messages; some were not checked.
     Flood,
 }
 
 impl fmt::Display for Reason {
-    /// In a word or two.
+    /// Formats it in a word or two.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unsigned => "unsigned",

@@ -1,15 +1,14 @@
-//! The standard's own way: a group key and a code over the whole message
-//! (IEEE 1588-2019, 16.14), for interworking with linuxptp 4.3 and later.
+//! The standard's own method: a group key and a code over the whole message (IEEE 1588-2019,
+//! 16.14), for interworking with linuxptp 4.3 and later.
 //!
-//! Whoever holds the key can forge everything, each transparent clock among
-//! them, since it has to compute the code anew after adding to the correction.
-//! That is what the rest of this module is for; this keeps outsiders out.
+//! Any holder of the key can forge everything. This includes each transparent clock, which has to
+//! recompute the code after adding to the correction. The rest of this module addresses that; the
+//! group key only excludes outsiders.
 //!
-//! The clocks know nothing of it: their driver puts [`GroupKey::protect`] behind
-//! what they send and [`GroupKey::check`] before what they receive. As linuxptp has
-//! it: immediate processing, HMAC-SHA256-128, no optional fields, correction
-//! covered (its `allow_mutable 0`), the TLV last, `messageLength` with the TLV,
-//! `minorVersionPTP` 1, without which linuxptp does not look at it.
+//! The clocks do not handle it: their driver applies [`GroupKey::protect`] to sent messages and
+//! [`GroupKey::check`] to received ones. The format follows linuxptp: immediate processing,
+//! HMAC-SHA256-128, no optional fields, correction covered (its `allow_mutable 0`), the TLV last,
+//! `messageLength` with the TLV, and `minorVersionPTP` 1, without which linuxptp ignores it.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -20,7 +19,7 @@ use timeloom_wire::{Header, Message};
 /// A security association with one key.
 #[derive(Clone)]
 pub struct GroupKey {
-    /// `SPP`: which policy.
+    /// `SPP`: number of the policy.
     pub policy: u8,
     /// `keyID`.
     pub key_id: u32,
@@ -33,16 +32,16 @@ impl core::fmt::Debug for GroupKey {
     }
 }
 
-/// Why a message is not the group's.
+/// Reasons why a message is not the group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GroupError {
     /// Not a message.
     Malformed,
     /// No AUTHENTICATION TLV at its end.
     Unprotected,
-    /// Another policy or key, or fields that are not understood.
+    /// Another policy or key, or unsupported fields.
     Association,
-    /// The code is not that of the message.
+    /// The code does not match the message.
     Code,
 }
 
@@ -57,15 +56,15 @@ impl std::fmt::Display for GroupError {
     }
 }
 
-/// Octets of the code: the left half of HMAC-SHA256.
+/// Length of the code, in octets: the left half of HMAC-SHA256.
 const ICV: usize = 16;
-/// Octets of the TLV in front of the code, type and length among them.
+/// Length of the TLV before the code, in octets, including type and length.
 const FRONT: usize = 10;
-/// The edition of the standard that has the TLV.
+/// Edition of the standard that has the TLV.
 const MINOR_VERSION: u8 = 1;
 
 impl GroupKey {
-    /// A key of any length; 32 octets are what HMAC-SHA256 has use for.
+    /// Creates a key of any length; HMAC-SHA256 gains nothing beyond 32 octets.
     pub fn new(policy: u8, key_id: u32, key: &[u8]) -> Self {
         let keyed = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
         Self {
@@ -75,13 +74,13 @@ impl GroupKey {
         }
     }
 
-    /// The code over `bytes`.
+    /// Computes the code over `bytes`.
     fn code(&self, bytes: &[u8]) -> Hmac<Sha256> {
         self.keyed.clone().chain_update(bytes)
     }
 
-    /// `message`, to its `messageLength`, with the TLV behind it and
-    /// `minorVersionPTP` 1. `None` when it is none, or too long with it.
+    /// Appends the TLV to `message`, up to its `messageLength`, and sets `minorVersionPTP` to 1.
+    /// Returns `None` if the input is not a message, or is too long with the TLV.
     pub fn protect(&self, message: &[u8]) -> Option<Vec<u8>> {
         let (_, rest) = Header::parse(message).ok()?;
         let length = Header::LENGTH + rest.len();
@@ -106,11 +105,10 @@ impl GroupKey {
         Some(bytes)
     }
 
-    /// Checks `message` and returns it without the TLV. What was received is
-    /// left as it is.
+    /// Checks `message` and returns it without the TLV. The input is unchanged.
     ///
     /// # Errors
-    /// Says what is wrong; the message is then not to be used.
+    /// Fails with the reason; the message must then not be used.
     pub fn check(&self, message: &[u8]) -> Result<Vec<u8>, GroupError> {
         let parsed = Message::parse(message).map_err(|_| GroupError::Malformed)?;
         let (_, rest) = Header::parse(message).map_err(|_| GroupError::Malformed)?;
@@ -190,11 +188,11 @@ mod tests {
         assert_eq!(other(2, 2, 5), Err(GroupError::Association));
         assert_eq!(other(1, 3, 5), Err(GroupError::Association));
         assert_eq!(other(1, 2, 6), Err(GroupError::Code));
-        // Optional fields, which linuxptp does not speak either.
+        // Optional fields, which linuxptp does not support either.
         let mut optional = protected.clone();
         optional[49] = 2;
         assert_eq!(key.check(&optional), Err(GroupError::Association));
-        // Something behind it, which nobody would answer for.
+        // Bytes after the TLV, which no code covers.
         let mut more = protected;
         more.extend_from_slice(&[0x20, 6, 0, 0]);
         more[3] += 4;

@@ -1,4 +1,4 @@
-//! What each hop of a Follow_Up answers for, and whether it can be believed.
+//! Contribution of each hop of a Follow_Up, and its credibility.
 
 use timeloom_wire::Message;
 use timeloom_wire::tlv::{SignedTlv, Signer, Suite};
@@ -7,8 +7,7 @@ use super::once::port_of;
 use super::{Failure, KeyRing, ORGANIZATION, Role, Statement};
 use crate::{HopRecord, HopVerdict};
 
-/// The hops of a Follow_Up, of which `failure` is said; none when it has no TLV
-/// that can be read.
+/// Returns the hops of a Follow_Up with this `failure`; none if it has no readable TLV.
 pub(super) fn hops_of(
     message: &Message<'_>,
     ring: &KeyRing,
@@ -39,7 +38,7 @@ pub(super) fn hops_of(
     hops
 }
 
-/// What a hop said by the second network; `None` for a grandmaster's word.
+/// Returns a hop's statement on the second network; `None` for a grandmaster's.
 pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
     let Role::Hop {
         ingress,
@@ -60,8 +59,8 @@ pub(crate) fn hop_stated(statement: &Statement) -> Option<HopRecord> {
     })
 }
 
-/// Every honest signer signs what it received: those downstream of the broken
-/// link are believed, those upstream were not shown.
+/// Judges the hops. Every honest signer signs what it received: hops downstream of the broken link
+/// are trusted, those upstream are unproven.
 fn judge(hops: &mut [HopRecord], failure: &Failure) {
     let suspect = &failure.suspect;
     let before = hops

@@ -1,4 +1,4 @@
-//! Who may sign, and with what.
+//! Permitted signers and their keys.
 
 use std::collections::HashMap;
 
@@ -12,27 +12,27 @@ use super::PublicKey;
 pub struct Member {
     /// The clock.
     pub clock: ClockIdentity,
-    /// Its place in the key file, for compact entries.
+    /// Index in the key file, for compact entries.
     pub index: u16,
     /// Generation of keys.
     pub epoch: u8,
     /// Its key.
     pub key: PublicKey,
-    /// Whether it may be grandmaster.
+    /// True if it may be grandmaster.
     pub grandmaster: bool,
 }
 
-/// Why a member is refused.
+/// Reasons why a member is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// The proof of possession does not hold.
+    /// The proof of possession is invalid.
     Proof,
-    /// Another clock has this index, or this clock another index; or it is too
-    /// large for compact entries of the suite.
+    /// Another clock has this index, or this clock another index; or it is too large for compact
+    /// entries of the suite.
     Index,
     /// The clock has a key of this epoch already.
     Twice,
-    /// Somebody has this very key already.
+    /// Another member has this key already.
     Shared,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Display for KeyError {
     }
 }
 
-/// The keys of a domain. Every key in it has proven possession.
+/// Keys of a domain. Possession of every key has been proven.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing {
     members: HashMap<(ClockIdentity, u8), Member>,
@@ -56,8 +56,7 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// Takes `member` after checking its proof of possession. Its epoch becomes
-    /// valid if it was not.
+    /// Adds `member` after checking its proof of possession. Its epoch becomes valid.
     pub fn insert(&mut self, member: Member, proof: &[u8]) -> Result<(), KeyError> {
         if !member.key.verify_possession(proof) {
             return Err(KeyError::Proof);
@@ -88,23 +87,23 @@ impl KeyRing {
         Ok(())
     }
 
-    /// From now on keys of `epoch` count for nothing.
+    /// Invalidates the keys of `epoch`.
     pub fn retire(&mut self, epoch: u8) {
         self.epochs.retain(|valid| *valid != epoch);
         self.members.retain(|(_, of), _| *of != epoch);
     }
 
-    /// Whether keys of `epoch` are in force.
+    /// Returns true if keys of `epoch` are in force.
     pub fn is_valid(&self, epoch: u8) -> bool {
         self.epochs.contains(&epoch)
     }
 
-    /// The key of `clock` in `epoch`.
+    /// Returns the key of `clock` in `epoch`.
     pub fn member(&self, clock: ClockIdentity, epoch: u8) -> Option<&Member> {
         self.members.get(&(clock, epoch))
     }
 
-    /// Whose entry it is.
+    /// Returns the clock of an entry.
     pub fn resolve(&self, signer: Signer) -> Option<ClockIdentity> {
         match signer {
             Signer::Identity(clock) => Some(clock),
@@ -112,8 +111,8 @@ impl KeyRing {
         }
     }
 
-    /// Whether `clock` must sign, in any epoch: its messages without a
-    /// signature are then a failure, never legacy.
+    /// Returns true if `clock` must sign, in any epoch: its unsigned messages are then a failure,
+    /// never legacy.
     pub fn knows(&self, clock: ClockIdentity) -> bool {
         self.epochs
             .iter()

@@ -11,17 +11,17 @@ use super::nonces::{Nonces, STOCK};
 use super::once::{self, Ledger, Moment, OncePublic, OnceSecret, Share, Ticket};
 use crate::Random;
 
-/// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme
-/// with proof of possession, signatures in G1.
+/// Cipher suite identifiers of draft-irtf-cfrg-bls-signature for the scheme with proof of
+/// possession, signatures in G1.
 const BLS_SIGN: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 const BLS_PROVE: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 const ED_PROVE: &[u8] = b"PSIG1-POSSESSION";
 
-/// A signer's secret.
+/// Secret key of a signer.
 pub enum SecretKey {
     /// BLS12-381.
     Bls(Box<BlsSecret>),
-    /// Ed25519, with what was prepared for its next signatures.
+    /// Ed25519, with the prepared nonces for its next signatures.
     Ed25519(Box<SigningKey>, Box<Nonces>),
     /// BLS12-381 with a key per port that signs each Sync once.
     BlsOnce(Box<OnceSecret>),
@@ -34,14 +34,13 @@ impl core::fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// A key from 32 random octets. They must come from the kernel, except in
-    /// simulations.
+    /// Creates a key from 32 random octets. They must come from the kernel, except in simulations.
     pub fn from_random(suite: Suite, random: &[u8; 32]) -> Self {
         Self::with_ports(suite, random, 2)
     }
 
-    /// A key from 32 random octets for a clock of `ports` ports, if the suite has a
-    /// key for each; of other suites, as [`Self::from_random`].
+    /// Creates a key from 32 random octets for a clock of `ports` ports, if the suite has a key for
+    /// each; other suites as in [`Self::from_random`].
     pub fn with_ports(suite: Suite, random: &[u8; 32], ports: u8) -> Self {
         match suite {
             Suite::BlsOnce => Self::BlsOnce(Box::new(OnceSecret::new(random, ports))),
@@ -56,7 +55,7 @@ impl SecretKey {
         }
     }
 
-    /// Which suite.
+    /// Returns the suite.
     pub const fn suite(&self) -> Suite {
         match self {
             Self::Bls(_) => Suite::Bls,
@@ -65,7 +64,7 @@ impl SecretKey {
         }
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         match self {
             Self::Bls(key) => PublicKey::Bls(Box::new(key.sk_to_pk())),
@@ -74,8 +73,8 @@ impl SecretKey {
         }
     }
 
-    /// Signs: 48 octets (BLS) or 64 (Ed25519, with a prepared nonce where there
-    /// is one). What belongs to no Sync is signed so with every suite.
+    /// Signs: 48 octets (BLS) or 64 (Ed25519, with a prepared nonce if there is one). Every suite
+    /// uses this for messages that belong to no Sync.
     pub fn sign(&self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.sign(text, BLS_SIGN, &[]).to_bytes().to_vec(),
@@ -90,17 +89,17 @@ impl SecretKey {
         }
     }
 
-    /// Whether the next signature takes microseconds, whatever it is for.
+    /// Returns true if the next signature takes microseconds, independently of its text.
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Ed25519(_, nonces) if nonces.ready() > 0)
     }
 
-    /// Whether the one signature for `moment` at `port` takes microseconds.
+    /// Returns true if the one signature for `moment` at `port` takes microseconds.
     pub fn is_prepared_for(&self, moment: &Moment, port: u16) -> bool {
         matches!(self, Self::BlsOnce(keys) if keys.has(moment, port))
     }
 
-    /// Whether [`SecretKey::prepare`] has enough to do that a thread be woken.
+    /// Returns true if [`SecretKey::prepare`] has enough work to justify waking a thread.
     pub fn wants_preparing(&self) -> bool {
         match self {
             Self::Bls(_) => false,
@@ -109,9 +108,9 @@ impl SecretKey {
         }
     }
 
-    /// Computes ahead what signatures need and texts do not change. For a thread
-    /// of low priority, whenever there is time; `random` must be the kernel's
-    /// (see `nonces`). Without it every signature is made as a whole.
+    /// Precomputes the parts of signatures that do not depend on texts. For a thread of low
+    /// priority, whenever there is time; `random` must be the kernel's (see `nonces`). Without
+    /// preparation every signature is computed entirely.
     pub fn prepare(&self, random: &mut dyn Random) {
         match self {
             Self::Bls(_) => {}
@@ -120,22 +119,23 @@ impl SecretKey {
         }
     }
 
-    /// Where [`Suite::BlsOnce`] writes down which Syncs are taken. Without it there is
-    /// nothing prepared, and every signature is an ordinary one.
+    /// Sets the ledger in which [`Suite::BlsOnce`] records the used Syncs. Without it nothing is
+    /// prepared, and every signature is an ordinary one.
     pub fn keep(&self, ledger: Box<dyn Ledger>) {
         if let Self::BlsOnce(keys) = self {
             keys.keep(ledger);
         }
     }
 
-    /// `moment` is genuine, and those that follow it will be signed for `ports`. Cheap.
+    /// Announces an authentic `moment`, after which the following ones will be signed for `ports`.
+    /// Cheap.
     pub fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u16>) {
         if let Self::BlsOnce(keys) = self {
             keys.expect(moment, ports);
         }
     }
 
-    /// What is prepared for one signature; nobody else gets it.
+    /// Takes the prepared data for one signature; no other caller gets it.
     pub(super) fn ticket(&self, moment: &Moment, port: u16) -> Option<Ticket> {
         if let Self::BlsOnce(keys) = self {
             keys.take(moment, port)
@@ -144,10 +144,9 @@ impl SecretKey {
         }
     }
 
-    /// BLS: `before` and this key's signature as one. `None` when `before` is
-    /// no point of the curve, or for Ed25519, which does not aggregate.
-    /// The group is not checked here: the verifier does, and a point outside
-    /// it only makes the verification fail that it would fail anyway.
+    /// BLS: aggregates `before` and this key's signature. `None` if `before` is not a point of the
+    /// curve, or for Ed25519, which does not aggregate. The group is not checked here: the verifier
+    /// does, and a point outside it only fails a verification that would fail anyway.
     pub(super) fn sign_onto(&self, before: &[u8], text: &[u8]) -> Option<Vec<u8>> {
         let key = match self {
             Self::Bls(key) => key,
@@ -161,8 +160,8 @@ impl SecretKey {
         Some(sum.to_signature().to_bytes().to_vec())
     }
 
-    /// Shows that whoever publishes the public key has the secret one: without
-    /// this, a BLS aggregate can be forged with a key made from others'.
+    /// Proves possession of the secret key: without this, a BLS aggregate can be forged with a key
+    /// derived from others'.
     pub fn prove(&self) -> Vec<u8> {
         let public = self.public().to_bytes();
         match self {
@@ -173,7 +172,7 @@ impl SecretKey {
     }
 }
 
-/// What a signature is checked with.
+/// Key for verifying signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublicKey {
     /// BLS12-381: 96 octets.
@@ -185,7 +184,7 @@ pub enum PublicKey {
 }
 
 impl PublicKey {
-    /// Which suite.
+    /// Returns the suite.
     pub const fn suite(&self) -> Suite {
         match self {
             Self::Bls(_) => Suite::Bls,
@@ -194,7 +193,7 @@ impl PublicKey {
         }
     }
 
-    /// Compressed, as key files hold it.
+    /// Returns the compressed key, as in key files.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Bls(key) => key.to_bytes().to_vec(),
@@ -203,7 +202,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether one and the same key is part of both.
+    /// Returns true if both contain the same key.
     pub(super) fn shares_a_key_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BlsOnce(one), Self::BlsOnce(other)) => {
@@ -213,8 +212,7 @@ impl PublicKey {
         }
     }
 
-    /// Reads and validates: on the curve, in the group, not the identity, not
-    /// of small order.
+    /// Parses and validates: on the curve, in the group, not the identity, not of small order.
     pub fn from_bytes(suite: Suite, bytes: &[u8]) -> Option<Self> {
         match suite {
             Suite::Bls => BlsPublic::key_validate(bytes)
@@ -230,7 +228,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether `signature` over `text` holds.
+    /// Returns true if `signature` over `text` is valid.
     pub fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Bls(key) => verify_bls(signature, &[text], &[key], BLS_SIGN),
@@ -240,7 +238,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether `proof` is [`SecretKey::prove`]'s.
+    /// Returns true if `proof` is [`SecretKey::prove`]'s.
     pub fn verify_possession(&self, proof: &[u8]) -> bool {
         let public = self.to_bytes();
         match self {
@@ -251,8 +249,8 @@ impl PublicKey {
     }
 }
 
-/// One signer's part in an aggregate: whose key, which of its keys ([`Suite::BlsOnce`]:
-/// that of a port, or the ordinary one), and what it signed.
+/// One signer's part in an aggregate: the owner's key, which of its keys ([`Suite::BlsOnce`]: that
+/// of a port, or the ordinary one), and the text.
 pub(super) struct Part<'a> {
     pub(super) key: &'a PublicKey,
     pub(super) port: Option<u8>,
@@ -260,7 +258,8 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// `None` for a key that does not aggregate, or that the clock does not have.
+    /// Returns the share; `None` for a key that does not aggregate, or that the clock does not
+    /// have.
     fn share(&self) -> Option<Share<'a>> {
         let (key, is_once) = match (self.key, self.port) {
             (PublicKey::Bls(key), None) => (&**key, false),
@@ -276,9 +275,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// One aggregate over distinct texts. `blst` does not check that they are
-/// distinct; they are, since each holds its signer's identity and no signer is
-/// accepted twice.
+/// Verifies one aggregate over distinct texts. `blst` does not check that they are distinct; they
+/// are, since each contains its signer's identity and no signer is accepted twice.
 pub(super) fn verify_aggregate(signature: &[u8], moment: &Moment, parts: &[Part<'_>]) -> bool {
     let Some(shares) = parts.iter().map(Part::share).collect::<Option<Vec<_>>>() else {
         return false;
@@ -299,8 +297,8 @@ fn verify_bls(signature: &[u8], texts: &[&[u8]], keys: &[&BlsPublic], domain: &[
     signature.aggregate_verify(true, texts, domain, keys, false) == BLST_ERROR::BLST_SUCCESS
 }
 
-/// All signatures at once: half the cost of one after the other. It says only
-/// whether all hold.
+/// Verifies all signatures at once, at half the cost of one after the other. The result only says
+/// whether all are valid.
 pub(super) fn verify_batch(signatures: &[&[u8]], texts: &[&[u8]], keys: &[&PublicKey]) -> bool {
     let signatures: Option<Vec<_>> = signatures
         .iter()

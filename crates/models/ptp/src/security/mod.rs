@@ -1,31 +1,28 @@
-//! Signatures by which every hop answers for its own correction.
+//! Signatures by which every hop vouches for its own correction.
 //!
-//! One TLV on Follow_Up carries, for the grandmaster and each transparent
-//! clock, what it contributed, signed. Each signer binds the running hash of
-//! all before it, its own contribution, its ports, and the clocks before and
-//! after it, so that nothing can be removed, spliced, reordered or replayed.
-//! The Sync itself grows by nothing: the two-step `originTimestamp`, which
-//! nobody uses, carries a nonce that the grandmaster signs in the Follow_Up.
+//! One TLV on Follow_Up carries the signed contributions of the grandmaster and each transparent
+//! clock. Each signer binds the running hash of all before it, its own contribution, its ports, and
+//! the clocks before and after it, so that nothing can be removed, spliced, reordered or replayed.
+//! The Sync itself does not grow: the two-step `originTimestamp`, which is otherwise unused,
+//! carries a nonce that the grandmaster signs in the Follow_Up.
 //!
-//! # How a failure names the hop
+//! # Localisation of a failure
 //!
-//! Every honest signer signs what it *received*. Whatever is changed at one
-//! place breaks the signatures of all who signed before that place and of
-//! nobody after. The boundary between the last signature that fails and the
-//! first that holds is therefore where it happened: one link and the two clocks
-//! at its ends ([`Suspect`]). So that a rogue cannot move the boundary by
-//! spoiling single signatures, the Ed25519 chain hashes signatures too.
-//! An aggregate cannot be taken apart; there the nearest clock downstream that
-//! verifies (`watch`) says so, by starting the chain anew.
+//! Every honest signer signs what it *received*. A change at one place breaks the signatures of all
+//! clocks that signed before that place and of none after. The boundary between the last invalid
+//! signature and the first valid one is therefore where it happened: one link and the two clocks at
+//! its ends ([`Suspect`]). The Ed25519 chain also hashes signatures, so that a rogue cannot move
+//! the boundary by corrupting single ones. An aggregate cannot be taken apart; there the nearest
+//! clock downstream that verifies (`watch`) reports it, by restarting the chain.
 //!
-//! # What cryptography cannot detect
+//! # Attacks that cryptography cannot detect
 //!
-//! - A clock that lies about its own residence or the delay of its own link,
-//!   within the bounds of [`Limits`].
-//! - A delay of Sync on a wire, and any symmetric delay that also touches peer
-//!   delay from the start. Changes are seen by [`DelayWatch`].
-//! - Two neighbours that lie together: they are one hop, as far as others see.
-//! - Who of the two ends of a link, or the wire itself, did it.
+//! - A clock that lies about its own residence or the delay of its own link, within the bounds of
+//!   [`Limits`].
+//! - A delay of Sync on a wire, and any symmetric delay that also affects peer delay from the
+//!   start. Changes are detected by [`DelayWatch`].
+//! - Two neighbours that collude: to others they are one hop.
+//! - Which of the two ends of a link, or the wire itself, is responsible.
 //! - Loss of messages: jamming is seen as silence, which must lead to holdover.
 
 mod announce;
@@ -73,6 +70,6 @@ pub(crate) use chain::sequence_of;
 pub(crate) use hops::hop_stated;
 pub(crate) use secondary::{Collector, Outcome, Received, view_of};
 
-/// The organisation the signed TLV is sent under: experimental, since the
-/// project owns no OUI; locally administered, so that it is nobody's.
+/// Organisation identifier of the signed TLV: experimental, since the project owns no OUI, and
+/// locally administered, so that it belongs to no organisation.
 pub const ORGANIZATION: [u8; 3] = [0x02, 0x54, 0x4c];

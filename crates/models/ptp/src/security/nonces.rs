@@ -1,30 +1,29 @@
-//! Ed25519 with its expensive half done beforehand.
+//! Ed25519 with precomputed nonces.
 //!
-//! A signature is `R = r·B` and `s = r + SHA-512(R ‖ A ‖ text)·a`. Only `s` knows the
-//! text, and costs two microseconds; `R`, which costs ten times that, can be made
-//! whenever there is time (Even, Goldreich, Micali 1989; Schnorr 1991). What
-//! comes out is an ordinary Ed25519 signature, checked by the ordinary verifier.
+//! A signature is `R = r·B` and `s = r + SHA-512(R ‖ A ‖ text)·a`. Only `s` depends on the text,
+//! and costs two microseconds; `R`, which costs ten times that, can be computed in advance (Even,
+//! Goldreich, Micali 1989; Schnorr 1991). The result is an ordinary Ed25519 signature, checked by
+//! the ordinary verifier.
 //!
-//! # Why this is as safe, and on what it rests
+//! # Security argument and its conditions
 //!
-//! RFC 8032 derives `r` from key and text, so that the same `r` never serves two
-//! texts: `r` used twice gives the key away. Here the text is not known yet, so
-//! `r` is random, as Schnorr proposed it and as his proof has it. `R` is not
-//! shown before the text is chosen, so that who chooses texts learns nothing
-//! that a signer who draws `r` on the spot would not show too. It rests on:
+//! RFC 8032 derives `r` from key and text, so that the same `r` never serves two texts: reuse of
+//! `r` reveals the key. Here the text is not known yet, so `r` is random, as in Schnorr's proposal
+//! and proof. `R` is not disclosed before the text is chosen, so an attacker that chooses texts
+//! learns no more than from a signer that draws `r` on the spot. This relies on:
 //!
-//! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's
-//!   [`Random`] and a running number. The kernel's randomness suffices alone; the
-//!   key and the number are there so that a weak generator, other than one that
-//!   repeats itself from start to start, does not give `r` away.
-//! - **Once**: a nonce is taken out of the stock before it is used and consumed by
-//!   its use, under a lock. Nobody can copy it, and it is wiped when it is dropped.
-//! - **One process**: the stock is never written anywhere, and a stock made by
-//!   another process (before a fork) is thrown away. A snapshot of a whole
-//!   virtual machine that is run twice is not seen: there, do not prepare.
+//! - **Randomness**: `r` is SHA-512 of the secret key, 256 bits of the caller's [`Random`] and a
+//!   running number. The kernel's randomness alone suffices; the key and the number are included so
+//!   that a weak generator, other than one that repeats itself from start to start, does not reveal
+//!   `r`.
+//! - **Once**: a nonce is removed from the stock before it is used and consumed by its use, under a
+//!   lock. It cannot be copied, and it is wiped when it is dropped.
+//! - **One process**: the stock is never written anywhere, and a stock made by another process
+//!   (before a fork) is discarded. A snapshot of a whole virtual machine that is run twice is not
+//!   detected: do not use preparation there.
 //!
-//! A stock that is empty, or held by another thread this very moment, is no
-//! reason to wait: the signature is then made as RFC 8032 has it.
+//! If the stock is empty, or held by another thread at that moment, the signer does not wait: the
+//! signature is then made as in RFC 8032.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,10 +35,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Random;
 
-/// How many nonces are kept: a burst of as many signatures is quick.
+/// Number of nonces kept: a burst of as many signatures is fast.
 pub(super) const STOCK: usize = 64;
 
-/// `r`, and `R` as it is sent.
+/// `r`, and `R` as sent.
 struct Nonce {
     scalar: Scalar,
     point: [u8; 32],
@@ -56,7 +55,7 @@ pub struct Nonces {
     scalar: Scalar,
     public: VerifyingKey,
     stock: Mutex<Stock>,
-    /// As many as there are, to be read without the lock.
+    /// Number of nonces, readable without the lock.
     ready: AtomicUsize,
 }
 
@@ -78,7 +77,7 @@ impl Nonces {
             scalar: key.to_scalar(),
             public: key.verifying_key(),
             stock: Mutex::new(Stock {
-                // Never grows: a vector that moves leaves copies behind.
+                // Never grows: a reallocated vector leaves copies behind.
                 nonces: Vec::with_capacity(STOCK),
                 process: 0,
                 made: 0,
@@ -91,8 +90,7 @@ impl Nonces {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// Fills the stock. The lock is held for the moment that a nonce takes to be
-    /// put in, never while one is computed.
+    /// Fills the stock. The lock is held only while a nonce is added, never while one is computed.
     pub(super) fn prepare(&self, key: &SigningKey, random: &mut dyn Random) {
         let process = std::process::id();
         while self.ready() < STOCK {
@@ -122,7 +120,7 @@ impl Nonces {
         nonce
     }
 
-    /// A signature with a prepared nonce; `None` when there is none at hand.
+    /// Signs with a prepared nonce; returns `None` if there is none available.
     pub(super) fn sign(&self, text: &[u8]) -> Option<[u8; 64]> {
         let nonce = self.take()?;
         let mut challenge = Sha512::new();
@@ -139,7 +137,7 @@ impl Nonces {
 }
 
 impl Stock {
-    /// What another process made is not this one's to use: both would.
+    /// Discards the stock of another process: both would use it.
     fn belong_to(&mut self, process: u32) {
         if self.process != process {
             self.nonces.clear();

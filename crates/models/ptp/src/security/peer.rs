@@ -1,4 +1,4 @@
-//! Signed peer delay: who is really at the other end of the link.
+//! Signed peer delay: proves the identity of the clock at the other end of the link.
 
 use timeloom_wire::tlv::{SignedTlv, SubType, TlvWriter, Tlvs};
 use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp};
@@ -6,17 +6,17 @@ use timeloom_wire::{ClockIdentity, Header, PortIdentity, TimeInterval, Timestamp
 use super::text;
 use super::{KeyRing, ORGANIZATION, Reason, Security};
 
-/// What a responder signs: both ends, the request's nonce, both of its stamps
-/// and both corrections.
+/// Data signed by a responder: both ends, the request's nonce, both of its stamps and both
+/// corrections.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerFacts {
-    /// Who asked.
+    /// Sender of the request.
     pub requesting: PortIdentity,
     /// The request's `originTimestamp`.
     pub nonce: Timestamp,
-    /// When the request arrived.
+    /// Arrival time of the request.
     pub request_receipt: Timestamp,
-    /// When the response left.
+    /// Departure time of the response.
     pub response_origin: Timestamp,
     /// `correctionField` of the response.
     pub response_correction: TimeInterval,
@@ -33,7 +33,7 @@ fn peer_text(head: &timeloom_wire::tlv::SignedHead, header: &Header, facts: &Pee
     text
 }
 
-/// The TLV for a Pdelay_Resp_Follow_Up with `header`, into `buffer`.
+/// Writes the TLV for a Pdelay_Resp_Follow_Up with `header` into `buffer`.
 pub fn sign_peer<'a>(
     security: &Security,
     header: &Header,
@@ -51,8 +51,7 @@ pub fn sign_peer<'a>(
     writer.finish()
 }
 
-/// Checks a Pdelay_Resp_Follow_Up's TLV. The nonce makes it fresh; no sequence
-/// has to be remembered.
+/// Verifies a Pdelay_Resp_Follow_Up's TLV. The nonce makes it fresh; no sequence has to be stored.
 pub fn verify_peer(
     ring: &KeyRing,
     header: &Header,

@@ -1,33 +1,34 @@
-//! What a slave does about time that is not, or not wholly, answered for.
+//! Policies of a slave on time that is not entirely vouched for.
 
 use timeloom_wire::TimeInterval;
 
-/// What a failure means.
+/// Consequence of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Only time that every hop answers for disciplines the clock.
+    /// Only time for which every hop vouches disciplines the clock.
     Strict,
-    /// Failures are reported, and the clock follows all the same.
+    /// Failures are reported, and the clock follows nevertheless.
     Monitor,
-    /// As strict, but transparent clocks that do not sign may add this much in
-    /// all; the grandmaster must allow it by a flag that it signs.
+    /// Strict, except that transparent clocks that do not sign may add this much in total; the
+    /// grandmaster must allow it by a flag that it signs.
     Mixed {
-        /// Bound of the sum.
+        /// Limit of the sum.
         budget: TimeInterval,
     },
 }
 
-/// What an honest path cannot exceed.
+/// Limits that an honest path does not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Transparent clocks in a path.
     pub max_hops: u8,
-    /// What one hop may add.
+    /// Largest contribution of one hop.
     pub max_contribution: TimeInterval,
-    /// What one hop may take away: noise of a link shorter than its error.
+    /// Smallest contribution of one hop; negative, because a link may be shorter than its
+    /// measurement error.
     pub min_contribution: TimeInterval,
-    /// Verifications per second of Follow_Ups whose number is not due; above it
-    /// they are dropped unseen and the flood is reported.
+    /// Verifications per second of Follow_Ups whose number is not due; beyond it they are dropped
+    /// unchecked and the flood is reported.
     pub failures_per_s: u32,
 }
 

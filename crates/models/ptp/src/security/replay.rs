@@ -1,6 +1,6 @@
-//! Sequence numbers of 48 bits and those already used.
+//! Sequence numbers of 48 bits, and detection of reused ones.
 
-/// What a sequence number is against those seen before.
+/// Relation of a sequence number to those seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Newer than all.
@@ -9,26 +9,25 @@ pub enum Freshness {
     Overtaken,
     /// Seen before.
     Used,
-    /// Too old to say.
+    /// Too old to decide.
     TooOld,
 }
 
-/// The last 64 sequence numbers (as RFC 6479 keeps them for IPsec).
-/// `sequenceId` wraps after 65,536 messages; 48 bits last for 69,000 years at
-/// 128 messages a second.
+/// Window of the last 64 sequence numbers (as in RFC 6479 for IPsec). `sequenceId` wraps after
+/// 65,536 messages; 48 bits last for 69,000 years at 128 messages a second.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
     newest: Option<u64>,
     seen: u64,
 }
 
-/// How far beyond the last accepted number a number is due where every one is
-/// verified: losses are shorter.
+/// Distance after the last accepted number within which a number is due, if every one is verified;
+/// losses are shorter.
 pub(crate) const DUE: u16 = 48;
 
 impl ReplayWindow {
-    /// Judges without remembering: remember only what has been verified, or a
-    /// forger would push the window ahead of the real sender.
+    /// Judges a number without storing it. Only verified numbers may be stored, or a forger would
+    /// advance the window past the real sender.
     pub fn judge(&self, sequence: u64) -> Freshness {
         let Some(newest) = self.newest else {
             return Freshness::Newer;
@@ -41,18 +40,18 @@ impl ReplayWindow {
         }
     }
 
-    /// The newest remembered.
+    /// Returns the newest stored number.
     pub const fn newest(&self) -> Option<u64> {
         self.newest
     }
 
-    /// Whether `sequence_id` is one of the `ahead` numbers that come next.
+    /// Returns true if `sequence_id` is one of the next `ahead` numbers.
     pub(crate) fn is_due(&self, sequence_id: u16, ahead: u16) -> bool {
         self.newest
             .is_some_and(|newest| (1..=ahead).contains(&sequence_id.wrapping_sub(newest as u16)))
     }
 
-    /// Remembers `sequence`.
+    /// Stores `sequence`.
     pub fn remember(&mut self, sequence: u64) {
         match self.newest.map(|newest| sequence.checked_sub(newest)) {
             None => (self.newest, self.seen) = (Some(sequence), 1),

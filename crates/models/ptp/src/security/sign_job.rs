@@ -1,6 +1,6 @@
-//! A transparent clock's signature, as a piece of work for any thread.
+//! Signing job of a transparent clock, for any thread.
 //!
-//! One per egress port: with BLS and twenty ports that is five milliseconds in
+//! There is one job per egress port: with BLS and twenty ports they take five milliseconds, for
 //! which an event message must not wait.
 
 use timeloom_wire::{ClockIdentity, Header, TimeInterval, VlanTag};
@@ -11,17 +11,17 @@ use super::{Failure, Hop, Reason, Security, Suspect, SyncFacts};
 #[derive(Clone, Debug)]
 pub struct SignJob {
     pub(crate) security: Security,
-    /// The Follow_Up as it was received.
+    /// The Follow_Up as received.
     pub(crate) message: Vec<u8>,
     pub(crate) sync: SyncFacts,
     pub(crate) hop: Hop,
-    /// What was received did not hold: start the chain anew.
+    /// True if the received chain was invalid: the chain must be restarted.
     pub(crate) broken: bool,
     pub(crate) vlan: Option<VlanTag>,
     pub(crate) residence: TimeInterval,
 }
 
-/// The outcome of a [`SignJob`].
+/// Result of a [`SignJob`].
 #[derive(Clone, Debug)]
 pub struct Signed {
     pub(crate) ingress: u16,
@@ -34,14 +34,14 @@ pub struct Signed {
 }
 
 impl SignJob {
-    /// Whether it takes microseconds, since the expensive part was done before:
-    /// then it is done at once, for handing it to another thread takes longer.
+    /// Returns true if the job takes microseconds, because the expensive part was precomputed. Then
+    /// it should be run at once, since passing it to another thread takes longer.
     pub fn is_quick(&self) -> bool {
         self.security.is_quick(&self.message, self.hop.egress)
     }
 
-    /// Does the work: the Follow_Up with this clock's entry; or, when what came
-    /// cannot be vouched for, a chain started anew that says so.
+    /// Runs the job: returns the Follow_Up with this clock's entry or, if the received data cannot
+    /// be vouched for, a restarted chain that reports this.
     pub fn run(&self) -> Signed {
         let (message, failure) = self.sign();
         let sequence = Header::parse(&self.message).map_or(0, |(header, _)| header.sequence_id);

@@ -1,4 +1,4 @@
-//! What a clock needs to sign, and the grandmaster's signature.
+//! Signing data of a clock, and the grandmaster's signature.
 
 use std::sync::Arc;
 
@@ -13,47 +13,46 @@ use super::once::Moment;
 use super::text::{self, Origin};
 use super::{KeyRing, Limits, ORGANIZATION, Policy, SecretKey};
 
-/// What a Follow_Up's signature covers of its Sync.
+/// Fields of a Sync that a Follow_Up's signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFacts {
-    /// `originTimestamp`, where the nonce is.
+    /// `originTimestamp`, which contains the nonce.
     pub origin: Timestamp,
     /// `correctionField`.
     pub correction: TimeInterval,
-    /// VLAN identifier it came with; 0 without a tag.
+    /// VLAN identifier with which it arrived; 0 without a tag.
     pub vid: u16,
 }
 
-/// A clock's own key and everybody's public ones.
+/// A clock's own key and the public keys of all clocks.
 #[derive(Clone, Debug)]
 pub struct Security {
     /// This clock.
     pub clock: ClockIdentity,
-    /// Its place in the key file.
+    /// Its index in the key file.
     pub index: u16,
     /// Its key.
     pub secret: Arc<SecretKey>,
     /// Generation of that key.
     pub epoch: u8,
-    /// Everybody's keys.
+    /// Keys of all clocks.
     pub ring: Arc<KeyRing>,
-    /// How a grandmaster has entries written; hops follow it.
+    /// Form of entries chosen by a grandmaster; hops use the same.
     pub form: EntryForm,
-    /// What a slave does about failures.
+    /// Policy of a slave on failures.
     pub policy: Policy,
-    /// What is plausible.
+    /// Plausibility limits.
     pub limits: Limits,
-    /// A transparent clock verifies before it signs, and starts a broken chain
-    /// anew: the price of naming the hop with an aggregate.
+    /// True if a transparent clock verifies before it signs, and restarts a broken chain: necessary
+    /// to identify the hop with an aggregate.
     pub watch: bool,
-    /// Follow_Ups stay as they are, and statements go by a second network.
+    /// True if Follow_Ups stay unchanged, and statements use a second network.
     pub secondary: bool,
-    /// A grandmaster binds the VLAN identifier that its messages are sent with,
-    /// so that they hold in that VLAN only. Not for networks whose access ports
-    /// take the tag away before the slave sees it.
+    /// True if a grandmaster binds the VLAN identifier of its messages, so that they are valid in
+    /// that VLAN only. Not for networks whose access ports remove the tag before the slave sees it.
     pub bind_vid: bool,
-    /// Where a grandmaster's 48-bit sequences start: the time of start in
-    /// seconds · 2^16, or what was stored last plus one; never one used before.
+    /// First of a grandmaster's 48-bit sequences: the start time in seconds · 2^16, or the last
+    /// stored one plus one; never one used before.
     pub first_sequence: u64,
 }
 
@@ -76,8 +75,8 @@ impl Security {
         }
     }
 
-    /// The grandmaster's TLV for a Follow_Up to `next`, into `buffer`, which
-    /// must hold 82 octets.
+    /// Writes the grandmaster's TLV for a Follow_Up to `next` into `buffer`, which must hold 82
+    /// octets.
     pub fn sign_follow_up<'a>(
         &self,
         header: &Header,

@@ -1,7 +1,7 @@
-//! The texts that are signed. They are built by both sides, never sent.
+//! Signed texts. Both sides construct them; they are never sent.
 //!
-//! Fixed lengths, big-endian, a different first word per purpose: no text of
-//! one kind can be taken for one of another.
+//! Fixed lengths, big-endian, a different first word per purpose: no text of one kind can be
+//! confused with one of another.
 
 use sha2::{Digest, Sha256};
 use timeloom_wire::message::FollowUp;
@@ -16,7 +16,7 @@ pub(super) fn hash(parts: &[&[u8]]) -> Hash {
     sum.finalize().into()
 }
 
-/// The 48-bit sequence: the TLV's 32 bits before `sequenceId`.
+/// Returns the 48-bit sequence: the TLV's 32 bits before `sequenceId`.
 pub(super) const fn sequence48(high: u32, low: u16) -> u64 {
     (high as u64) << 16 | low as u64
 }
@@ -35,8 +35,8 @@ fn timestamp(time: Timestamp) -> [u8; 10] {
     bytes
 }
 
-/// What all texts say of the TLV and the header. Flags that hops may set on
-/// their way are left out, and of `flagField` only the timescale's octet is in.
+/// Returns the part of the TLV and the header that all texts contain. Flags that hops may set on
+/// the path are omitted, and of `flagField` only the octet with the timescale is included.
 pub(super) fn common(word: &[u8; 8], head: &SignedHead, header: &Header) -> Vec<u8> {
     let mut text = Vec::with_capacity(192);
     text.extend_from_slice(word);
@@ -59,12 +59,12 @@ pub(super) fn push_port(text: &mut Vec<u8>, port: PortIdentity) {
     text.extend_from_slice(&identity(port));
 }
 
-/// The grandmaster's facts about one Sync.
+/// The grandmaster's data of one Sync.
 pub(super) struct Origin<'a> {
     pub(super) head: &'a SignedHead,
     pub(super) header: &'a Header,
     pub(super) body: &'a FollowUp,
-    /// `correctionField` less what the hops answer for.
+    /// `correctionField` less the contributions of the hops.
     pub(super) correction: TimeInterval,
     /// The Sync's `originTimestamp`.
     pub(super) nonce: Timestamp,
@@ -74,7 +74,7 @@ pub(super) struct Origin<'a> {
     pub(super) tlvs: &'a [u8],
 }
 
-/// `T0`: what the grandmaster signs.
+/// Returns `T0`, the text signed by the grandmaster.
 pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
     let mut text = common(b"PSIG1-GM", origin.head, origin.header);
     push_time(&mut text, origin.body.precise_origin);
@@ -86,7 +86,7 @@ pub(super) fn grandmaster(origin: &Origin<'_>, next: ClockIdentity) -> Vec<u8> {
     text
 }
 
-/// `Ti`: what a transparent clock signs.
+/// Returns `Ti`, the text signed by a transparent clock.
 pub(super) fn hop(
     before: &Hash,
     own: ClockIdentity,

@@ -1,4 +1,4 @@
-//! Verification of a Follow_Up's chain, as a piece of work for any thread.
+//! Verification job of a Follow_Up's chain, for any thread.
 
 use std::sync::Arc;
 
@@ -12,52 +12,52 @@ use super::once::Moment;
 use super::{Failure, KeyRing, Limits, Policy, PublicKey, Reason, Suspect, SyncFacts};
 use crate::HopRecord;
 
-/// One Follow_Up to be verified, with the Syncs it may belong to.
+/// One Follow_Up to be verified, with the Syncs to which it may belong.
 #[derive(Clone, Debug)]
 pub struct VerifyJob {
-    /// Names the job to the machine that made it.
+    /// Identifies the job to the machine that made it.
     pub(crate) id: u64,
     /// The Follow_Up.
     pub message: Vec<u8>,
-    /// The Syncs that carry its sequence number, in the order they came.
+    /// The Syncs with its sequence number, in the order of arrival.
     pub syncs: Vec<SyncFacts>,
-    /// Who verifies; the last signer must have meant it.
+    /// The verifying clock, to which the last signer must have sent the message.
     pub me: ClockIdentity,
-    /// The neighbour it came from, when known from peer delay.
+    /// The upstream neighbour, if known from peer delay.
     pub upstream: Option<ClockIdentity>,
-    /// Whose keys.
+    /// Public keys.
     pub ring: Arc<KeyRing>,
-    /// How strict.
+    /// Policy.
     pub policy: Policy,
-    /// What is plausible.
+    /// Plausibility limits.
     pub limits: Limits,
 }
 
-/// What a chain that holds says.
+/// Content of a valid chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Which of the job's Syncs the grandmaster meant.
+    /// Index of the job's Sync to which the grandmaster's signature belongs.
     pub sync: usize,
     /// The 48-bit sequence.
     pub sequence48: u64,
-    /// Its name, for those who sign each Sync once.
+    /// Name of the Sync, for keys that sign each Sync once.
     pub moment: Moment,
     /// Transparent clocks that signed.
     pub hops: u8,
 }
 
-/// The outcome of a [`VerifyJob`].
+/// Result of a [`VerifyJob`].
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub(crate) id: u64,
-    /// Accepted, or what is wrong and where.
+    /// Accepted, or the violation and its place.
     pub result: Result<Accepted, Failure>,
-    /// What each hop of the chain answers for.
+    /// Contribution of each hop of the chain.
     pub hops: Vec<HopRecord>,
 }
 
 impl VerifyJob {
-    /// A job of nobody's machine: evidence that a third party looks into.
+    /// Creates a job that belongs to no machine: verification of evidence by a third party.
     pub const fn new(
         message: Vec<u8>,
         syncs: Vec<SyncFacts>,
@@ -79,8 +79,8 @@ impl VerifyJob {
         }
     }
 
-    /// Does the work: cheap checks first, signatures last; on failure the
-    /// signatures one by one, to find out where.
+    /// Runs the job: cheap checks first, signatures last; on failure the signatures one by one, to
+    /// find the place.
     pub fn run(&self) -> Verdict {
         let message = Message::parse(&self.message);
         let result = self.check(message.as_ref().ok());
@@ -129,8 +129,8 @@ impl VerifyJob {
         })
     }
 
-    /// Whoever signed last: this clock's link ends at the neighbour that peer
-    /// delay knows, who may have removed itself from the chain.
+    /// Replaces the last signer by the known neighbour: this clock's link ends at the neighbour
+    /// that peer delay knows, which may have removed itself from the chain.
     fn at_this_link(&self, suspect: Suspect) -> Suspect {
         let knows_better = suspect.before == self.me
             && suspect.after.is_some()
@@ -205,8 +205,8 @@ impl VerifyJob {
         Ok(())
     }
 
-    /// Strict: the Sync's field is empty, and the Follow_Up's is the sum, which
-    /// the grandmaster's signature covers. Mixed: the rest has a budget.
+    /// Checks the correction. Strict: the Sync's field is zero, and the Follow_Up's is the sum,
+    /// which the grandmaster's signature covers. Mixed: the remainder has a budget.
     fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
         let on_sync = self.syncs.iter().map(|sync| sync.correction);
         let allowed = match self.policy {
@@ -249,8 +249,8 @@ impl VerifyJob {
         verify_batch(&signatures, &texts, &keys)
     }
 
-    /// The boundary between the last signature that fails and the first that
-    /// holds. With several Syncs, the one that breaks least.
+    /// Returns the boundary between the last invalid signature and the first valid one. With
+    /// several Syncs, the boundary that is furthest upstream.
     fn locate(&self, chain: &Chain<'_>) -> Suspect {
         let upstream = Suspect {
             after: self.upstream,
@@ -266,7 +266,7 @@ impl VerifyJob {
                 before: links.get(broken + 1).map_or(self.me, |link| link.clock),
             };
             if chain.is_aggregate() {
-                // Only a chain that was started anew says where; it must hold.
+                // Only a restarted chain identifies the place; it must be valid.
                 let signed = links.get(first..).unwrap_or(&[]);
                 if first > 0 && self.aggregate_holds(chain, signed, epoch) {
                     return suspect_at(first - 1);
@@ -284,7 +284,7 @@ impl VerifyJob {
                 .enumerate()
                 .rposition(|(at, link)| !holds(at, link))
             {
-                // Everything holds: the last hop answers for what is implausible.
+                // All signatures are valid: the last hop is responsible for implausible values.
                 None => return self.implausible(chain).unwrap_or(upstream),
                 Some(broken) if best.is_none_or(|(least, _)| broken < least) => {
                     best = Some((broken, suspect_at(broken)));
@@ -319,7 +319,7 @@ impl VerifyJob {
         })
     }
 
-    /// The hop whose signed contribution is outside the limits.
+    /// Returns the hop whose signed contribution is outside the limits.
     fn implausible(&self, chain: &Chain<'_>) -> Option<Suspect> {
         let range = self.limits.min_contribution..=self.limits.max_contribution;
         let at = chain

@@ -1,4 +1,4 @@
-//! The last step: residence, correction, and the Follow_Up per egress port.
+//! Last step: residence, correction, and the Follow_Up per egress port.
 
 use timeloom_wire::message::{patch_correction, patch_length};
 use timeloom_wire::tlv::{PowerProfile, TlvType, TlvWriter};
@@ -41,8 +41,8 @@ impl TransparentClock {
                 continue;
             }
             let residence = scaled(stay, self.rate.ppb());
-            // Peer to peer: the delay of the link it came in by is added here,
-            // so that the slave needs only its own (11.4.5.1).
+            // Peer to peer: the delay of the ingress link is added here, so that the slave needs
+            // only its own (11.4.5.1).
             let link_delay = match (self.config.profile.delay, &link) {
                 (DelayMechanism::EndToEnd, _) => TimeInterval::ZERO,
                 (DelayMechanism::PeerToPeer, Some(link)) => link.delay,
@@ -100,12 +100,12 @@ impl TransparentClock {
     }
 }
 
-/// Signatures that may be asked for at once: beyond, whoever makes them has
-/// fallen behind, and their Follow_Ups would be too late to be of use.
+/// Largest number of pending signing jobs. Beyond it the signing thread has fallen behind, and
+/// further Follow_Ups would be too late for use.
 const MAX_SIGNING: usize = 256;
 
-/// The message with `contribution` added, untouched otherwise. The received
-/// bytes stay as they are for the next egress port.
+/// Returns the message with `contribution` added, otherwise unchanged. The received bytes stay as
+/// they are for the next egress port.
 fn plain(bytes: &[u8], contribution: TimeInterval) -> Option<Vec<u8>> {
     let (header, _) = Header::parse(bytes).ok()?;
     let mut message = bytes.to_vec();
@@ -113,8 +113,8 @@ fn plain(bytes: &[u8], contribution: TimeInterval) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// An Announce whose power-profile TLV counts this clock in; `None` when there
-/// is nothing to change.
+/// Returns an Announce whose power-profile TLV includes this clock; `None` if there is nothing to
+/// change.
 pub(super) fn less_accurate(message: &Message<'_>, profile: &Profile) -> Option<Vec<u8>> {
     profile.power?;
     let mut buffer = [0; 1024];

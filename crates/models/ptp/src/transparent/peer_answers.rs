@@ -1,10 +1,9 @@
 //! Peer delay through an end-to-end transparent clock.
 //!
-//! Two peer-to-peer clocks may have end-to-end ones between them and measure
-//! the whole way. The residences of Pdelay_Req and of Pdelay_Resp both go into
-//! the Pdelay_Resp_Follow_Up (IEEE 1588-2008, 11.5.4). Not for signed peer
-//! delay: the responder signs that correction, and this clock is no part of the
-//! link that was signed for.
+//! Two peer-to-peer clocks may have end-to-end ones between them and measure the whole path. The
+//! residences of Pdelay_Req and of Pdelay_Resp are both added to the Pdelay_Resp_Follow_Up (IEEE
+//! 1588-2008, 11.5.4). Not for signed peer delay: the responder signs that correction, and this
+//! clock is not part of the signed link.
 
 use std::collections::VecDeque;
 
@@ -19,7 +18,7 @@ use crate::action::Departure;
 use crate::stamp::scaled;
 use crate::{DropReason, Packet, Stamp};
 
-/// A Pdelay_Resp on its way back to where its request came from.
+/// A Pdelay_Resp on its way back to the port of its request.
 #[derive(Clone, Debug)]
 struct Answer {
     slot: u64,
@@ -33,7 +32,7 @@ struct Answer {
     follow_up: Option<(Vec<u8>, Option<VlanTag>)>,
 }
 
-/// Bounded, the oldest goes first.
+/// Bounded queue; the oldest entry is displaced.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     passing: VecDeque<Answer>,
@@ -41,11 +40,11 @@ pub(super) struct Answers {
 }
 
 const MAX_PASSING: usize = 64;
-/// Tells slots of answers from those of requests.
+/// Marks slots of answers, unlike those of requests.
 const ANSWER: u64 = REQUEST | 1 << 62;
 
 impl Answers {
-    /// Notes a departure; `false` when the slot is no answer's.
+    /// Records a departure; returns false if the slot is not an answer's.
     pub(super) fn departed(&mut self, slot: u64, stamp: Option<Stamp>) -> bool {
         if slot & ANSWER != ANSWER {
             return false;
@@ -58,8 +57,7 @@ impl Answers {
 }
 
 impl TransparentClock {
-    /// A Pdelay_Resp goes back to the port that its request came in by, and
-    /// nowhere else.
+    /// Forwards a Pdelay_Resp to the port on which its request arrived, and to no other.
     pub(super) fn handle_peer_answer(
         &mut self,
         ingress: u16,
@@ -76,7 +74,7 @@ impl TransparentClock {
         let mut bytes = packet.bytes.clone();
         let mut follow_up = None;
         if !header.flags.has(Flags::TWO_STEP) {
-            // The turnaround stays in its correction; the times of both are 0.
+            // The turnaround stays in its correction; both times are 0.
             let _ = patch_flags(&mut bytes, header.flags.with(Flags::TWO_STEP));
             follow_up = Some((converted(header, requesting), packet.vlan));
         }
@@ -101,7 +99,7 @@ impl TransparentClock {
         self.out.forward(egress, bytes, packet.vlan, departure);
     }
 
-    /// Its Follow_Up waits until the departures of request and response are known.
+    /// Holds its Follow_Up until the departures of request and response are known.
     pub(super) fn handle_peer_follow_up(
         &mut self,
         ingress: u16,
@@ -124,7 +122,7 @@ impl TransparentClock {
         }
     }
 
-    /// Sends the Follow_Ups of which everything is known.
+    /// Sends the Follow_Ups with complete data.
     pub(super) fn finish_answers(&mut self) {
         for answer in std::mem::take(&mut self.answers.passing) {
             let request = (MessageType::PdelayReq, answer.requesting, answer.sequence);
@@ -155,7 +153,7 @@ impl TransparentClock {
     }
 }
 
-/// The Follow_Up of a one-step Pdelay_Resp.
+/// Returns the Follow_Up of a one-step Pdelay_Resp.
 fn converted(response: &Header, requesting: PortIdentity) -> Vec<u8> {
     let header = Header {
         message_type: MessageType::PdelayRespFollowUp,

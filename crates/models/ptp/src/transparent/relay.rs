@@ -1,4 +1,4 @@
-//! Syncs on their way through, and Follow_Ups that came before their Sync.
+//! Syncs in transit, and Follow_Ups that arrived before their Sync.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ pub(super) type Key = (u16, PortIdentity, u8, u16);
 pub(super) enum Egress {
     /// Sent, departure not known yet.
     Pending,
-    /// Left at this stamp; its Follow_Up is still to go.
+    /// Departed at this stamp; its Follow_Up is still to be sent.
     Left(Stamp),
-    /// Nothing more to do.
+    /// Complete.
     Done,
 }
 
-/// One Sync on its way through.
+/// One Sync in transit.
 #[derive(Clone, Debug)]
 pub(super) struct Relay {
     slot: u64,
@@ -33,7 +33,7 @@ pub(super) struct Relay {
     at: Instant<Local>,
     pub(super) egress: Vec<(u16, Egress)>,
     pub(super) follow_up: Option<(Vec<u8>, Option<VlanTag>)>,
-    /// This clock verified the Follow_Up, and it did not hold.
+    /// True if this clock verified the Follow_Up and found it invalid.
     pub(super) broken: bool,
 }
 
@@ -59,10 +59,10 @@ impl Relay {
     }
 }
 
-/// A Follow_Up without its Sync, and since when.
+/// A Follow_Up without its Sync, and its arrival time.
 type Early = (Key, Vec<u8>, Option<VlanTag>, Instant<Local>);
 
-/// Bounded queues: whoever floods pushes out the oldest, and is counted.
+/// Bounded queues: a flood displaces the oldest entries, which are counted.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     syncs: VecDeque<Relay>,
@@ -100,7 +100,7 @@ impl Relays {
         self.syncs.iter_mut().find(|relay| relay.slot == slot)
     }
 
-    /// Syncs that `header` may follow, oldest first, none of them followed yet.
+    /// Returns the Syncs without Follow_Up to which `header` may belong, oldest first.
     pub(super) fn matching(&self, ingress: u16, header: &Header) -> Vec<u64> {
         let key = key(ingress, header);
         let free = self
@@ -194,8 +194,8 @@ impl Relays {
     }
 }
 
-/// The Follow_Up of a one-step Sync: the Sync's time, the Sync's correction
-/// staying where it is.
+/// Returns the Follow_Up of a one-step Sync: it has the Sync's time, while the Sync's correction
+/// stays in the Sync.
 pub(super) fn converted(sync: &Header, origin: Timestamp) -> Vec<u8> {
     let header = Header {
         message_type: MessageType::FollowUp,

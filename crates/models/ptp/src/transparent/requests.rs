@@ -1,5 +1,4 @@
-//! Delay_Reqs and Pdelay_Reqs through an end-to-end transparent clock (IEEE
-//! 1588-2008, 11.5.2.3).
+//! Delay_Reqs and Pdelay_Reqs through an end-to-end transparent clock (IEEE 1588-2008, 11.5.2.3).
 
 use std::collections::VecDeque;
 
@@ -20,10 +19,10 @@ struct Passing {
     left: Vec<(u16, Stamp)>,
 }
 
-/// Type, who asks, `sequenceId`.
+/// Type, requesting port, `sequenceId`.
 pub(super) type Request = (MessageType, PortIdentity, u16);
 
-/// Requests whose answer has not come back: bounded, the oldest goes first.
+/// Pending requests: bounded, the oldest is displaced.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     passing: VecDeque<Passing>,
@@ -31,7 +30,7 @@ pub(super) struct Requests {
 }
 
 const MAX_PASSING: usize = 64;
-/// Slots of requests and of Syncs share one number space.
+/// Flag of request slots; slots of requests and of Syncs share one number space.
 pub(super) const REQUEST: u64 = 1 << 63;
 
 impl Requests {
@@ -51,7 +50,7 @@ impl Requests {
         slot
     }
 
-    /// Notes a departure; `false` when the slot is a Sync's.
+    /// Records a departure; returns false if the slot is a Sync's.
     pub(super) fn departed(&mut self, slot: u64, port: u16, stamp: Option<Stamp>) -> bool {
         if slot & REQUEST == 0 {
             return false;
@@ -64,13 +63,13 @@ impl Requests {
         true
     }
 
-    /// The port that `request` came in by.
+    /// Returns the port on which `request` arrived.
     pub(super) fn ingress_of(&self, request: Request) -> Option<u16> {
         let passing = self.passing.iter().rev().find(|p| p.request == request)?;
         Some(passing.ingress)
     }
 
-    /// When the request that is answered by `port` came and left.
+    /// Returns arrival and departure of the request that is answered on `port`.
     pub(super) fn residence(&self, request: Request, port: u16) -> Option<(Stamp, Stamp)> {
         let passing = self.passing.iter().rev().find(|p| p.request == request)?;
         let (_, left) = passing.left.iter().find(|(of, _)| *of == port)?;
@@ -79,7 +78,7 @@ impl Requests {
 }
 
 impl TransparentClock {
-    /// A Delay_Req or Pdelay_Req goes on, by every other port.
+    /// Forwards a Delay_Req or Pdelay_Req to every other port.
     pub(super) fn handle_delay_request(
         &mut self,
         ingress: u16,
@@ -98,8 +97,8 @@ impl TransparentClock {
         }
     }
 
-    /// The request's residence goes into the response, which comes in by the
-    /// port the request left by.
+    /// Adds the request's residence to the response, which arrives on the port by which the request
+    /// left.
     pub(super) fn handle_delay_response(
         &mut self,
         ingress: u16,

@@ -1,4 +1,4 @@
-//! What a transparent clock answers for, and what it refuses to.
+//! Decisions of a transparent clock about what it vouches for.
 
 use timeloom_time::Instant;
 use timeloom_wire::message::Body;
@@ -13,7 +13,7 @@ use crate::security::{
 use crate::{Action, DropReason, Local, Packet, Report};
 
 impl TransparentClock {
-    /// Whether a Follow_Up may cause work, alarms among it.
+    /// Returns true if a Follow_Up may cause work, including alarms.
     pub(super) fn is_admitted(
         &mut self,
         now: Instant<Local>,
@@ -36,8 +36,8 @@ impl TransparentClock {
         false
     }
 
-    /// A signed Follow_Up seen before, or older than can be told, goes no
-    /// further.
+    /// Returns true if a signed Follow_Up was seen before, or is too old to decide; it is not
+    /// forwarded.
     pub(super) fn is_replay(
         &mut self,
         ingress: u16,
@@ -62,7 +62,7 @@ impl TransparentClock {
         is_replay
     }
 
-    /// The link that messages of `ingress` come by.
+    /// Returns the link by which messages of `ingress` arrive.
     fn upstream(&self, ingress: u16) -> Suspect {
         let neighbour = self.peer_delay(ingress).and_then(|peer| peer.neighbour());
         Suspect {
@@ -71,10 +71,10 @@ impl TransparentClock {
         }
     }
 
-    /// Chooses the Sync that a Follow_Up belongs to. There is a choice only
-    /// when somebody interferes; only then, or when this clock watches, does it
-    /// wait for signatures to be verified. `None` when it waits, or goes no
-    /// further; else the Sync, and what is to be verified after it has gone on.
+    /// Chooses the Sync to which a Follow_Up belongs. There is a choice only under attack; only
+    /// then, or if this clock watches, it waits for the verification. Returns `None` if the
+    /// Follow_Up waits or is dropped; otherwise the Sync, and the verification to make after it has
+    /// been forwarded.
     pub(super) fn vouch(
         &mut self,
         ingress: u16,
@@ -161,7 +161,7 @@ impl TransparentClock {
         }
     }
 
-    /// Signatures of an [`Action::Verify`] have been checked.
+    /// Handles the result of an [`Action::Verify`].
     pub fn handle_verdict(&mut self, _now: Instant<Local>, verdict: &Verdict) {
         let Some(pending) = self.witness.take(verdict.id) else {
             return;
@@ -180,7 +180,7 @@ impl TransparentClock {
         let Purpose::Hold(packet) = pending.purpose else {
             return;
         };
-        // Two of the same number can be under way at once.
+        // Two with the same number can be in progress at once.
         if matches!(freshness, Freshness::Used | Freshness::TooOld) {
             return self.fail(source, sequence, Reason::Replay, here);
         }
@@ -196,8 +196,8 @@ impl TransparentClock {
         }
     }
 
-    /// A number that was verified: signatures for those after it can be prepared. What
-    /// was not verified prepares nothing, or a forger would say for which numbers.
+    /// Announces a verified number: signatures for the following ones can be prepared. Unverified
+    /// numbers prepare nothing, or a forger would choose the numbers.
     fn expect(&self, moment: &Moment, ingress: u16) {
         let Some(security) = self.config.security.as_ref() else {
             return;
@@ -208,15 +208,15 @@ impl TransparentClock {
         }
     }
 
-    /// It goes on all the same, as a chain that was broken here, unless
-    /// somebody upstream has said so already. Only the signatures of an Ed25519
-    /// chain speak for themselves.
+    /// Handles a failed verification. The Follow_Up is forwarded nevertheless, as a chain that
+    /// broke here, unless an upstream clock has reported this already. Only an Ed25519 chain shows
+    /// by its signatures where it broke.
     fn not_accepted(&mut self, failure: Failure, pending: Pending) {
         self.out.alarm(failure);
         let (Purpose::Hold(packet), Some(first)) = (pending.purpose, pending.slots.first()) else {
             return;
         };
-        // The genuine one may be right behind the forged one.
+        // The authentic one may follow the forged one.
         if self.witness.is_tried(*first) {
             return;
         }
@@ -227,8 +227,8 @@ impl TransparentClock {
         self.release(*first, &packet, false);
     }
 
-    /// Lets a Follow_Up go on that belongs to the Sync in `slot`; a clock sets
-    /// its rate only by what `holds`, or by what nobody doubts.
+    /// Forwards a Follow_Up that belongs to the Sync in `slot`; a clock derives its rate only from
+    /// one that is valid (`holds`), or that is not contested.
     pub(super) fn release(&mut self, slot: u64, packet: &Packet, holds: bool) {
         let is_free = self.relays.get(slot).is_some_and(|r| r.follow_up.is_none());
         if !is_free {
@@ -259,7 +259,7 @@ impl TransparentClock {
         });
     }
 
-    /// A signature of an [`Action::Sign`] has been made.
+    /// Handles the result of an [`Action::Sign`].
     pub fn handle_signed(&mut self, _now: Instant<Local>, signed: Signed) {
         self.signing = self.signing.saturating_sub(1);
         if let Some(failure) = signed.failure {
@@ -277,13 +277,13 @@ impl TransparentClock {
         });
     }
 
-    /// Whether this Follow_Up is of a grandmaster that signs.
+    /// Returns true if this Follow_Up is of a grandmaster that signs.
     pub(super) fn must_sign(&self, header: &Header) -> bool {
         let security = self.config.security.as_ref();
         security.is_some_and(|security| security.ring.knows(header.source.clock))
     }
 
-    /// What this clock tells the slaves by the second network, when it is to.
+    /// Sends this clock's statement to the slaves over the second network, if configured.
     pub(super) fn state(&mut self, bytes: &[u8], sent: &[u8], facts: &SyncFacts, hop: &Hop) {
         let Some(security) = self.config.security.as_ref().filter(|s| s.secondary) else {
             return;

@@ -1,10 +1,9 @@
-//! What a transparent clock remembers of the Follow_Ups it has seen.
+//! Memory of a transparent clock about seen Follow_Ups.
 //!
-//! Two memories, since nothing that was not verified may decide about what is
-//! genuine. Numbers are remembered only when signatures held; else a forger
-//! would push the window ahead of the real sender. Of messages that were only
-//! handed on, a digest is kept: it refuses exact copies and nothing else (a
-//! copy that differs breaks a signature).
+//! There are two memories, since unverified data must not decide about authenticity. Numbers are
+//! stored only if signatures were valid; otherwise a forger would advance the window past the real
+//! sender. Of messages that were only forwarded, a digest is stored: it refuses exact copies and
+//! nothing else (a copy that differs breaks a signature).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,28 +14,28 @@ use timeloom_wire::PortIdentity;
 use crate::security::{Admission, Budget, Freshness, Limits, ReplayWindow};
 use crate::{Local, Packet};
 
-/// Why verification was asked for.
+/// Purpose of a verification.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The Follow_Up waits: several Syncs, or a clock that watches.
     Hold(Packet),
-    /// It went on already; the window is to advance.
+    /// It was forwarded already; the window must advance.
     Advance,
 }
 
-/// A verification that was handed out.
+/// A pending verification.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) id: u64,
     pub(super) ingress: u16,
     pub(super) source: PortIdentity,
     pub(super) slots: Vec<u64>,
-    /// The Syncs do not all carry the same nonce.
+    /// True if the Syncs do not all carry the same nonce.
     pub(super) several: bool,
     pub(super) purpose: Purpose,
 }
 
-/// Per source and port of ingress: what comes in by another port cannot push it.
+/// Per source and ingress port: messages on another port cannot advance it.
 type Stream = (PortIdentity, u16);
 
 #[derive(Debug)]
@@ -49,11 +48,11 @@ pub(super) struct Witness {
 }
 
 const MAX_COPIES: usize = 128;
-/// How many numbers beyond the last verified one are due: only one in sixteen
-/// is verified, and at 128 a second whoever verifies may be two seconds behind.
+/// Numbers beyond the last verified one that are due: only one in sixteen is verified, and at 128 a
+/// second the verifying thread may be two seconds behind.
 const DUE: u16 = 256;
 const MAX_PENDING: usize = 16;
-/// A clock that does not watch verifies one in so many.
+/// A clock that does not watch verifies one in this many.
 const ADVANCE_EVERY: u64 = 16;
 
 impl Witness {
@@ -67,8 +66,8 @@ impl Witness {
         }
     }
 
-    /// Whether this number was used by a message that held, or whether this
-    /// very message came before.
+    /// Returns true if this number was used by a valid message, or if this very message was seen
+    /// before.
     pub(super) fn is_replay(&self, stream: Stream, sequence48: u64, message: &[u8]) -> bool {
         let window = self.verified.get(&stream);
         let freshness = window.map_or(Freshness::Newer, |window| window.judge(sequence48));
@@ -77,7 +76,7 @@ impl Witness {
             || copies.is_some_and(|copies| copies.contains(&digest(message)))
     }
 
-    /// Whether one more Follow_Up may cause signatures.
+    /// Returns true if one more Follow_Up may cause signature checks.
     pub(super) fn admit(
         &mut self,
         now: Instant<Local>,
@@ -89,7 +88,7 @@ impl Witness {
         self.budget.admit(now, due.then_some((stream, sequence_id)))
     }
 
-    /// This message goes on.
+    /// Records that this message is forwarded.
     pub(super) fn saw(&mut self, ingress: u16, message: &[u8]) {
         let copies = self.copies.entry(ingress).or_default();
         if copies.len() == MAX_COPIES {
@@ -98,7 +97,7 @@ impl Witness {
         copies.push_back(digest(message));
     }
 
-    /// Signatures with this number held.
+    /// Records that signatures with this number were valid.
     pub(super) fn verified(&mut self, stream: Stream, sequence48: u64) -> Freshness {
         let window = self.verified.entry(stream).or_default();
         let freshness = window.judge(sequence48);
@@ -106,7 +105,7 @@ impl Witness {
         freshness
     }
 
-    /// Whether the window has fallen behind and nobody is at it.
+    /// Returns true if the window has fallen behind and no verification is pending.
     pub(super) fn should_advance(&self, stream: Stream, sequence48: u64) -> bool {
         let newest = self.verified.get(&stream).and_then(ReplayWindow::newest);
         let behind = newest.is_none_or(|newest| sequence48 >= newest.saturating_add(ADVANCE_EVERY));
@@ -117,8 +116,8 @@ impl Witness {
         behind && !self.pending.iter().any(at_it)
     }
 
-    /// Names a verification. The oldest is given up when there are too many:
-    /// whoever verifies has fallen behind. `true` when that lost a Follow_Up.
+    /// Assigns an identifier to a verification. The oldest is given up if there are too many,
+    /// because the verifying thread has fallen behind; returns true if that lost a Follow_Up.
     pub(super) fn hand_out(&mut self, mut pending: Pending) -> (u64, bool) {
         self.next_id += 1;
         pending.id = self.next_id;
@@ -130,13 +129,13 @@ impl Witness {
         (self.next_id, lost)
     }
 
-    /// The verification `id`, once.
+    /// Removes and returns the verification `id`.
     pub(super) fn take(&mut self, id: u64) -> Option<Pending> {
         let at = self.pending.iter().position(|pending| pending.id == id)?;
         self.pending.remove(at)
     }
 
-    /// Whether another Follow_Up of the Sync in `slot` is being verified.
+    /// Returns true if another Follow_Up of the Sync in `slot` is being verified.
     pub(super) fn is_tried(&self, slot: u64) -> bool {
         let waits = |pending: &Pending| {
             matches!(pending.purpose, Purpose::Hold(_)) && pending.slots.contains(&slot)
@@ -145,8 +144,8 @@ impl Witness {
     }
 }
 
-/// Good enough to tell one message from another: whoever finds a second one
-/// with the same digest has still to find a signature.
+/// Returns a digest that suffices to distinguish messages: a second message with the same digest
+/// would still need a valid signature.
 fn digest(message: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);

@@ -1,7 +1,6 @@
-//! Everything a rogue transparent clock, or whoever holds the wire behind it,
-//! can do to signed time. Node 2 of four hops is the rogue: it has a valid key.
-//! Each attack must be noticed every time, must not move the slave, and must
-//! be traced to a link that the rogue is an end of.
+//! Attacks on signed time by a rogue transparent clock, or by an attacker on the wire behind it.
+//! Node 2 of four hops is the rogue: it has a valid key. Each attack must be detected every time,
+//! must not move the slave, and must be traced to a link with the rogue at one end.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +15,7 @@ use timeloom_wire::{Header, Message, MessageType, TimeInterval, message};
 
 const ROGUE: usize = 2;
 
-/// What an attack does with a packet that passes it, and whether that was an attack.
+/// Effect of an attack on a packet that passes it; true if it was an attack.
 type Change = fn(&mut Attacker, Flight) -> (Vec<Flight>, bool);
 
 struct Attacker {
@@ -39,7 +38,7 @@ fn sequence(flight: &Flight) -> u16 {
         .sequence_id
 }
 
-/// Where the n-th entry of a full chain starts in a Follow_Up.
+/// Returns the position of the n-th entry of a full chain in a Follow_Up.
 fn entry(suite: Suite, n: usize) -> std::ops::Range<usize> {
     let (first, each) = if suite.is_aggregate() {
         (62, 18)
@@ -293,7 +292,7 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
         attacker.seen += 1;
         let (flights, is_attack) = change(&mut attacker, flight);
         if is_attack {
-            // A replay's number is the old one's.
+            // A replay has the old message's number.
             let of = flights
                 .get(1)
                 .filter(|f| f.held_ns >= 0 && kind(f) == MessageType::Sync);
@@ -312,7 +311,7 @@ fn attacked(path: &Path, suite: Suite, change: Change) -> (World, Rc<RefCell<BTr
 
 fn failures(world: &World) -> Vec<(usize, Failure)> {
     let mut all = path::failures(world);
-    // The rogue does not testify.
+    // The rogue's own reports do not count.
     all.retain(|(node, _)| *node != ROGUE);
     all
 }
@@ -334,8 +333,8 @@ fn check(name: &str, suite: Suite, path: &Path, change: Change) {
     );
     let rogue = world.identity(ROGUE);
     for (node, failure) in &failures {
-        // Either a link of the rogue's, or "anything upstream of me" said by
-        // somebody downstream of it; then the nearest one to say so counts.
+        // Either a link of the rogue's, or "anything upstream of me" from a clock downstream of it;
+        // then the nearest report counts.
         let named =
             failure.suspect.names(rogue) || (failure.suspect.after.is_none() && *node > ROGUE);
         assert!(named, "{suite:?} {name}: {failure:?} accuses somebody else");
@@ -384,9 +383,8 @@ fn every_attack_on_a_bls_aggregate_is_noticed_and_traced() {
     run_all(Suite::Bls, 0);
 }
 
-/// The world sees to it that nobody signs a Sync twice, the rogue included: its keys are
-/// in the same program. What a rogue with other programs can do is in
-/// `security::once::tests`.
+/// The world checks that no clock signs a Sync twice, including the rogue, whose keys are in the
+/// same program. Attacks by a rogue with other programs are in `security::once::tests`.
 #[test]
 fn every_attack_on_an_aggregate_of_prepared_signatures_is_noticed_and_traced() {
     run_all(Suite::BlsOnce, 0);

@@ -1,4 +1,4 @@
-//! Signed time in a simulated world, without anybody who means harm.
+//! Signed time in a simulated world, without attackers.
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};

@@ -1,6 +1,5 @@
-//! Floods of signatures that do not hold, at everything that checks or makes
-//! one. What they may cost is bounded, they are counted, an alarm a second
-//! names the link, and good time goes on.
+//! Floods of invalid signatures at every place that checks or makes one. Their cost is bounded,
+//! they are counted, an alarm a second names the link, and good time continues.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,7 +28,7 @@ fn alarms(noticed: &[(usize, Failure)], node: usize) -> Vec<Failure> {
     of.map(|(_, failure)| *failure).collect()
 }
 
-/// 2000 Syncs and Follow_Ups a second for three seconds, at a transparent clock.
+/// Runs 2000 Syncs and Follow_Ups a second for three seconds, at a transparent clock.
 fn at_a_transparent_clock(path: &Path) {
     const NODE: usize = 2;
     let suite = path.suite.expect("a signed path").0;
@@ -59,7 +58,7 @@ fn at_a_transparent_clock(path: &Path) {
         );
     }
     assert!(drops(&world, NODE, DropReason::Flood) > 5_000);
-    // Five seconds may have begun; and four tries for each number that was due.
+    // Up to five seconds may have begun, with four tries for each due number.
     let genuine = 4 << -path.profile.log_sync_interval;
     let most = 5 * PER_S + 4 * (48 + genuine);
     let more = |before: &std::collections::HashMap<_, _>,
@@ -120,8 +119,8 @@ fn announces() {
 
 #[test]
 fn peer_delay() {
-    // A thousand forged answers before each genuine one. It is displaced, as
-    // jamming could; the last measurement stands for eight intervals.
+    // A thousand forged answers before each genuine one. The genuine one is displaced, as by
+    // jamming; the last measurement is used for eight intervals.
     const NODE: usize = 2;
     let path = Path::new(54, 3).signed(Suite::Ed25519, EntryForm::Full);
     let mut world = path.build();
@@ -190,7 +189,7 @@ fn statements() {
         (50..=5 * PER_S + 4 * 80).contains(&looked_at),
         "{looked_at}"
     );
-    // The second network does not say who sent it: the alarm names nobody.
+    // The second network does not identify the sender: the alarm accuses no clock.
     let alarms = alarms(&noticed, slave);
     assert!((3..=5).contains(&alarms.len()), "{}", alarms.len());
     assert!(alarms.iter().all(|alarm| alarm.suspect.after.is_none()));

@@ -1,9 +1,9 @@
-//! Bytes of genuine messages, mutated, into everything that reads them.
+//! Mutated bytes of genuine messages as input of every parser and state machine.
 //!
-//! Seeded and short here; `TIMELOOM_FUZZ_S=600 cargo test -p timeloom-ptp
-//! --test all fuzz::` goes on for ten minutes, `TIMELOOM_SEED=n` with other chances.
-//! The oracle is more than "no panic": what parses is written back as it was,
-//! and a chain that still verifies differs only where nobody signs.
+//! Seeded and short here; `TIMELOOM_FUZZ_S=600 cargo test -p timeloom-ptp --test all fuzz::` runs
+//! for ten minutes, `TIMELOOM_SEED=n` with another seed. The checks go beyond the absence of
+//! panics: parsed messages are written back unchanged, and a chain that still verifies differs only
+//! in unsigned octets.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use timeloom_wire::{ClockIdentity, Message, TimeInterval};
 
 const SEED: u64 = 61;
 
-/// Seed of this run, which a failure prints.
+/// Returns the seed of this run, which a failure prints.
 fn seed() -> u64 {
     let set = std::env::var("TIMELOOM_SEED").ok();
     set.map_or(SEED, |text| {
@@ -47,7 +47,7 @@ fn repeat(times: usize, mut turn: impl FnMut(u64)) {
     }
 }
 
-/// Some of the messages that arrive at `node`, and the statements.
+/// Returns some of the messages that arrive at `node`, and the statements.
 fn corpus(suite: Suite, node: usize, secondary: bool) -> (Path, World, Vec<Packet>, Vec<Vec<u8>>) {
     let mut path = Path::new(SEED, 3).signed(suite, EntryForm::Full);
     path.secondary = secondary;
@@ -73,7 +73,7 @@ fn corpus(suite: Suite, node: usize, secondary: bool) -> (Path, World, Vec<Packe
     (path, world, packets, records)
 }
 
-/// Flips, overwrites, inserts, removes, doubles; one to four times.
+/// Flips, overwrites, inserts, removes or duplicates bytes, one to four times.
 fn mutate(bytes: &mut Vec<u8>, random: &mut dyn Random) {
     let mut below = |n: usize| (random.next_u64() % n.max(1) as u64) as usize;
     for _ in 0..=below(4) {
@@ -97,7 +97,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut dyn Random) {
             }
         }
     }
-    // Half of them with a length that fits, so that parsing goes deep.
+    // Half of them get a matching length, so that parsing goes deep.
     if bytes.len() >= 4 && below(2) == 0 {
         let length = (bytes.len() as u16).to_be_bytes();
         bytes[2..4].copy_from_slice(&length);
@@ -134,10 +134,10 @@ fn what_parses_is_written_back_as_it_was() {
     );
 }
 
-/// Octets that the signatures leave open: hops change them, or nobody uses them.
+/// Returns true for octets that no signature covers: hops change them, or no clock uses them.
 fn unsigned(at: usize) -> bool {
-    // Minor version; the flags' first octet; correction (its sum is checked),
-    // messageTypeSpecific, control, interval.
+    // Minor version; the flags' first octet; correction (its sum is checked), messageTypeSpecific,
+    // control, interval.
     matches!(at, 1 | 6 | 16..=19 | 32 | 33)
 }
 
@@ -201,7 +201,7 @@ fn chains(suite: Suite, times: usize) {
                 reasons.insert(format!("{:?}", failure.reason));
             }
         }
-        // A hop signs on whatever it is given, or says why not.
+        // A hop extends any message, or reports why not.
         let _ = keys.extend(&bytes, sync, &hop);
     });
     for reason in ["Signature", "Malformed", "Correction", "Unsigned", "Path"] {
@@ -252,7 +252,7 @@ fn no_mutated_message_is_the_groups() {
         let protected = key.protect(plain).expect("genuine");
         let mut bytes = protected.clone();
         mutate(&mut bytes, &mut random);
-        // What follows messageLength is padding.
+        // The bytes after messageLength are padding.
         let same = bytes.starts_with(&protected);
         assert_eq!(key.check(&bytes).is_ok(), same, "seed {} turn {n}", seed());
     });

@@ -1,5 +1,4 @@
-//! Attacks that are not on a chain: other masters, floods, delays, and slaves
-//! that cry wolf.
+//! Attacks outside a chain: other masters, floods, delays, and slaves that raise false alarms.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ fn signed(seed: u64, hops: usize) -> Path {
     Path::new(seed, hops).signed(Suite::Ed25519, EntryForm::Full)
 }
 
-/// A better Announce of `node`, signed with its own key unless `bare`.
+/// Returns a better Announce of `node`, signed with its own key unless `bare`.
 fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
     let source = PortIdentity {
         clock: identity(node),
@@ -51,7 +50,7 @@ fn better_announce(node: usize, sequence: u16, bare: bool) -> Packet {
 
 #[test]
 fn a_second_grandmaster_is_not_followed_without_authority() {
-    // Node 2 has a key, but not the right to lead; node 77 has neither.
+    // Node 2 has a key, but no permission to be grandmaster; node 77 has neither.
     for (node, bare, reason) in [
         (2, false, Reason::NotAuthorised),
         (2, true, Reason::Unsigned),
@@ -94,7 +93,7 @@ fn an_announce_replayed_keeps_nobody_alive() {
         vec![flight]
     }));
     world.run_for(10.0);
-    // The grandmaster falls silent; somebody repeats what it said.
+    // The grandmaster falls silent; the attacker replays its messages.
     world.attack(Box::new(|flight| {
         if flight.from.0 == 0 {
             vec![]
@@ -159,8 +158,8 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
     let slave = path.slave();
     let mut world = path.build();
     world.run_for(15.0);
-    // Half a millisecond on every Sync between two clocks. Nobody signs a
-    // wire, so nobody can be named.
+    // Half a millisecond on every Sync between two clocks. A wire does not sign, so no clock can be
+    // named.
     world.attack(Box::new(|mut flight| {
         if flight.from == (2, 2) && flight.packet.bytes[0] & 0xf == MessageType::Sync as u8 {
             flight.arrives_ns += 500_000;
@@ -179,7 +178,7 @@ fn a_delay_that_begins_is_noticed_and_not_followed() {
     );
 }
 
-/// A timeline's source: nobody steers the clock, so it drifts while nothing comes.
+/// Source of a timeline: the clock is not steered, so it drifts during a silence.
 #[test]
 fn a_clock_that_nobody_steers_takes_syncs_again_after_a_silence() {
     let mut path = signed(26, 3);
@@ -292,8 +291,8 @@ fn monitor_reports_and_follows() {
 
 #[test]
 fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
-    // The slave claims that a Follow_Up was bad and shows it. Anybody with the
-    // public keys can repeat the verification.
+    // The slave claims that a Follow_Up was bad and presents it. Any holder of the public keys can
+    // repeat the verification.
     let path = signed(28, 3);
     let slave = path.slave();
     let mut world = path.build();
@@ -329,7 +328,7 @@ fn a_slave_that_cries_wolf_is_refuted_by_its_own_evidence() {
         Limits::default(),
     );
     assert!(job.run().result.is_ok(), "the complaint is unfounded");
-    // Had it spoiled the evidence itself, the trace would end at its own link.
+    // If it had corrupted the evidence itself, the trace would end at its own link.
     job.message[40] ^= 1;
     assert!(job.run().result.unwrap_err().suspect.names(identity(slave)));
 }

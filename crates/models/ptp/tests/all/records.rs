@@ -1,4 +1,4 @@
-//! Every Sync that comes to a slave is told once, as a record of exact integers.
+//! Every Sync that a slave receives is reported once, as a record of exact integers.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn a_record_is_what_was_measured_and_its_hops_are_its_correction() {
             assert!(hops.clone().all(|hop| hop.verdict == HopVerdict::Holds));
             let rest = sync.record.correction.unwrap() - sum;
             assert!(rest.0.abs() < 1 << 16, "below a nanosecond: {rest:?}");
-            // What was measured follows from what is told, to the last bit.
+            // The measurement follows from the reported data, to the last bit.
             let apart_ns =
                 sync.record.arrival.unwrap().as_ns() - sync.record.origin.unwrap().as_ns();
             let forward = TimeInterval::from_ns(apart_ns) - sync.record.correction.unwrap();

@@ -26,8 +26,8 @@ fn is_timing(flight: &Flight) -> bool {
     matches!(kind, MessageType::Sync | MessageType::FollowUp)
 }
 
-/// Another grandmaster with the same keys in the place of the first, whose
-/// numbers start behind `first_sequence`: a restart, or the same one much later.
+/// Replaces the grandmaster by another one with the same keys, whose numbers start after
+/// `first_sequence`: a restart, or a much later state.
 fn restart(world: &mut World, path: &Path, first_sequence: u64) {
     let (suite, form) = path.suite.expect("a signed path");
     let ring = std::sync::Arc::new(ring(suite, path.hops + 2, &[]));
@@ -41,11 +41,11 @@ fn restart(world: &mut World, path: &Path, first_sequence: u64) {
     world.wake(GRANDMASTER);
 }
 
-/// The world's grandmasters start here.
+/// First sequence number of the world's grandmasters.
 const START: u64 = 1_700_000_000 << 16 | 0xff00;
 
-/// Sync and Follow_Up of a number, as they left the rogue, put in the place of
-/// those with the same 16 bits, 65,536 Syncs later. Every signature is genuine.
+/// Replays Sync and Follow_Up of a number, as they left the rogue, instead of those with the same
+/// 16 bits, 65,536 Syncs later. Every signature is genuine.
 fn replayed_after_the_wrap(mut path: Path) {
     path.rogue = Some(ROGUE);
     let mut world = path.build();
@@ -63,8 +63,8 @@ fn replayed_after_the_wrap(mut path: Path) {
     }));
     world.run_for(12.0);
     assert_eq!(failures(&world), []);
-    // The wrap is not simulated message by message: the grandmaster comes back
-    // with the numbers that it would have by then.
+    // The wrap is not simulated message by message: the grandmaster is replaced by one with the
+    // numbers that it would have by then.
     restart(&mut world, &path, START + 65_536);
     world.attack(Box::new(|flight| vec![flight]));
     world.run_for(6.0);
@@ -140,7 +140,7 @@ fn forty_eight_bits_do_not_wrap_the_grandmaster_falls_silent() {
     assert_eq!(failures(&world), [], "numbers that jump ahead are genuine");
     assert!(drops(&world, GRANDMASTER, DropReason::SequenceUsedUp) > 100);
     let used = offsets(&world, path.slave()).len();
-    // If it went on from zero, with genuine signatures, nobody would believe it.
+    // Restarted from zero, with genuine signatures, it would be rejected.
     restart(&mut world, &path, 0);
     world.run_for(10.0);
     assert_eq!(offsets(&world, path.slave()).len(), used);
@@ -157,8 +157,8 @@ fn forty_eight_bits_do_not_wrap_the_grandmaster_falls_silent() {
 
 #[test]
 fn a_forger_cannot_push_the_window_ahead_of_the_grandmaster() {
-    // Before each clock on the way in turn: a Follow_Up with a number of the far
-    // future and a signature of noise, with a Sync that fits.
+    // Before each clock on the path in turn: a Follow_Up with a number of the far future and a
+    // random signature, with a Sync that fits.
     for node in 1..=4 {
         let path = Path::new(45, 3).signed(Suite::Ed25519, EntryForm::Full);
         let slave = path.slave();
@@ -245,7 +245,7 @@ fn statements_of_the_past_do_not_make_an_old_sync_new() {
     }));
     let log = records.clone();
     world.second_attack = Box::new(move |_, record| {
-        // Every receiver hears it; it is repeated once.
+        // Every receiver gets it; it is repeated once.
         if !log.borrow().contains(&record) {
             log.borrow_mut().push(record.clone());
         }

@@ -84,7 +84,7 @@ fn a_slave_accuses_nobody_of_what_was_said_before_it_followed() {
     while !follows(&world) {
         world.run_for(0.01);
     }
-    // Shorter than the transit of a statement may be.
+    // Shorter than the transit time of a statement may be.
     world.run_for(0.15);
     world.second_attack = Box::new(|_, record| Some(record));
     world.run_for(5.0);

@@ -1,4 +1,4 @@
-//! Clocks in a simulated world agree, and what stands in between is accounted for.
+//! Clocks in a simulated world agree, and the delays between them are accounted for.
 
 use crate::world::link::Link;
 use crate::world::path::{GRANDMASTER, Path, mean_and_deviation, offsets};

@@ -1,4 +1,4 @@
-//! Thousands of Syncs per simulated world; how many a second is printed, not asserted.
+//! Thousands of Syncs per simulated world; the rate is printed, not asserted.
 
 use crate::world::path::{Path, failures, offsets};
 use timeloom_wire::tlv::{EntryForm, Suite};

@@ -58,7 +58,7 @@ fn follow_up(sequence: u16, correction: i64) -> Packet {
     ))
 }
 
-/// End to end, so that no link delay has to be measured first.
+/// Returns an end-to-end clock, so that no link delay has to be measured first.
 fn clock(ports: u16) -> TransparentClock {
     TransparentClock::new(
         TransparentConfig::new(identity(5), ports, Profile::DEFAULT),
@@ -380,12 +380,12 @@ fn peer_delay_answers_go_back_with_both_residences_in_any_order_of_stamps() {
             seen.dropped
         );
         let (port, follow_up, _) = &seen.sent[0];
-        // 100 there, by port 2; 30 back.
+        // 100 ns forward, on port 2; 30 ns back.
         assert_eq!((*port, correction(follow_up).round_ns()), (3, 130));
         let parsed = Message::parse(&follow_up.bytes).unwrap();
         assert!(matches!(parsed.body, Body::PdelayRespFollowUp(body) if body.requesting == asker));
     }
-    // Nobody asked for this one.
+    // No clock has requested this one.
     let mut clock = clock(3);
     let response = header(MessageType::PdelayResp, GM, Flags::TWO_STEP);
     let body = PdelayResp {

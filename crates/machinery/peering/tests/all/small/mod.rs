@@ -1,10 +1,10 @@
-//! A small network with flows of both kinds, for what only writes and reads packets.
+//! A small network with flows of both kinds, for tests of encoding.
 
 use timeloom_net::topology::dumbbell;
 use timeloom_net::{LinkConfig, NetworkBuilder, Pattern, Size, TcpConfig, TrafficConfig, World};
 use timeloom_time::Duration;
 
-/// A dumbbell with `flows` TCP flows one way, and as many UDP flows the other.
+/// Creates a dumbbell with `flows` TCP flows in one direction, and as many UDP flows in the other.
 pub(crate) fn world(flows: u32) -> World {
     let mut network = NetworkBuilder::new(1);
     let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));

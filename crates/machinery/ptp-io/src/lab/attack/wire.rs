@@ -1,4 +1,4 @@
-//! The wire itself: what it hands on, changes, makes up or holds back.
+//! The attacker's wire: forwards, changes, forges or delays messages.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::socket::PortSocket;
 pub(super) struct Wire {
     orders: Orders,
     ports: [PortSocket; 2],
-    /// What is on its way: when, out by which port, what.
+    /// Delayed messages: time of departure, port, message.
     held: VecDeque<(Instant<Wall>, usize, Packet)>,
     /// Genuine Syncs and Follow_Ups of the last seconds, for replay.
     kept: VecDeque<(Instant<Wall>, Packet)>,
@@ -26,7 +26,7 @@ pub(super) struct Wire {
     attacked: u64,
 }
 
-/// How old a message is that is replayed, and how old one may get to be.
+/// Age at which a message is replayed, and largest age of a stored one.
 const REPLAYED_AFTER: Duration = Duration::from_s(2);
 const KEPT_FOR: Duration = Duration::from_s(4);
 
@@ -79,7 +79,7 @@ impl Wire {
             tv_sec: 0,
             tv_nsec: left,
         };
-        // Whatever ended the wait: the caller looks at everything.
+        // After any end of the wait the caller checks everything.
         let _ = poll(&mut fds, Some(&timeout));
     }
 
@@ -87,7 +87,7 @@ impl Wire {
         self.held.push_back((wall_now() + delay, to, packet));
     }
 
-    /// Hands `packet` on, or what becomes of it.
+    /// Forwards `packet`, or what the attack makes of it.
     fn pass(&mut self, mut packet: Packet, from: usize) {
         let to = 1 - from;
         let now = wall_now();
@@ -182,14 +182,14 @@ impl Wire {
             }
             _ => {}
         }
-        // What a replay made waits aside; this one passes as it came.
+        // A replayed copy waits separately; this message passes unchanged.
         if before == self.attacked || attack == Attack::Replay {
             self.keep(kind, &packet);
         }
         let _ = self.ports[to].send(&packet);
     }
 
-    /// Remembers a genuine message for as long as it may be replayed.
+    /// Stores a genuine message for as long as it may be replayed.
     fn keep(&mut self, kind: MessageType, packet: &Packet) {
         let now = wall_now();
         while self
@@ -205,7 +205,7 @@ impl Wire {
     }
 }
 
-/// Six ways to spoil a message.
+/// Returns six malformed variants of a message.
 fn malformed(message: &[u8]) -> Vec<Vec<u8>> {
     let changed = |at: usize, to: u8| {
         let mut bytes = message.to_vec();
@@ -225,7 +225,7 @@ fn malformed(message: &[u8]) -> Vec<Vec<u8>> {
     ]
 }
 
-/// An Announce of a clock that nobody knows and that claims to be the best.
+/// Returns an Announce of an unknown clock that claims to be the best.
 fn better_master(like: &Header, vlan: Option<timeloom_wire::VlanTag>, sequence: u16) -> Packet {
     let clock = ClockIdentity([0x02, 0x54, 0x4c, 0xff, 0xfe, 0xba, 0xdb, 0xad]);
     let source = timeloom_wire::PortIdentity { clock, port: 1 };

@@ -9,7 +9,7 @@ use crate::outbox::Outbox;
 use crate::security::SyncFacts;
 use crate::{DropReason, Local, Stamp};
 
-/// A Sync.
+/// A received Sync.
 #[derive(Clone, Debug)]
 pub(super) struct Arrived {
     pub(super) sequence: u16,
@@ -19,7 +19,7 @@ pub(super) struct Arrived {
     pub(super) used: bool,
 }
 
-/// A Follow_Up.
+/// A received Follow_Up.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) sequence: u16,
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
     pub(super) at: Instant<Local>,
 }
 
-/// Bounded queues: whoever floods pushes out the oldest, and is counted.
+/// Bounded queues: a flood displaces the oldest entries, which are counted.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
     syncs: VecDeque<Arrived>,
@@ -38,25 +38,25 @@ pub(super) struct Matching {
 
 const MAX_SYNCS: usize = 16;
 pub(super) const MAX_FOLLOW_UPS: usize = 8;
-/// What waits longer is not matched any more.
+/// Timeout for matching.
 pub(super) const KEEP: Duration = Duration::from_ms(1500);
 
 impl Matching {
-    /// Whether a Sync is a copy: number and nonce are those of one that came
-    /// before. The first is the one that was timed.
+    /// Returns true if a Sync is a copy: number and nonce equal those of an earlier one. The first
+    /// is the one that was timed.
     pub(super) fn is_copy(&self, sequence: u16, facts: &SyncFacts) -> bool {
         self.syncs
             .iter()
             .any(|sync| sync.sequence == sequence && sync.facts.origin == facts.origin)
     }
 
-    /// Whether a Sync with this number waits to be used.
+    /// Returns true if a Sync with this number is unused.
     pub(super) fn has_sync(&self, sequence: u16) -> bool {
         let unused = |sync: &Arrived| sync.sequence == sequence && !sync.used;
         self.syncs.iter().any(unused)
     }
 
-    /// Whether anything with this number waits for its other half, or to be used.
+    /// Returns true if a message with this number waits for its counterpart, or for use.
     pub(super) fn waits(&self, sequence: u16) -> bool {
         let has_follow_up = || self.follow_ups.iter().any(|w| w.sequence == sequence);
         self.has_sync(sequence) || has_follow_up()
@@ -77,9 +77,8 @@ impl Matching {
         self.follow_ups.push_back(follow_up);
     }
 
-    /// The Follow_Up with this number and the Syncs it may belong to, used ones
-    /// too: a second Follow_Up must fail as a replay, not wait. The Follow_Up
-    /// leaves the queue.
+    /// Removes and returns the Follow_Up with this number, with the Syncs to which it may belong.
+    /// Used ones are included: a second Follow_Up must fail as a replay, not wait.
     pub(super) fn pair(&mut self, sequence: u16) -> Option<(Waiting, Vec<Arrived>)> {
         let at = self
             .follow_ups
@@ -93,8 +92,8 @@ impl Matching {
         Some((self.follow_ups.remove(at)?, syncs))
     }
 
-    /// The oldest Sync with this number that was not used, which now is;
-    /// ptp4l takes the newest.
+    /// Marks the oldest unused Sync with this number as used and returns it; ptp4l takes the
+    /// newest.
     pub(super) fn use_oldest(&mut self, sequence: u16) -> Option<Arrived> {
         let sync = self
             .syncs
@@ -104,7 +103,7 @@ impl Matching {
         Some(sync.clone())
     }
 
-    /// The Syncs with this number have served.
+    /// Marks the Syncs with this number as used.
     pub(super) fn use_all(&mut self, sequence: u16) {
         let of_number = self.syncs.iter_mut().filter(|s| s.sequence == sequence);
         of_number.for_each(|sync| sync.used = true);
@@ -126,7 +125,7 @@ impl Matching {
         }
     }
 
-    /// The clock was stepped: what arrived was stamped before.
+    /// Discards received Syncs: they were stamped before a step of the clock.
     pub(super) fn forget_syncs(&mut self) {
         self.syncs.clear();
     }

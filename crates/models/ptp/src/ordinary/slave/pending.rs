@@ -12,7 +12,7 @@ use crate::security::{
 };
 use crate::{HopRecord, Local, Neighbour};
 
-/// A Follow_Up about which the statements have been heard, or not in time.
+/// A Follow_Up whose statements have arrived or timed out.
 pub(super) enum Resolved {
     Accepted {
         sync: usize,
@@ -27,7 +27,7 @@ pub(super) enum Resolved {
 
 #[derive(Debug)]
 pub(super) struct PendingFollowUps {
-    /// What waits, and until when.
+    /// Pending Follow_Ups with their deadlines.
     waiting: VecDeque<(Instant<Local>, Waiting, Vec<Arrived>)>,
     collector: Collector,
     /// Instant from which this clock has followed the master, and received statements about it.
@@ -35,9 +35,9 @@ pub(super) struct PendingFollowUps {
     budget: Budget<(ClockIdentity, u16)>,
 }
 
-/// How long statements may take.
+/// Longest transit time of statements.
 const STATEMENT_WAIT: Duration = Duration::from_ms(200);
-/// Follow_Ups that may wait: 200 ms of 128 a second, and some.
+/// Largest number of pending Follow_Ups: 200 ms of 128 a second, with a margin.
 const MAX_WAITING: usize = 64;
 
 impl PendingFollowUps {
@@ -57,29 +57,30 @@ impl PendingFollowUps {
     }
 
     /// Returns true if statements about a Sync that arrived at `at` may have been sent before this
-    /// clock followed the master. Their transit takes at most as long as they are waited for.
+    /// clock followed the master. Their transit time is at most the time for which they are
+    /// awaited.
     fn may_predate(&self, at: Instant<Local>) -> bool {
         let since = self.followed_at;
         since.is_some_and(|since| at - since < STATEMENT_WAIT)
     }
 
-    /// When the first of those that wait is given up.
+    /// Returns the first deadline of the pending Follow_Ups.
     pub(super) fn next_wake(&self) -> Option<Instant<Local>> {
         self.waiting.front().map(|(deadline, ..)| *deadline)
     }
 
-    /// Whether a Follow_Up with this number waits.
+    /// Returns true if a Follow_Up with this number is pending.
     pub(super) fn waits(&self, sequence: u16) -> bool {
         let mut waiting = self.waiting.iter();
         waiting.any(|(_, waiting, _)| waiting.sequence == sequence)
     }
 
-    /// What hops said of this Sync.
+    /// Returns the statements of hops about this Sync.
     pub(super) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
         self.collector.hops(source, sequence)
     }
 
-    /// `false` when there was no room.
+    /// Adds a pending Follow_Up; returns false if there was no room.
     pub(super) fn wait(&mut self, waiting: Waiting, syncs: Vec<Arrived>) -> bool {
         if self.waiting.len() == MAX_WAITING {
             return false;
@@ -89,12 +90,12 @@ impl PendingFollowUps {
         true
     }
 
-    /// A record came in. `Err` with what is wrong, which is [`Reason::Flood`]
-    /// when it was not looked at and this is the first of the second;
-    /// `Ok(false)` when it was not looked at and others were not either.
+    /// Handles a received record. Returns `Err` with the failure, which is [`Reason::Flood`] for
+    /// the first record of a second that was not checked, and `Ok(false)` for further unchecked
+    /// ones.
     ///
-    /// The second network does not say who sent a record, so that only what it
-    /// claims to be about can tell whether it is due.
+    /// The second network does not identify the sender of a record, so only its claimed subject
+    /// decides if it is due.
     pub(super) fn hear(
         &mut self,
         now: Instant<Local>,
@@ -105,7 +106,7 @@ impl PendingFollowUps {
     ) -> Result<bool, Reason> {
         let claim = Statement::claim(record)?;
         if Some(claim.source) != source {
-            return Ok(true); // nobody waits for it
+            return Ok(true); // no message waits for it
         }
         if !security.ring.knows(claim.clock) {
             return Err(Reason::UnknownSigner);
@@ -121,7 +122,7 @@ impl PendingFollowUps {
         Ok(true)
     }
 
-    /// Those whose statements are complete, and those whose time is over.
+    /// Returns the Follow_Ups whose statements are complete or have timed out.
     pub(super) fn resolve(
         &mut self,
         now: Instant<Local>,

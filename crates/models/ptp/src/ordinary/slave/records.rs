@@ -1,8 +1,8 @@
-//! The Syncs whose fate is open, each with its record.
+//! Syncs with an open outcome, each with its record.
 //!
-//! Nothing waits here and nothing is decided here: a record follows what the
-//! slave does with its Sync and is told when nothing of it waits any more. So it
-//! can neither hold a Sync up nor give one up before the slave does.
+//! This module neither delays nor decides anything: a record follows the slave's processing of its
+//! Sync and is reported once nothing of the Sync is pending. It therefore cannot hold up a Sync or
+//! give one up before the slave does.
 
 use std::collections::VecDeque;
 
@@ -23,17 +23,17 @@ pub(super) struct Records(VecDeque<Open>);
 struct Open {
     since: Instant<Local>,
     sync: SyncReport,
-    /// Of what has come so far.
+    /// Sum of the corrections received so far.
     correction: TimeInterval,
-    /// Whether it was measured, or will certainly not be.
+    /// True if the Sync was measured, or certainly will not be.
     decided: bool,
 }
 
-/// Whoever floods pushes out the oldest.
+/// Largest number of open records; a flood displaces the oldest.
 const MAX_OPEN: usize = 64;
 
 impl Records {
-    /// A Sync or Follow_Up came in, of whatever master.
+    /// Notes a received Sync or Follow_Up, of any master.
     pub(super) fn note(
         &mut self,
         now: Instant<Local>,
@@ -89,14 +89,14 @@ impl Records {
         newest_first.find(|open| open.is_of(source, sequence))
     }
 
-    /// What a chain's hops answer for is known.
+    /// Records the contributions that the hops of a chain vouch for.
     pub(super) fn judged(&mut self, source: PortIdentity, sequence: u16, hops: &[HopRecord]) {
         if let Some(open) = self.find(source, sequence) {
             open.sync.hops = hops.to_vec();
         }
     }
 
-    /// Something is wrong with a Sync. `false` when no record of it is open.
+    /// Records a failure of a Sync; returns false if it has no open record.
     pub(super) fn violated(&mut self, failure: &Failure) -> bool {
         let open = self.find(failure.source, failure.sequence);
         let failures = open.map(|open| &mut open.sync.failures);
@@ -106,8 +106,8 @@ impl Records {
         })
     }
 
-    /// A Sync of `source` was measured; `used` unless its arrival jumped too far.
-    /// A free-running clock rejects such a Sync, too, though it steers by none.
+    /// Records that a Sync of `source` was measured; `used` unless its arrival jumped too far. A
+    /// free-running clock also rejects such a Sync, although it does not steer.
     pub(super) fn measured(
         &mut self,
         source: PortIdentity,
@@ -132,8 +132,8 @@ impl Records {
         };
     }
 
-    /// Tells the records that are done: decided, or with nothing of their Sync
-    /// left that waits. Of a master that is not followed nothing ever does.
+    /// Reports the finished records: those decided, and those whose Sync has nothing pending.
+    /// Messages of a master that is not followed are never pending.
     pub(super) fn settle(
         &mut self,
         now: Instant<Local>,
@@ -160,7 +160,7 @@ impl Records {
         }
     }
 
-    /// Tells all: the clock ends.
+    /// Reports all records: the clock ends.
     pub(super) fn end(&mut self, out: &mut Outbox) {
         while !self.0.is_empty() {
             self.close(0, out);
@@ -186,7 +186,7 @@ impl Open {
         self.sync.source == source && self.sync.record.sequence == sequence
     }
 
-    /// The correction is known with the origin: both are of the last message.
+    /// Sets correction and origin, which both come from the last message.
     fn add(&mut self, correction: TimeInterval, origin: Option<Timestamp>) {
         self.correction += correction;
         let record = &mut self.sync.record;

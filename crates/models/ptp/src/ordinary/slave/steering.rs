@@ -9,7 +9,7 @@ use crate::outbox::Outbox;
 use crate::security::DelayWatch;
 use crate::{Action, PiServo, Report, ServoOutput, Stamp};
 
-/// One Sync with all that is known of it.
+/// One Sync with all known data.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Sample {
     pub(super) sequence: u16,
@@ -19,13 +19,13 @@ pub(in super::super) struct Sample {
     /// Arrival − (origin + corrections): offset plus delay of the last link.
     pub(in super::super) forward: TimeInterval,
     pub(super) authenticated: bool,
-    /// Arrival − origin, whole: a clock that starts in 1970 is further off
-    /// than the 39 hours of a correction can say.
+    /// Arrival − origin, uncorrected: the offset of a clock that starts in 1970 exceeds the 39
+    /// hours of a correction.
     apart: Duration,
 }
 
 impl Sample {
-    /// `None` when the correction was too big for its field.
+    /// Creates a sample; returns `None` if the correction exceeds its field.
     pub(super) fn new(
         origin: Timestamp,
         correction: TimeInterval,
@@ -47,25 +47,25 @@ impl Sample {
         })
     }
 
-    /// Tells the arrival in the master's timescale, which is this much ahead.
+    /// Converts the arrival to the master's timescale, which is ahead by this much.
     pub(in super::super) fn move_by(&mut self, ahead: Duration) {
         self.forward += TimeInterval::from_ns(ahead.as_ns());
         self.apart += ahead;
     }
 }
 
-/// What became of a sample.
+/// Result of steering by a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Steered {
-    /// Whether there is an offset; before the first big step there is none.
+    /// True if there is an offset; before the first large step there is none.
     pub(super) measured: bool,
-    /// Whether arrival jumped against the clock's own past.
+    /// True if the arrival jumped against the clock's own history.
     pub(super) jumped: bool,
-    /// Whether the clock was stepped: what was measured before is worth nothing.
+    /// True if the clock was stepped: earlier measurements are invalid.
     pub(super) stepped: bool,
 }
 
-/// The servo and its mistrust.
+/// The servo and its check for jumps.
 #[derive(Debug)]
 pub(super) struct Steering {
     servo: PiServo,
@@ -73,7 +73,7 @@ pub(super) struct Steering {
     interval: Duration,
 }
 
-/// What an offset is held against: a clock that nobody steers drifts.
+/// Returns the reference for offsets: a clock that is not steered drifts.
 fn watch(config: &OrdinaryConfig) -> DelayWatch {
     if config.free_running {
         DelayWatch::drifting(config.jump_bound)
@@ -82,7 +82,7 @@ fn watch(config: &OrdinaryConfig) -> DelayWatch {
     }
 }
 
-/// Further off than this, the clock is set before it is steered.
+/// Offset above which the clock is set before it is steered.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 impl Steering {
@@ -99,7 +99,7 @@ impl Steering {
         }
     }
 
-    /// Steers by `sample`. A jump is not followed when `holds_over`.
+    /// Steers by `sample`. With `holds_over`, a jump is not followed.
     pub(super) fn discipline(
         &mut self,
         sample: &Sample,

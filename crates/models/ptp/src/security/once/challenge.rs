@@ -1,11 +1,11 @@
-//! `h`: what a signature's text is reduced to.
+//! `h`: the scalar derived from a signature's text.
 
 use blst::blst_scalar;
 
 use super::{Moment, TAG_H};
 
-/// `H(t, text)`: 384 bits of SHA-256 (RFC 9380's `expand_message_xmd`) reduced by the
-/// group's order, in little-endian octets. `None` for zero, which nobody will meet.
+/// Returns `H(t, text)`: 384 bits of SHA-256 (RFC 9380's `expand_message_xmd`) reduced by the
+/// group's order, in little-endian octets. `None` for zero, which does not occur in practice.
 pub(super) fn challenge(moment: &Moment, text: &[u8]) -> Option<[u8; 32]> {
     let mut said = moment.text();
     said.extend_from_slice(text);

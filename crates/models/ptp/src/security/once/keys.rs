@@ -1,15 +1,15 @@
-//! The keys of one clock: one per port of egress, and an ordinary one.
+//! Keys of one clock: one per egress port, and an ordinary one.
 
 use blst::min_sig::{PublicKey, SecretKey, Signature};
 
 use super::stock::Stock;
 use super::{Ledger, MAX_PORTS, Moment, PROOFS, Ticket};
 
-/// Octets of a public key and of a proof.
+/// Length of a public key and of a proof, in octets.
 const KEY: usize = 96;
 const PROOF: usize = 48;
 
-/// A clock's secrets, all made from one, with what was prepared for the next Syncs.
+/// A clock's secrets, all derived from one, with the data prepared for the next Syncs.
 pub struct OnceSecret {
     ordinary: SecretKey,
     /// Of port 1, 2, …
@@ -18,7 +18,7 @@ pub struct OnceSecret {
 }
 
 impl OnceSecret {
-    /// Keys for `ports` ports, at most [`MAX_PORTS`], from 32 random octets.
+    /// Creates keys for `ports` ports, at most [`MAX_PORTS`], from 32 random octets.
     pub(in crate::security) fn new(random: &[u8; 32], ports: u8) -> Self {
         let key = |port: u8| {
             let info = [&b"PSIG1-ONCE"[..], &[port]].concat();
@@ -69,7 +69,7 @@ impl OnceSecret {
         }
     }
 
-    /// For the ordinary key one proof, under `tag`, for each other key two.
+    /// Returns one proof for the ordinary key, under `tag`, and two for each other key.
     pub(in crate::security) fn prove(&self, tag: &[u8]) -> Vec<u8> {
         let proof =
             |key: &SecretKey, tag: &[u8]| key.sign(&key.sk_to_pk().to_bytes(), tag, &[]).to_bytes();
@@ -81,7 +81,7 @@ impl OnceSecret {
     }
 }
 
-/// The public halves: 96 octets each.
+/// The public keys: 96 octets each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OncePublic {
     ordinary: PublicKey,
@@ -93,7 +93,7 @@ impl OncePublic {
         &self.ordinary
     }
 
-    /// The key that signs what leaves by `port`, from 1.
+    /// Returns the key for messages that leave on `port`, from 1.
     pub(in crate::security) fn port(&self, port: u8) -> Option<&PublicKey> {
         self.ports.get(usize::from(port).checked_sub(1)?)
     }
@@ -106,7 +106,7 @@ impl OncePublic {
         self.all().flat_map(|key| key.to_bytes()).collect()
     }
 
-    /// Reads and validates; no key may be there twice.
+    /// Parses and validates; no key may occur twice.
     pub(in crate::security) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (keys, []) = bytes.as_chunks::<KEY>() else {
             return None;

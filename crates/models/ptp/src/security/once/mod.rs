@@ -1,61 +1,59 @@
-//! Aggregate signatures of which nearly everything is made before the text is known.
+//! Aggregate signatures that are mostly computed before the text is known.
 //!
-//! An ordinary BLS signature is a secret times the hash of the text, so that nothing
-//! can be computed ahead. Here a signer answers at most once for each Sync, and the
-//! *name* of the Sync (grandmaster, domain, epoch, 48-bit number: a [`Moment`] `t`) is
-//! known long before. With `A = H1(t)` and `B = H2(t)` two points of G1 that nobody
-//! knows a multiple of, signer `i` with secret `x_i` and public `X_i = x_i·g2` signs
+//! An ordinary BLS signature is a secret times the hash of the text, so that nothing can be
+//! computed in advance. Here a signer signs at most once for each Sync, and the *name* of the Sync
+//! (grandmaster, domain, epoch, 48-bit number: a [`Moment`] `t`) is known long before. With `A =
+//! H1(t)` and `B = H2(t)`, two points of G1 with unknown discrete logarithms, signer `i` with
+//! secret `x_i` and public `X_i = x_i·g2` signs
 //!
 //! ```text
 //! s_i = x_i·A + h_i·(x_i·B),   h_i = H(t, text_i), a number below the group's order r
 //! ```
 //!
-//! and `P = x_i·A`, `Q = x_i·B` are prepared, with a table of multiples of `Q`. The sum
-//! `S` of all signers' is checked with three pairings, however many they are:
+//! and `P = x_i·A`, `Q = x_i·B` are prepared, with a table of multiples of `Q`. The sum `S` over
+//! all signers is checked with three pairings, independently of their number:
 //!
 //! ```text
 //! e(S, g2) = e(A, sum X_i) · e(B, sum h_i·X_i)
 //! ```
 //!
-//! This is the synchronized aggregate signature of Lee, Lee and Yung (Financial
-//! Cryptography 2013) over an asymmetric pairing.
+//! This is the synchronized aggregate signature of Lee, Lee and Yung (Financial Cryptography 2013)
+//! over an asymmetric pairing.
 //!
-//! # Why it is as hard to forge, and what must hold
+//! # Security argument and its conditions
 //!
-//! Who forges a signature of an honest `X` for a text that it did not sign under `t`
-//! computes `a·b·g1` from `a·g1`, `a·g2` and `b·g1`: hash so that at the attacked `t*`
-//! `A = α·g1 + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret random numbers. The one
-//! signature that the honest key gives under a `t` can be computed without `a` when the
-//! hash `h` of its text was chosen so that `β + h·β' = 0`; a second one could not, nor is
-//! there a second. At any other `h`, the forger's sum contains `a·b·(β + h·β')·g1`, from
-//! which the shares of all other keys are taken away. So:
+//! A forger of a signature of an honest `X` for a text that it did not sign under `t` can be used
+//! to compute `a·b·g1` from `a·g1`, `a·g2` and `b·g1`. To do so, hash such that, at the attacked
+//! `t*`, `A = α·g1 + β·b·g1` and `B = α'·g1 + β'·b·g1` with secret random numbers. The one
+//! signature that the honest key makes under a `t` can be computed without `a` if the hash `h` of
+//! its text was chosen so that `β + h·β' = 0`; a second one could not, nor is there a second. At
+//! any other `h`, the forger's sum contains `a·b·(β + h·β')·g1`, from which the shares of all other
+//! keys are subtracted. Hence:
 //!
-//! - **Once.** Two signatures of one key under one `t` give `Q = (s − s')/(h − h')` and
-//!   `P`, and with them any signature of that key for that `t`. A [`Ticket`] is made once
-//!   per key and moment and is consumed by its use; see `stock`, also for restarts.
-//! - **Wide.** `h` has the full width of the group's order; a short one would let somebody
-//!   search for texts whose `h` are in the relation that he needs.
-//! - **Two proofs of possession** per key, one under each of two hashes. To take away the
-//!   share `x·(α + h·α')·g1 + x·(β + h·β')·b·g1` of a registered key, the proof needs
-//!   `x·g1` and `x·b·g1`: it answers the one hash with multiples of `g1`, the other with
-//!   multiples of `b·g1`. One BLS proof would leave that to be assumed.
-//! - **A key of its own per node and egress port**, none twice in a ring, and none twice
-//!   in a chain: a Sync that leaves by three ports is signed under the same `t` three
-//!   times, by three keys.
-//! - **Domains.** `H1`, `H2`, `H`, the two proofs and ordinary signatures hash under
-//!   tags of their own, and ordinary signatures (Announce, peer delay, and whatever finds
-//!   nothing prepared) are made by a further key.
+//! - **Once.** Two signatures of one key under one `t` reveal `Q = (s − s')/(h − h')` and `P`, and
+//!   with them any signature of that key for that `t`. A [`Ticket`] is made once per key and moment
+//!   and is consumed by its use; see `stock`, also for restarts.
+//! - **Wide.** `h` has the full width of the group's order; with a short one, an attacker could
+//!   search for texts whose `h` satisfy the required relation.
+//! - **Two proofs of possession** per key, one under each of two hashes. To subtract the share
+//!   `x·(α + h·α')·g1 + x·(β + h·β')·b·g1` of a registered key, the proof needs `x·g1` and
+//!   `x·b·g1`: it answers the one hash with multiples of `g1`, the other with multiples of `b·g1`.
+//!   With one BLS proof this would be an assumption.
+//! - **A separate key per node and egress port**, none twice in a ring, and none twice in a chain:
+//!   a Sync that leaves on three ports is signed under the same `t` three times, by three keys.
+//! - **Domains.** `H1`, `H2`, `H`, the two proofs and ordinary signatures hash under separate tags,
+//!   and ordinary signatures (Announce, peer delay, and any signature for which nothing is
+//!   prepared) are made by a further key.
 //!
-//! A hop that finds nothing prepared signs with that ordinary key, into the same sum: the
-//! verifier sees it in the entry and pairs one more. In the reduction above those shares
-//! are `x·H(text)` with a known multiple of `g1`, taken away by the proof of possession.
-//! So there is never a reason to use a moment twice, and never one to leave a signature
-//! out.
+//! A hop without prepared data signs with that ordinary key, into the same sum: the verifier sees
+//! it in the entry and computes one more pairing. In the reduction above those shares are
+//! `x·H(text)` with a known multiple of `g1`, subtracted by the proof of possession. So there is
+//! never a reason to use a moment twice, nor to leave a signature out.
 //!
-//! The received sum is checked to be on the curve, not in the group: the verifier checks
-//! the group. Adding a point of the wrong group yields the same sum, off by that point,
-//! and tells whoever sent it nothing that he does not see in any sum: the difference of
-//! what came out and what he put in is this hop's signature, which is public.
+//! The received sum is checked to be on the curve, not in the group: the verifier checks the group.
+//! Adding to a point of the wrong group yields the same sum, off by that point, and reveals nothing
+//! to its sender that is not visible in any sum: the difference of output and input is this hop's
+//! signature, which is public.
 
 mod challenge;
 mod keys;
@@ -75,10 +73,10 @@ use timeloom_wire::{Header, PortIdentity};
 
 use super::text::push_port;
 
-/// The Syncs of one grandmaster, as far as its numbers tell them apart.
+/// The Syncs of one grandmaster, as far as its numbers distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// Who sends them.
+    /// Sender of the Syncs.
     pub source: PortIdentity,
     /// `sdoId`.
     pub sdo_id: u16,
@@ -88,17 +86,17 @@ pub struct Stream {
     pub epoch: u8,
 }
 
-/// One Sync by its name: what a key signs at most once.
+/// Name of one Sync: a key signs at most once for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Moment {
-    /// Whose.
+    /// Stream of the Sync.
     pub stream: Stream,
     /// The 48-bit sequence.
     pub sequence48: u64,
 }
 
 impl Moment {
-    /// The Sync number `sequence48` of `header`'s sender.
+    /// Returns the name of Sync number `sequence48` of `header`'s sender.
     pub const fn new(header: &Header, epoch: u8, sequence48: u64) -> Self {
         Self {
             stream: Stream {
@@ -111,7 +109,7 @@ impl Moment {
         }
     }
 
-    /// `t`, as it is hashed.
+    /// Returns `t` as hashed.
     fn text(&self) -> Vec<u8> {
         let mut text = b"PSIG1-ON".to_vec();
         push_port(&mut text, self.stream.source);
@@ -134,13 +132,13 @@ const PROOFS: [&[u8]; 2] = [
     b"TIMELOOM-ONCE-P1_BLS12381G1_XMD:SHA-256_SSWU_RO_",
 ];
 
-/// Ports that a compact entry can say, and so the most keys of one clock.
+/// Largest port number in a compact entry, and therefore the largest number of keys of one clock.
 pub const MAX_PORTS: u8 = 63;
 
-/// Marks, in the octet for the port of egress, an ordinary signature.
+/// Flag in the octet of the egress port that marks an ordinary signature.
 const ORDINARY: u8 = 0x80;
 
-/// What an entry says of the port by which a Sync leaves: which key signs.
+/// Encodes the egress port of a Sync in an entry, with the kind of key that signs.
 pub(super) fn marked_port(egress: u16, compact: bool, prepared: bool) -> u8 {
     let port = u8::try_from(egress.min(0x7f)).unwrap_or(0x7f);
     match (prepared, compact) {
@@ -150,7 +148,7 @@ pub(super) fn marked_port(egress: u16, compact: bool, prepared: bool) -> u8 {
     }
 }
 
-/// The port whose key signs; `None` when it is the ordinary one.
+/// Returns the port whose key signs; `None` for the ordinary key.
 pub(super) const fn key_port(marked: u8) -> Option<u8> {
     if marked == 0 || marked & ORDINARY != 0 {
         None
@@ -159,7 +157,7 @@ pub(super) const fn key_port(marked: u8) -> Option<u8> {
     }
 }
 
-/// The port that an entry of this suite names, for people.
+/// Returns the port that an entry of this suite names, for display.
 pub const fn port_of(marked: u8) -> u8 {
     marked & !ORDINARY
 }

@@ -1,21 +1,21 @@
-//! What is prepared, for which numbers, and that none is prepared twice.
+//! Stock of prepared tickets. No ticket is prepared twice for a number.
 //!
-//! The event path says which number it has seen last ([`Stock::expect`]: a verified one,
-//! or a grandmaster's own), and takes a ticket when it signs. An idle thread makes the
-//! tickets of the numbers that come next. Neither waits for the other.
+//! The event path announces the last number seen ([`Stock::expect`]: a verified one, or a
+//! grandmaster's own), and takes a ticket when it signs. An idle-priority thread makes the tickets
+//! of the following numbers. Neither waits for the other.
 //!
 //! # One signature per key and moment, also after a restart
 //!
-//! - A ticket leaves the stock by being used, under a lock. Nobody can copy it.
-//! - Numbers are claimed upwards, each once, and only from a block that the [`Ledger`]
-//!   reserved before. What it reserved it never gives out again: a program that was
-//!   ended in the middle of a block goes on after it, and signs with its ordinary key
-//!   until the grandmaster's numbers get there.
+//! - A ticket leaves the stock by being used, under a lock. It cannot be copied.
+//! - Numbers are claimed in ascending order, each once, and only from a block that the [`Ledger`]
+//!   has reserved. The ledger never reserves a number again: a program that was ended in the middle
+//!   of a block continues after the block, and signs with its ordinary key until the grandmaster's
+//!   numbers get there.
 //! - Blocks follow verified numbers only, so that a forger cannot use them up.
 //! - A process that did not make the stock (a fork) has neither stock nor ledger.
 //!
-//! What it cannot see: a key directory that was copied and is used in two places, or put
-//! back from a backup. Where that is possible, prepare nothing.
+//! Not detected: a key directory that was copied and is used in two places, or restored from a
+//! backup. Where that is possible, do not use preparation.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -26,19 +26,19 @@ use blst::min_sig::SecretKey;
 use super::ticket::Spent;
 use super::{Moment, Stream, Ticket};
 
-/// Which numbers were given out, for as long as the keys live.
+/// Record of the reserved numbers, for the lifetime of the keys.
 pub trait Ledger: Send {
-    /// Reserves `count` numbers of `stream` and returns the first: `from`, or the lowest
-    /// after it that was never reserved. `None` when that is beyond `limit`, or when it
-    /// cannot be written down. When it returns, it is written down.
+    /// Reserves `count` numbers of `stream` and returns the first: `from`, or the lowest after it
+    /// that was never reserved. Returns `None` if that is beyond `limit`, or if it cannot be
+    /// recorded. The reservation is recorded before this returns.
     fn reserve(&mut self, stream: &Stream, from: u64, limit: u64, count: u64) -> Option<u64>;
 }
 
-/// How many numbers are reserved at once: at eight Syncs a second, one write in eight
-/// seconds, and at most as long with ordinary signatures after a restart.
+/// Size of a reserved block: at eight Syncs a second, one write in eight seconds, and at most as
+/// long with ordinary signatures after a restart.
 pub(super) const BLOCK: u64 = 64;
 
-/// A ledger that lives as long as the program: for keys that do not live longer.
+/// Ledger in memory, for keys that live no longer than the program.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLedger(HashMap<Stream, u64>);
 
@@ -51,12 +51,12 @@ impl Ledger for MemoryLedger {
     }
 }
 
-/// The stock of one clock.
+/// Stock of one clock.
 pub(in crate::security) struct Stock {
     ledger: Mutex<Option<Box<dyn Ledger>>>,
     plan: Mutex<Plan>,
     spent: Spent,
-    /// There is enough to prepare that a thread be woken.
+    /// True if there is enough work to justify waking the thread.
     due: AtomicBool,
 }
 
@@ -67,30 +67,30 @@ struct Plan {
     heard: u64,
 }
 
-/// The numbers of one grandmaster.
+/// State of one grandmaster's numbers.
 struct Course {
     stream: Stream,
     ports: Vec<u8>,
-    /// The last that was seen.
+    /// Last number seen.
     newest: u64,
-    /// The next to be prepared, and the end of what is reserved.
+    /// Next number to prepare, and the end of the reserved block.
     next: u64,
     end: u64,
     tickets: Vec<Ticket>,
     heard: u64,
 }
 
-/// Grandmasters that are followed at once: the one, and others' domains.
+/// Number of grandmasters followed at once: the current one, and those of other domains.
 const COURSES: usize = 4;
-/// A grandmaster that was not heard while others were so often has gone.
+/// A grandmaster counts as gone after this many messages of others without one of its own.
 const GONE: u64 = 64;
-/// How many numbers ahead: twice what lies between two verifications of a clock that
-/// verifies one in sixteen; and how many tickets in all, for clocks with many ports.
+/// Numbers prepared ahead: twice the interval between two verifications of a clock that verifies
+/// one in sixteen; and the total number of tickets, for clocks with many ports.
 const AHEAD: usize = 32;
 const TICKETS: usize = 256;
-/// How long a number that was overtaken may still need its ticket.
+/// Distance behind the newest number within which an overtaken number may still need its ticket.
 const LATE: u64 = 32;
-/// 48 bits.
+/// Largest number of 48 bits.
 const LAST_NUMBER: u64 = (1 << 48) - 1;
 
 impl Course {
@@ -114,7 +114,7 @@ impl Stock {
         }
     }
 
-    /// From now on there may be tickets. A stock without a ledger stays empty.
+    /// Enables tickets. A stock without a ledger stays empty.
     pub(in crate::security) fn keep(&self, ledger: Box<dyn Ledger>) {
         if let (Ok(mut place), Ok(mut plan)) = (self.ledger.lock(), self.plan.lock()) {
             plan.belong_to(std::process::id());
@@ -126,7 +126,8 @@ impl Stock {
         self.due.load(Ordering::Relaxed)
     }
 
-    /// `moment` was seen, and verified; the next ones will leave by `ports`. Never waits.
+    /// Announces that `moment` was seen and verified; the next ones will leave on `ports`. Never
+    /// blocks.
     pub(in crate::security) fn expect(&self, moment: &Moment, ports: impl Iterator<Item = u8>) {
         let Ok(mut plan) = self.plan.try_lock() else {
             return;
@@ -150,7 +151,7 @@ impl Stock {
         }
     }
 
-    /// Whether [`Stock::take`] would find something. Never waits.
+    /// Returns true if [`Stock::take`] would find a ticket. Never blocks.
     pub(in crate::security) fn has(&self, moment: &Moment, port: u8) -> bool {
         let plan = self.plan.try_lock();
         plan.is_ok_and(|plan| {
@@ -159,7 +160,7 @@ impl Stock {
         })
     }
 
-    /// The ticket of this moment and port, which is gone then. Never waits.
+    /// Removes and returns the ticket of this moment and port. Never blocks.
     pub(in crate::security) fn take(&self, moment: &Moment, port: u8) -> Option<Ticket> {
         let mut plan = self.plan.try_lock().ok()?;
         plan.belong_to(std::process::id());
@@ -170,9 +171,9 @@ impl Stock {
         Some(course.tickets.swap_remove(at))
     }
 
-    /// Makes the tickets of the numbers that come next. `keys` are those of ports 1, 2, …
+    /// Makes the tickets of the following numbers. `keys` are those of ports 1, 2, …
     pub(in crate::security) fn prepare(&self, keys: &[SecretKey]) {
-        // Held by whoever prepares: there is never a second.
+        // Held by the preparing thread: there is never a second.
         let Ok(mut place) = self.ledger.try_lock() else {
             return;
         };
@@ -197,7 +198,7 @@ impl Stock {
         }
     }
 
-    /// The next number to be prepared. The lock is not held while the ledger writes.
+    /// Claims the next number to prepare. The lock is not held while the ledger writes.
     fn claim(&self, ledger: Option<&mut Box<dyn Ledger>>) -> Claim {
         let Some(ledger) = ledger else {
             return Claim::Nothing;
@@ -285,8 +286,8 @@ impl Course {
 }
 
 impl Plan {
-    /// What another process made is not this one's to use: both would. `true` when
-    /// there was such a process.
+    /// Discards the stock of another process: both would use it. Returns true if there was such a
+    /// process.
     fn belong_to(&mut self, process: u32) -> bool {
         let foreign = self.process != 0 && self.process != process;
         if foreign {
@@ -298,7 +299,7 @@ impl Plan {
         foreign
     }
 
-    /// The course of `stream`, a new one if need be; `None` when all are in use.
+    /// Returns the state of `stream`, created if necessary; `None` if all places are in use.
     fn course(&mut self, stream: &Stream) -> Option<&mut Course> {
         let at = self.courses.iter().position(|c| c.stream == *stream);
         if let Some(at) = at {

@@ -1,10 +1,10 @@
-//! Multiples of a point, prepared so that any multiple of it is a short sum.
+//! Table of multiples of a point, with which any multiple is a short sum.
 //!
-//! A number below the group's order is written with 51 signed digits of 5 bits; for
-//! every place the table holds the 16 multiples that a digit can ask for (its sign
-//! costs a subtraction in the field). That is 78 KiB and half a millisecond to make,
-//! and 51 additions to use. The numbers are hashes that everybody can compute: that
-//! looking them up takes a time that depends on them tells nobody anything.
+//! A number below the group's order is written with 51 signed digits of 5 bits; for every place the
+//! table holds the 16 multiples that a digit can select (its sign costs a subtraction in the
+//! field). The table takes 78 KiB and half a millisecond to make, and 51 additions to use. The
+//! numbers are hashes that any observer can compute, so the lookups' dependence on them reveals
+//! nothing by their timing.
 
 use blst::min_sig::{AggregateSignature, Signature};
 use blst::{blst_p1, blst_p1_affine, p1_affines};
@@ -14,9 +14,9 @@ use zeroize::Zeroize;
 const BITS: usize = 5;
 /// Multiples per place: 1 … 16.
 const EACH: usize = 1 << (BITS - 1);
-/// Places; the last takes what is left, unsigned.
+/// Number of places; the last takes the remainder, unsigned.
 const PLACES: usize = 51;
-/// The group's order begins with the digit 28, and there may be one to carry.
+/// Largest last digit: the group's order begins with the digit 28, plus a possible carry.
 const LAST: usize = 29;
 
 pub(super) struct Table {
@@ -26,7 +26,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) const SIZE: usize = (PLACES - 1) * EACH + LAST;
 
-    /// Most points that [`Table::choose`] adds to a sum.
+    /// Largest number of points that [`Table::choose`] adds to a sum.
     pub(super) const MOST: usize = PLACES;
 
     pub(super) fn new(point: Signature) -> Self {
@@ -40,7 +40,7 @@ impl Table {
                 multiple.add_aggregate(&base);
                 multiples.push(multiple.into());
             }
-            // 2 · 16 times the base is the next place's.
+            // 2 · 16 times the base is the next place's base.
             base = multiple;
             base.add_aggregate(&multiple);
         }
@@ -53,8 +53,8 @@ impl Table {
         Self { points }
     }
 
-    /// Adds to `sum` the points that make up `number` (little-endian, below the order)
-    /// times the table's point.
+    /// Adds to `sum` the points that make up `number` (little-endian, below the order) times the
+    /// table's point.
     pub(super) fn choose(&self, number: &[u8; 32], sum: &mut Vec<blst_p1_affine>) {
         let mut carry = 0;
         for place in 0..PLACES {
@@ -80,7 +80,7 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// Whoever finds `Q` can sign another text for the same Sync.
+    /// Wipes the table: knowledge of `Q` suffices to sign another text for the same Sync.
     fn drop(&mut self) {
         wipe(&mut self.points[..]);
     }
@@ -99,7 +99,7 @@ fn digit(number: &[u8; 32], place: usize) -> usize {
     usize::from(u16::from_le_bytes(pair) >> (at % 8)) & (2 * EACH - 1)
 }
 
-/// The field's modulus, least limb first.
+/// Modulus of the field, least limb first.
 const MODULUS: [u64; 6] = [
     0xb9fe_ffff_ffff_aaab,
     0x1eab_fffe_b153_ffff,
@@ -109,8 +109,8 @@ const MODULUS: [u64; 6] = [
     0x1a01_11ea_397f_e69a,
 ];
 
-/// `−point`: `p − y`, which is the same in the library's Montgomery form. No point of
-/// the group has `y = 0`.
+/// Returns `−point`: `p − y`, which is the same in the library's Montgomery form. No point of the
+/// group has `y = 0`.
 fn negative(mut point: blst_p1_affine) -> blst_p1_affine {
     let mut borrow = false;
     for (limb, modulus) in point.y.l.iter_mut().zip(MODULUS) {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(table.points.as_slice().len(), Table::SIZE);
         let mut numbers = vec![LARGEST];
         for bit in 0..255 {
-            // Powers of two, and all ones below them: every carry there is.
+            // Powers of two, and all ones below them: every possible carry.
             let (mut power, mut ones) = ([0; 32], [0; 32]);
             power[bit / 8] = 1 << (bit % 8);
             (0..bit.min(254)).for_each(|bit| ones[bit / 8] |= 1 << (bit % 8));

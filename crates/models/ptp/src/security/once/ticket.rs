@@ -1,4 +1,4 @@
-//! What one key has ready for one moment.
+//! Prepared data of one key for one moment.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,8 @@ use super::challenge::challenge;
 use super::table::{Table, wipe};
 use super::{Moment, TAG_A, TAG_B};
 
-/// Tables that have served. To wipe one takes as long as a tenth of a signature, so the
-/// idle thread does it.
+/// Used tables. Wiping one takes a tenth of a signature's time, so the idle-priority thread does
+/// it.
 pub(super) type Spent = Arc<Mutex<Vec<Table>>>;
 
 /// `P` and the multiples of `Q` of one key for one moment. Signing consumes it.
@@ -18,13 +18,13 @@ pub(in crate::security) struct Ticket {
     pub(super) moment: Moment,
     pub(super) port: u8,
     first: blst_p1_affine,
-    /// There until the ticket is dropped.
+    /// Present until the ticket is dropped.
     table: Option<Table>,
     spent: Spent,
 }
 
 impl Ticket {
-    /// The expensive half, about a millisecond. **At most once in the life of `key` for
+    /// Computes the expensive part, in about a millisecond. **At most once in the life of `key` for
     /// each moment**; only `stock` calls it.
     pub(super) fn new(key: &SecretKey, moment: Moment, port: u8, spent: &Spent) -> Self {
         let text = moment.text();
@@ -37,8 +37,8 @@ impl Ticket {
         }
     }
 
-    /// `before`, if there is any, and the signature over `text` as one: 48 octets.
-    /// `None` when `before` is no point of the curve.
+    /// Returns the sum of `before`, if any, and the signature over `text`: 48 octets. `None` if
+    /// `before` is not a point of the curve.
     pub(in crate::security) fn sign_onto(
         self,
         before: Option<&[u8]>,
@@ -60,7 +60,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         wipe(std::slice::from_mut(&mut self.first));
-        // Wiped here and now if nobody is there to do it: that is what dropping it does.
+        // Otherwise wiped right here: dropping the table does that.
         if let (Some(table), Ok(mut spent)) = (self.table.take(), self.spent.try_lock())
             && spent.len() < MOST_SPENT
         {

@@ -8,15 +8,15 @@ use super::{Moment, TAG_A, TAG_B};
 
 /// One signer's share in a sum.
 pub(in crate::security) struct Share<'a> {
-    /// The key that the entry names.
+    /// The key named by the entry.
     pub(in crate::security) key: &'a PublicKey,
-    /// A key that signs each moment once, or an ordinary one.
+    /// True for a key that signs each moment once, false for an ordinary one.
     pub(in crate::security) is_once: bool,
     pub(in crate::security) text: &'a [u8],
 }
 
-/// Whether `signature` is the sum of all shares, the ordinary ones made under `tag`.
-/// No key may be among them twice; the caller sees to that by their owners.
+/// Returns true if `signature` is the sum of all shares, the ordinary ones made under `tag`. No key
+/// may occur twice; the caller ensures this by checking the owners.
 pub(in crate::security) fn verify(
     signature: &[u8],
     moment: &Moment,
@@ -67,8 +67,8 @@ fn to_key(sum: &AggregatePublicKey) -> PublicKey {
     sum.to_public_key()
 }
 
-/// Pairs the hash of `text` with `key`; `None` for the neutral element, which keys that
-/// cancel each other out add up to.
+/// Pairs the hash of `text` with `key`; returns `None` for the neutral element, which is the sum of
+/// keys that cancel each other.
 fn pair(pairing: &mut Pairing<'_>, key: &PublicKey, text: &[u8]) -> Option<()> {
     let key: &blst_p2_affine = key.into();
     let outcome = pairing.aggregate(key, false, &(), false, text, &[]);

@@ -1,4 +1,4 @@
-//! The slave's puzzle: statements into a path.
+//! Collection of a slave's statements, from which it reconstructs the path.
 
 use std::collections::VecDeque;
 
@@ -8,22 +8,22 @@ use super::super::{Limits, Reason, Suspect, SyncFacts, hop_stated};
 use super::statement::{Role, Statement, view_of};
 use crate::HopRecord;
 
-/// Verified statements, the newest of a bounded number.
+/// The newest verified statements, of a bounded number.
 #[derive(Debug, Default)]
 pub(crate) struct Collector(VecDeque<Statement>);
 
-/// What the statements say about a Follow_Up.
+/// Result of the statements about a Follow_Up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All of them are there and agree.
+    /// All of them have arrived and agree.
     Accepted { sync: usize, sequence48: u64 },
-    /// This clock's is missing: it may yet come.
+    /// This clock's statement is missing: it may still arrive.
     Missing(Suspect),
     /// They do not agree.
     Failed(Reason, Suspect),
 }
 
-/// A Follow_Up as the slave received it.
+/// A Follow_Up as received by the slave.
 pub(crate) struct Received<'a> {
     pub(crate) me: ClockIdentity,
     pub(crate) upstream: ClockIdentity,
@@ -45,14 +45,14 @@ impl Collector {
         self.0.push_back(statement);
     }
 
-    /// What hops said of this Sync, in the order in which it came.
+    /// Returns the hops' statements about this Sync, in the order of arrival.
     pub(crate) fn hops(&self, source: PortIdentity, sequence: u16) -> Vec<HopRecord> {
         let about =
             |statement: &&Statement| (statement.source, statement.sequence) == (source, sequence);
         self.0.iter().filter(about).filter_map(hop_stated).collect()
     }
 
-    /// The newest word of `clock` about this Sync, to `next`.
+    /// Returns the newest statement of `clock` about this Sync, to `next`.
     fn find(
         &self,
         received: &Received<'_>,
@@ -72,8 +72,8 @@ impl Collector {
         self.0.iter().rev().find(about)
     }
 
-    /// Walks from the slave to the grandmaster. What differs between two
-    /// neighbours happened between them.
+    /// Follows the path from the slave to the grandmaster. A difference between two neighbours
+    /// happened between them.
     pub(crate) fn resolve(&self, received: &Received<'_>, limits: &Limits) -> Outcome {
         let views: Vec<_> = received
             .syncs

@@ -1,12 +1,11 @@
-//! The secondary channel: Sync and Follow_Up stay as they are on the wire, and
-//! each clock sends what it answers for over a second network.
+//! Secondary channel: Sync and Follow_Up stay unchanged on the wire, and each clock sends its
+//! statements over a second network.
 //!
-//! The slave puts the path together from itself upwards: its neighbour is known
-//! from signed peer delay, the neighbour's statement names the next, and so on
-//! to the grandmaster. Each statement says what the clock received (`view`) and
-//! what it sent on (`correction_out`), so that a difference is found between
-//! two neighbours and names their link. A missing statement means that the
-//! Follow_Up is not used; it never means that it is used unprotected.
+//! The slave reconstructs the path upwards from itself: its neighbour is known from signed peer
+//! delay, the neighbour's statement names the next, and so on to the grandmaster. Each statement
+//! contains what the clock received (`view`) and sent (`correction_out`), so that a difference
+//! between two neighbours identifies their link. If a statement is missing, the Follow_Up is not
+//! used; it is never used unprotected.
 
 mod collector;
 mod statement;

@@ -1,4 +1,4 @@
-//! One clock's signed word about one Sync.
+//! One clock's signed statement about one Sync.
 
 use timeloom_wire::tlv::Suite;
 use timeloom_wire::{
@@ -7,10 +7,10 @@ use timeloom_wire::{
 
 use super::super::{KeyRing, Reason, Security, text};
 
-/// What part the clock had.
+/// Role of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The grandmaster: when the Sync left.
+    /// The grandmaster, with the Sync's departure.
     Origin {
         /// `preciseOriginTimestamp`.
         precise_origin: Timestamp,
@@ -19,41 +19,41 @@ pub enum Role {
     },
     /// A transparent clock.
     Hop {
-        /// Port the Sync came in by.
+        /// Ingress port of the Sync.
         ingress: u8,
-        /// Port it left by.
+        /// Egress port.
         egress: u8,
-        /// The neighbour it came from.
+        /// Upstream neighbour.
         previous: ClockIdentity,
-        /// What this clock added.
+        /// Contribution of this clock.
         contribution: TimeInterval,
     },
 }
 
-/// What a clock answers for.
+/// Content of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Who says it.
+    /// Author.
     pub clock: ClockIdentity,
     /// Generation of its key.
     pub epoch: u8,
-    /// Whose Sync.
+    /// Source of the Sync.
     pub source: PortIdentity,
     /// `domainNumber`.
     pub domain: u8,
     /// Its `sequenceId`.
     pub sequence: u16,
-    /// To whom the Follow_Up was sent.
+    /// Clock to which the Follow_Up was sent.
     pub next: ClockIdentity,
-    /// Digest of Sync and Follow_Up as they were received (a grandmaster: sent).
+    /// Digest of Sync and Follow_Up as received (a grandmaster: as sent).
     pub view: [u8; 8],
     /// `correctionField` as the Follow_Up left this clock.
     pub correction_out: TimeInterval,
-    /// Its part.
+    /// Role of the clock.
     pub role: Role,
 }
 
-/// Digest of what no clock on the way may change: 64 bits, against which a
+/// Returns a digest of the fields that no clock on the path may change: 64 bits, against which a
 /// second message would have to be found within a Sync interval.
 pub(crate) fn view_of(
     domain: u8,
@@ -150,8 +150,8 @@ impl Statement {
         ))
     }
 
-    /// The record for the second network: at most 130 octets with Ed25519
-    /// (98 to 106 in the thesis, which signs less).
+    /// Returns the record for the second network: at most 130 octets with Ed25519 (98 to 106 in the
+    /// thesis, which signs less).
     pub fn sign(&self, security: &Security) -> Vec<u8> {
         let mut buffer = [0; MAX];
         let mut to = Writer::new(&mut buffer);
@@ -164,13 +164,13 @@ impl Statement {
         record
     }
 
-    /// What a record claims, without judging it.
+    /// Parses a record without verifying it.
     pub(crate) fn claim(record: &[u8]) -> Result<Self, Reason> {
         let claim = Self::parse(&mut Reader::new(record)).map_err(|_| Reason::Malformed)?;
         Ok(claim.0)
     }
 
-    /// Reads and verifies a record.
+    /// Parses and verifies a record.
     pub fn verify(record: &[u8], ring: &KeyRing) -> Result<Self, Reason> {
         let mut from = Reader::new(record);
         let (statement, suite) = Self::parse(&mut from).map_err(|_| Reason::Malformed)?;

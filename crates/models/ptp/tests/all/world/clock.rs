@@ -12,7 +12,7 @@ pub struct HardwareClock {
 }
 
 impl HardwareClock {
-    /// Shows `offset_ns` more than true time at the start and drifts away.
+    /// Creates a clock that is `offset_ns` ahead of true time at the start and drifts away.
     pub fn new(offset_ns: i64, drift_ppb: f64) -> Self {
         Self {
             base_ns: offset_ns,

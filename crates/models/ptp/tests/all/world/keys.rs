@@ -1,4 +1,4 @@
-//! Keys for everybody in a world.
+//! Keys of all clocks in a world.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub fn secret(suite: Suite, node: usize, epoch: u8) -> SecretKey {
     SecretKey::from_random(suite, &seed)
 }
 
-/// A ring of `count` clocks with keys of epoch 1; the first is grandmaster.
+/// Returns a ring of `count` clocks with keys of epoch 1; the first is grandmaster.
 pub fn ring(suite: Suite, count: usize, without: &[usize]) -> KeyRing {
     let mut ring = KeyRing::default();
     for node in (0..count).filter(|node| !without.contains(node)) {

@@ -8,10 +8,10 @@ pub struct Link {
     pub delay_ns: i64,
     /// Uniform in 0 ..= jitter.
     pub jitter_ns: i64,
-    /// Parts per thousand of packets that never arrive.
+    /// Lost packets, in parts per thousand.
     pub loss_permille: u64,
-    /// Parts per thousand of packets that are handed over 300 µs late, after
-    /// they were stamped, so that those behind overtake them.
+    /// Packets delivered 300 µs late, after they were stamped, so that later ones overtake them; in
+    /// parts per thousand.
     pub reorder_permille: u64,
 }
 
@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Time on the wire, and time in the receiver's queue; `None` when lost.
+    /// Returns the time on the wire and in the receiver's queue; `None` if lost.
     pub fn travel_ns(&self, random: &mut SplitMix) -> Option<(i64, i64)> {
         if random.next_u64() % 1000 < self.loss_permille {
             return None;

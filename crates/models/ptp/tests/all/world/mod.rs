@@ -1,6 +1,6 @@
-//! A simulated world: nodes with drifting clocks, links that delay, jitter,
-//! lose and reorder, and an attacker on any of them. True time is known, so
-//! that every error is known too. One seed, one history.
+//! A simulated world: nodes with drifting clocks, links that delay, jitter, lose and reorder, and
+//! an attacker on any of them. True time is known, so that every error is known too. The seed
+//! determines the whole history.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -29,24 +29,24 @@ use link::Link;
 use node::Node;
 use once::Once;
 
-/// A packet on a wire, as an attacker sees it.
+/// A packet on a wire, as seen by an attacker.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    /// Which link, and towards which of its ends.
+    /// Link and direction: the end from which it comes.
     pub from: (usize, u16),
     pub to: (usize, u16),
     pub packet: Packet,
-    /// When it will arrive, in true ns.
+    /// Arrival time, in true ns.
     pub arrives_ns: i64,
-    /// How long the receiver's queue keeps it after that.
+    /// Time in the receiver's queue after that.
     pub held_ns: i64,
 }
 
-/// Sees every packet as it departs and says what travels instead.
+/// Callback that sees every packet as it departs and returns the packets sent instead.
 pub type Attack = Box<dyn FnMut(Flight) -> Vec<Flight>>;
 
-/// Sees every record on the second network, with its sender, and says what is
-/// heard instead.
+/// Callback that sees every record on the second network, with its sender, and returns the record
+/// received instead.
 pub type SecondAttack = Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>>>;
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ pub struct World {
     /// Actions by node, for counting.
     pub sent: u64,
     attack: Attack,
-    /// The second network, and who interferes with it.
+    /// The second network, and its attacker.
     pub second: Link,
     pub second_attack: SecondAttack,
     wires: HashMap<(usize, u16), (usize, usize)>,
@@ -99,8 +99,8 @@ pub struct World {
     woken: Vec<i64>,
     /// Signatures are made and checked by another thread, which takes up to this.
     pub longest_work_ns: i64,
-    /// Whose signatures an idle thread prepares ([`Suite::BlsOnce`]), and who signed
-    /// with what came of it.
+    /// Keys whose signatures an idle thread prepares ([`Suite::BlsOnce`]), and a check of the
+    /// signatures made with them.
     pub secrets: HashMap<usize, Arc<SecretKey>>,
     pub once: Once,
     /// Chains verified and signed, by node.
@@ -158,7 +158,7 @@ impl World {
         self.links[at].ends = [a, b];
     }
 
-    /// From now on `attack` sees every packet.
+    /// Sets the attack that sees every packet.
     pub fn attack(&mut self, attack: Attack) {
         self.attack = attack;
     }
@@ -168,7 +168,7 @@ impl World {
     }
 
     fn at(&mut self, when_ns: i64, event: Event) {
-        // Ties in the order they were made.
+        // Ties in the order of creation.
         self.queue
             .push(Reverse((when_ns.max(self.now_ns), self.next_event)));
         self.events.insert(self.next_event, event);
@@ -184,18 +184,18 @@ impl World {
         }
     }
 
-    /// Lets a node that was exchanged say when it wants to be woken.
+    /// Schedules the next wake-up of a node that was replaced.
     pub fn wake(&mut self, node: usize) {
         self.woken[node] = i64::MAX;
         self.wake_later(node);
     }
 
-    /// Hands a record of the second network to a node.
+    /// Delivers a record of the second network to a node.
     pub fn inject_statement(&mut self, when_ns: i64, node: usize, record: Vec<u8>) {
         self.at(when_ns, Event::Statement { node, record });
     }
 
-    /// Hands a packet to a node as if it came in by `to`.
+    /// Delivers a packet to a node as if it arrived on `to`.
     pub fn inject(&mut self, when_ns: i64, to: (usize, u16), packet: Packet) {
         self.at(
             when_ns,
@@ -300,13 +300,13 @@ impl World {
         }
     }
 
-    /// When a piece of work that is given to another thread now will be done.
+    /// Returns the completion time of a job given to another thread now.
     fn work_takes(&mut self) -> i64 {
         let longest = self.longest_work_ns;
         self.now_ns + (self.random.next_u64() % (longest as u64 + 1)) as i64
     }
 
-    /// The second network: everybody hears everybody, with jitter and loss.
+    /// Sends a record on the second network, a broadcast with jitter and loss.
     fn state(&mut self, from: usize, record: &[u8]) {
         for node in (0..self.nodes.len()).filter(|node| *node != from) {
             let Some((travel, _)) = self.second.travel_ns(&mut self.random) else {
@@ -322,14 +322,14 @@ impl World {
     fn send(&mut self, node: usize, port: u16, packet: Packet, token: Option<Token>) {
         self.sent += 1;
         self.once.saw((node, port), &packet.bytes);
-        // A node takes a while to hand a packet to the wire, each time another.
+        // A node takes a varying time to pass a packet to the wire.
         let handling =
             1_000 + (self.random.next_u64() % self.nodes[node].handling_ns().max(1)) as i64;
         let departs = self.now_ns + handling;
         if let Some(token) = token {
             let lost = self.nodes[node].loses_stamp(self.random.next_u64());
             let stamp = (!lost).then(|| self.clocks[node].stamp(departs));
-            // The kernel tells later, sometimes after the packet has arrived.
+            // The kernel reports later, sometimes after the packet has arrived.
             let told = departs + (self.random.next_u64() % 20_000) as i64;
             self.at(
                 told,
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// Clock of `node` minus true time, in ns.
+    /// Returns the clock of `node` minus that of `reference`, in ns.
     pub fn error_ns(&self, node: usize, reference: usize) -> i64 {
         self.clocks[node].read(self.now_ns) - self.clocks[reference].read(self.now_ns)
     }

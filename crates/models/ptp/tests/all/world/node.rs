@@ -1,4 +1,4 @@
-//! One interface for both kinds of clock.
+//! Common interface of both kinds of clock.
 
 use timeloom_ptp::security::{Signed, Verdict};
 use timeloom_ptp::{

@@ -1,4 +1,4 @@
-//! Who signed what with keys that serve each Sync once: nobody ever twice.
+//! Check of signatures by keys that serve each Sync once: no key signs twice.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,18 @@ use timeloom_ptp::security::ORGANIZATION;
 use timeloom_wire::tlv::{SignedFlags, SignedTlv, SubType, Suite};
 use timeloom_wire::{Message, PortIdentity};
 
-/// Everything that left a node, seen before any attacker touches it.
+/// Messages that left a node, recorded before any attacker changes them.
 #[derive(Default)]
 pub struct Once {
     seen: HashMap<(usize, u16, PortIdentity, u64), Vec<u8>>,
-    /// Signatures by keys that serve once, and by ordinary ones beside them.
+    /// Number of signatures by keys that serve once, and by ordinary ones beside them.
     pub once: u64,
     pub ordinary: u64,
 }
 
 impl Once {
     /// # Panics
-    /// When `from` signed another message for the same Sync and port before.
+    /// Panics if `from` signed another message for the same Sync and port before.
     pub fn saw(&mut self, from: (usize, u16), bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else {
             return;

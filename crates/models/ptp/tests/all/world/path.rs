@@ -17,7 +17,7 @@ use super::keys::{identity, ring, security};
 use super::link::Link;
 use super::node::Node;
 
-/// What to build.
+/// Settings of a path.
 #[derive(Clone)]
 pub struct Path {
     pub seed: u64,
@@ -27,25 +27,25 @@ pub struct Path {
     pub suite: Option<(Suite, EntryForm)>,
     /// `false` leaves the slave's clock alone.
     pub steer: bool,
-    /// A transparent clock that signs whatever it is given.
+    /// A transparent clock that signs any input.
     pub rogue: Option<usize>,
     /// Nodes without keys, and the policy of all others.
     pub unaware: Vec<usize>,
     pub policy: timeloom_ptp::security::Policy,
-    /// Statements by a second network.
+    /// Sends statements over a second network.
     pub secondary: bool,
-    /// Transparent clocks are end-to-end ones, whatever the others do.
+    /// Makes the transparent clocks end-to-end ones, independently of the other clocks.
     pub end_to_end_hops: bool,
     /// The grandmaster binds the VLAN identifier.
     pub bind_vid: bool,
-    /// The slave's clock is a civil one, and the grandmaster tells TAI.
+    /// The slave's clock is a civil one, and the grandmaster sends TAI.
     pub civil_slave: bool,
 }
 
 pub const GRANDMASTER: usize = 0;
 
 impl Path {
-    /// Peer to peer, 8 Syncs a second, 500 ns of cable.
+    /// Returns a path with peer delay, 8 Syncs a second, and 500 ns of cable.
     pub fn new(seed: u64, hops: usize) -> Self {
         let profile = Profile {
             log_sync_interval: -3,
@@ -78,8 +78,8 @@ impl Path {
         self.hops + 1
     }
 
-    /// Nodes 0 (grandmaster), 1 … hops, hops + 1 (slave). Transparent clocks
-    /// have port 1 upstream and port 2 downstream.
+    /// Builds nodes 0 (grandmaster), 1 … hops, hops + 1 (slave). Transparent clocks have port 1
+    /// upstream and port 2 downstream.
     pub fn build(&self) -> World {
         let mut world = World::new(self.seed.wrapping_add(shift()));
         let keys = self.suite.map(|(suite, form)| {
@@ -139,7 +139,7 @@ impl Path {
     }
 }
 
-/// Everything that was noticed, and by whom.
+/// Returns every noticed failure, with the node that noticed it.
 pub fn failures(world: &World) -> Vec<(usize, Failure)> {
     let all = world
         .reports
@@ -151,8 +151,7 @@ pub fn failures(world: &World) -> Vec<(usize, Failure)> {
     all.collect()
 }
 
-/// Runs it for a while, in which nothing must be noticed. Gives back the last message of `kind`
-/// to `node`.
+/// Runs the world for a while without failures. Returns the last message of `kind` to `node`.
 pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
     let last = Rc::new(RefCell::new(None));
     let log = last.clone();
@@ -170,14 +169,14 @@ pub fn template(world: &mut World, node: usize, kind: MessageType) -> Packet {
     packet.expect("such a message came by")
 }
 
-/// It, with another number.
+/// Returns a copy with another number.
 pub fn renumbered(packet: &Packet, sequence: u16) -> Packet {
     let mut packet = packet.clone();
     packet.bytes[30..32].copy_from_slice(&sequence.to_be_bytes());
     packet
 }
 
-/// The Sync that a Follow_Up belongs to.
+/// Returns the Sync to which a Follow_Up belongs.
 pub fn sync_of(follow_up: &Packet) -> Packet {
     let mut sync = follow_up.clone();
     sync.bytes.truncate(44);
@@ -188,7 +187,7 @@ pub fn sync_of(follow_up: &Packet) -> Packet {
     sync
 }
 
-/// How many packets `node` dropped for `reason`.
+/// Returns the number of packets that `node` dropped for `reason`.
 pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
@@ -196,7 +195,7 @@ pub fn drops(world: &World, node: usize, reason: DropReason) -> usize {
         .count()
 }
 
-/// What a slave reported, in ns, with whether it was authenticated.
+/// Returns the offsets reported by a slave, in ns, each with true if authenticated.
 pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
     let of_node = world.reports.iter().filter(|(_, of, _)| *of == node);
     of_node
@@ -211,19 +210,19 @@ pub fn offsets(world: &World, node: usize) -> Vec<(f64, bool)> {
         .collect()
 }
 
-/// Mean and standard deviation.
+/// Returns mean and standard deviation.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
     (mean, variance.sqrt())
 }
 
-/// A seed of its own for everything a test decides by chance.
+/// Returns a separate generator for a test's own random decisions.
 pub fn chance(seed: u64) -> impl Random {
     timeloom_ptp::SplitMix(seed ^ 0xdead_beef)
 }
 
-/// `TIMELOOM_SEED=n cargo test` runs every world with other chances.
+/// Returns the seed offset: `TIMELOOM_SEED=n cargo test` runs every world with other seeds.
 fn shift() -> u64 {
     let set = std::env::var("TIMELOOM_SEED").ok();
     set.map_or(0, |text| {
