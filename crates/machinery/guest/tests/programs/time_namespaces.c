@@ -1,4 +1,4 @@
-// Goes where clocks have offsets, or tries to.
+// Enters time namespaces with clock offsets, or tries to.
 //
 //   time_namespaces PID
 //

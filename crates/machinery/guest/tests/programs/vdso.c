@@ -89,7 +89,7 @@ static void between(int64_t before, int64_t shown, int64_t after) {
     wrong += shown < before || shown > after;
 }
 
-// What time() tells: the kernel counts its seconds by ticks.
+// The value of time(): the kernel counts its seconds by ticks.
 static int64_t coarse_s(void) { return clock_ns(CLOCK_REALTIME_COARSE) / S; }
 
 static int year_of(int64_t ns) {
@@ -129,7 +129,7 @@ static sigjmp_buf unreadable;
 
 static void leave(int signal) { siglongjmp(unreadable, signal); }
 
-// How many words of a mapping hold the machine's CLOCK_REALTIME, in seconds.
+// Returns the number of words of a mapping with the machine's CLOCK_REALTIME, in seconds.
 static int words_with(const volatile uint64_t *from, const volatile uint64_t *to, uint64_t disguised) {
     volatile int found = 0;
     for (const volatile uint64_t *volatile page = from; page < to; page += 512)
@@ -163,7 +163,7 @@ static void search(uint64_t disguised) {
 }
 
 #ifdef __x86_64__
-// The page at an address of its own that vDSOs have replaced.
+// The page at a fixed address that vDSOs have replaced.
 static void by_old_page(void) {
     time_t (*old)(time_t *) = (void *)0xffffffffff600400;
     struct sigaction action = { .sa_handler = leave };
