@@ -195,8 +195,8 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
     Ok(())
 }
 
-/// Sets read access of the program to the pages from which the kernel's vDSO at `start` reads the
-/// time. They are not unmapped: a program that is released needs them again.
+/// Sets the protection of the pages from which the kernel's vDSO at `start` reads the time. They
+/// are not unmapped: a program that is released needs them again.
 fn protect_data(
     worker: &mut Worker<'_>,
     injector: &Injector,

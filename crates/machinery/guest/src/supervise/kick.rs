@@ -17,7 +17,7 @@ use crate::linux::processes;
 use crate::linux::spare::with_spare;
 use crate::supervise::thread_state::ThreadState;
 
-/// Kicks the waiting threads of these (stopped) processes.
+/// Kicks the waiting threads of these (stopped) processes; returns their number.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     let mut kicked = 0;
     for &pid in pids {

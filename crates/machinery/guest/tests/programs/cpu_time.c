@@ -76,7 +76,7 @@ static long run_agree(struct outcome *out) {
     judged(out);
     return bad;
 }
-// What an ended child has used.
+// Processor time of an ended child.
 static long run_of_child(struct outcome *out) {
     int64_t wall = mono_ns();
     pid_t pid = fork();

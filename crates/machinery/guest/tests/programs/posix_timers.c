@@ -39,7 +39,7 @@ static long run_itimer(struct outcome *out) {
     note(out, "left_ok=%d", left_ns > 0 && left_ns <= FAR_NS + 1000);
     return handled;
 }
-static long run_itimer_interrupts(struct outcome *out) { // a wait that is ended by the timer's signal
+static long run_itimer_interrupts(struct outcome *out) { // a wait ended by the timer's signal
     install(SIGALRM);
     // Again if it came before the wait had begun.
     struct itimerval setting = { .it_value = day(out->want_ns), .it_interval = day(20 * S) };

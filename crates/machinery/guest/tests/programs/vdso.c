@@ -1,16 +1,16 @@
-// Reads the time as a program does that knows no C library: it finds the vDSO by all
-// that names one, looks for its functions itself and calls them; and it searches its
-// memory for the machine's time.
+// Reads the time like a program without a C library: it finds the vDSO by everything that announces
+// one, looks up its functions itself and calls them; and it searches its memory for the machine's
+// time.
 //
 //   vdso [SECONDS]
 //
-// or anew for each line of its input. SECONDS is the machine's CLOCK_REALTIME and DISGUISE. (The time itself would be found in
-// the program's own arguments.) Prints for each way
+// or again for each line of its input. SECONDS is the machine's CLOCK_REALTIME plus DISGUISE. (The
+// time itself would be found in the program's own arguments.) Prints for each method
 //
 //   WAY year=.. wrong=..
 //
-// the year that is read there, and how many reads were not between two of the C library;
-// then where the machine's time was found, and what became of mapping a vDSO once more.
+// the year that is read there, and the number of reads that were not between two of the C library;
+// then the places where the machine's time was found, and the result of mapping a vDSO once more.
 #include "common.h"
 #include <elf.h>
 #include <setjmp.h>

@@ -145,7 +145,8 @@ impl World {
         self.session.resume().expect("resuming");
     }
 
-    /// Pauses for so long that a wait which counts it is distinguished from a busy machine.
+    /// Returns the duration of a pause that distinguishes a wait which counts it from a busy
+    /// machine.
     pub(crate) fn long(&self) -> Duration {
         PAUSE * self.longer.load(Ordering::Relaxed)
     }
