@@ -29,14 +29,14 @@ use signals::SignalFreezer;
 /// Method of stopping the processes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreezeKind {
-    /// By the cgroup v2 freezer.
+    /// Cgroup v2 freezer.
     Cgroup,
-    /// By SIGSTOP and SIGCONT.
+    /// SIGSTOP and SIGCONT.
     Signals,
 }
 
 pub(crate) enum Freezer {
-    /// With the session's clock page, which identifies its processes.
+    /// Also holds the session's clock page, which identifies its processes.
     Cgroup(CgroupFreezer, PageName),
     Signals(SignalFreezer),
 }

@@ -271,7 +271,7 @@ impl HostState {
 }
 
 impl State {
-    /// Returns the session's clock as it is published, for a page that changes at `ticks`.
+    /// Returns the session's published clock, for a page that changes at `ticks`.
     pub(super) fn moment(&self, ticks: Instant<Counter>) -> Moment {
         let wall = self.calibration.map().at(ticks);
         Moment {

@@ -210,7 +210,7 @@ impl Grants {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes `who` the granter.
+    /// Makes the process `who` the granter.
     ///
     /// # Errors
     /// Fails if there is another granter, or if nothing will be granted any more.

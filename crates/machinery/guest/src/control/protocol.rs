@@ -66,7 +66,7 @@ pub enum Request {
         /// Process identifier.
         pid: i32,
     },
-    /// Release a process that was brought in.
+    /// Release a process that was attached with [`Self::Register`].
     Unregister {
         /// Process identifier.
         pid: i32,

@@ -17,7 +17,7 @@ impl Session {
         self.supervisor.freezer.freeze(PATIENCE)
     }
 
-    /// Lets the clock continue to `at`, where it stands, and stops all processes.
+    /// Lets the clock continue to `at`, and stops all processes when it is there.
     ///
     /// # Errors
     /// Fails if some cannot be stopped in time, or if the clock has been paused elsewhere.

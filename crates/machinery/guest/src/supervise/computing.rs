@@ -30,13 +30,13 @@ pub(crate) struct Counted {
 /// Thread that was seen computing, with its statistics at certain times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Computing {
-    /// When it was first seen.
+    /// Statistics when it was first seen.
     first: Counted,
-    /// At its last trace, however much time has passed for it.
+    /// Statistics at its last trace, however much time has passed for it.
     trace: Counted,
-    /// Start of its counted time.
+    /// Statistics at the start of its counted time.
     since: Counted,
-    /// At its last trace, or the last passing of time for it.
+    /// Statistics at its last trace, or adjusted when time last passed for it.
     quiet: Counted,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Supervisor {
     pub(crate) allow_leaks: AtomicBool,
     /// Number of processes ended by their own seccomp filters, by program and call.
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
-    /// True if the user has been told of refused terminal input.
+    /// True if the user has been informed of refused terminal input.
     pub(crate) refused_input: AtomicBool,
     /// True if the kernel's TCP depends on acknowledgements alone, whatever programs request.
     pub(crate) self_clocking: AtomicBool,

@@ -187,7 +187,7 @@ fn settime(
         cancel_on_set: flags & kind.cancels != 0,
         reads_are_ours: kind.reads_are_ours,
     };
-    // As in the kernel, the timer is set, whatever the call returns.
+    // Like in the kernel, the timer is set, whatever the call returns.
     match supervisor.timers.set(key, wanted, flags) {
         Err(Cancelled) => Err(libc::ECANCELED),
         Ok(()) if old.is_null() => Ok(0),
@@ -208,7 +208,7 @@ fn set_interval(
         asker.read(new)?.setting()?
     };
     let before = exchange_interval(supervisor, asker, wanted)?;
-    // As in the kernel, the timer is set, whatever the call returns.
+    // Like in the kernel, the timer is set, whatever the call returns.
     if !old.is_null() {
         asker.write(old, &before.into())?;
     }

@@ -27,7 +27,7 @@ pub(super) struct Timer {
     pub(super) host: Arc<Host>,
     /// CLOCK_*, for absolute settings.
     pub(super) clock: libc::clockid_t,
-    /// An absolute setting of CLOCK_REALTIME follows its steps.
+    /// Deadline; an absolute setting of CLOCK_REALTIME follows its steps.
     pub(super) due: Option<HostDeadline>,
     pub(super) interval_ns: i64,
     /// Result of `timer_getoverrun`: expirations that the last delivered signal represented, beyond

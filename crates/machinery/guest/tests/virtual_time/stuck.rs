@@ -28,7 +28,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_stopped_supervisor_keeps_no_command_waiting() {
-    // Of another user, who has no other sessions.
+    // Another user, without other sessions.
     let line = CommandLine::new("stopped", User::Nobody);
     let mut running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");

@@ -98,7 +98,7 @@ fn a_time_namespace_is_refused_and_reported_and_others_are_not() {
     }
 }
 
-/// As users usually make one.
+/// `unshare` of util-linux, the usual way to make one.
 #[test]
 fn unshare_of_util_linux_says_that_it_cannot() {
     need_root();

@@ -154,6 +154,6 @@ fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) 
 
 const SIGEV_SIGNAL: i32 = 0;
 const SIGEV_NONE: i32 = 1;
-/// To the kernel the same as a signal: the C library makes the threads.
+/// Same as a signal for the kernel: the C library makes the threads.
 const SIGEV_THREAD: i32 = 2;
 const SIGEV_THREAD_ID: i32 = 4;

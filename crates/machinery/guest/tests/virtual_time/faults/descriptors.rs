@@ -40,7 +40,7 @@ fn assert_all_stand(line: &CommandLine, programs: &[i64]) {
     }
 }
 
-/// As many clients as there are descriptors for can connect; then none.
+/// Clients can connect as long as there are descriptors; then none can.
 fn without_files(user: User) {
     let line = CommandLine::new("no-files", user);
     let mut running: Running = line.exec(shell("sleep 3600 & sleep 3600 & wait"));

@@ -1,4 +1,4 @@
-//! The `timeloom` command line, run like by a user, and the leftovers of a session, examined from
+//! The `timeloom` command line, run as by a user, and the leftovers of a session, examined from
 //! outside.
 
 use std::ffi::{OsStr, OsString};
