@@ -99,7 +99,7 @@ impl Clock {
     /// held host is not resumed.
     ///
     /// # Errors
-    /// Fails, without setting any end, if a host has reached its instant already or has another
+    /// Fails, leaving no new end in force, if a host has reached its instant already or has another
     /// end.
     pub(crate) fn end_hosts_at(
         &self,
@@ -164,7 +164,7 @@ impl Clock {
     }
 
     /// Waits until one of these ends is reached or forgotten, or `give_up` returns true. Returns
-    /// the reached ends, with the wall instant at which they were reached.
+    /// these ends, with the wall instant at which they were reached; `None` for forgotten ones.
     pub(crate) fn wait_for_host_ends(
         &self,
         ends: &[HostEnd],

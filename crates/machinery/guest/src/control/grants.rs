@@ -205,7 +205,7 @@ impl Grants {
         self.end.map_or(target, |end| target.min(end))
     }
 
-    /// Returns true if the session ends at this instant.
+    /// Returns true if the session ends at this instant or earlier.
     pub(crate) fn ends_at(&self, at: Instant<Virtual>) -> bool {
         self.end.is_some_and(|end| at >= end)
     }

@@ -186,7 +186,8 @@ mod tests {
         unsafe { vfork(work, &pid, false) }.expect("there is room for a process");
         assert_eq!(reap(pid.into_inner()), 0);
         assert!(!RAN.load(Ordering::SeqCst));
-        // Signals are enabled again here. SAFETY: as above.
+        // Signals are enabled again here.
+        // SAFETY: as above.
         unsafe { libc::raise(libc::SIGURG) };
         assert!(RAN.load(Ordering::SeqCst));
         // SAFETY: restores the previous handler.

@@ -46,8 +46,8 @@ impl<S: Scale> PageMapping<S> {
             mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, &file, 0)
         }
         .map_err(GuestError::system("mapping the clock page"))?;
-        // Children of ours that are no guests must not be taken for supervisors. SAFETY: our own
-        // mapping.
+        // Children of ours that are no guests must not be taken for supervisors.
+        // SAFETY: our own mapping.
         unsafe { madvise(address, PAGE_SIZE, Advice::LinuxDontFork) }
             .map_err(GuestError::system("keeping the clock page from children"))?;
         // After our own mapping exists, no other writable one can be made.

@@ -248,8 +248,8 @@ impl Tracee {
             return Ok(word as u64);
         }
         let mut word = 0u64;
-        // The raw call stores the word at the address in the data argument. SAFETY: eight bytes of
-        // ours.
+        // The raw call stores the word at the address in the data argument.
+        // SAFETY: eight bytes of ours.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_ptrace,

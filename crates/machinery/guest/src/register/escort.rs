@@ -41,7 +41,8 @@ pub(super) fn start(
     // process with threads.
     let middle = check(unsafe { libc::fork() }.into(), "forking an escort")? as i32;
     if middle == 0 {
-        // Orphaned at once, so that no process of ours has to wait for its end. SAFETY: as above.
+        // Orphaned at once, so that no process of ours has to wait for its end.
+        // SAFETY: as above.
         match unsafe { libc::fork() } {
             0 => Escort {
                 injector,

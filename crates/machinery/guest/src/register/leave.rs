@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn epoll_sets_are_read_as_the_kernel_tells_them() {
-        // Set of this process, in the kernel's format. SAFETY: plain calls; `event` is read.
+        // Set of this process, in the kernel's format.
+        // SAFETY: plain calls; `event` is read.
         let (set, watched) = unsafe {
             let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);
             let watched = libc::eventfd(0, libc::EFD_CLOEXEC);

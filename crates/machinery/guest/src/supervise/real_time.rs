@@ -12,7 +12,7 @@ use crate::supervise::notify::Answer;
 
 /// Call that may have to be executed in real time.
 pub(crate) enum RealTime {
-    /// Any call of this name.
+    /// Call that is executed in real time with any arguments.
     Call { name: &'static str },
     /// `ioctl` with one of the table's commands.
     Device {
