@@ -1,8 +1,8 @@
-//! Builds the image that replaces the vDSO and leaves it for `image.rs` to embed.
+//! Builds the image that replaces the vDSO, for `image.rs` to embed.
 //!
-//! Cargo has no stable way to build one crate as a free-standing shared object
-//! and to embed it in another, so the four crates that the image consists of
-//! are compiled here by `rustc` itself, then linked with our own linker script.
+//! Cargo has no stable way to build one crate as a free-standing shared object and to embed it in
+//! another. Therefore `rustc` itself compiles the four crates of the image here, and our own linker
+//! script links them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn main() {
     link(&out, &crates.join("machinery/guest/image"));
 }
 
-/// The processor that is built for, and the linker for it.
+/// Target processor and its linker.
 fn target() -> (String, &'static str) {
     let target = env::var("TARGET").expect("cargo sets TARGET");
     let processor = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
@@ -91,9 +91,9 @@ fn compile(source: &Path, name: &str, kind: &str, needs: &[&str], out: &Path) {
         rustc.arg("-Clto=fat");
     }
     if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
-        // A handler of the program that interrupts a wait of ours finds the registers
-        // as they are in the image. Go's expects its goroutine in x28, whatever
-        // code it interrupts, as in the kernel's vDSO, which does not use it either.
+        // A handler of the program that interrupts a wait of the image finds the registers as they
+        // are in the image. Go's handler expects its goroutine in x28, whatever code it interrupts.
+        // The kernel's vDSO does not use x28 either.
         rustc.arg("-Ctarget-feature=+reserve-x28");
     }
     for need in needs {
@@ -127,7 +127,7 @@ fn link(out: &Path, scripts: &Path) {
         "noexecstack",
         "--orphan-handling=place",
     ]);
-    // Everything else is reached from these or thrown away.
+    // All other code is reached from these roots or discarded.
     for root in [
         "timeloom_handler",
         "timeloom_intercepted",

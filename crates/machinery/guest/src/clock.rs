@@ -1,15 +1,14 @@
 //! The session's clock: counter → wall → virtual, published in the clock page.
 //!
-//! Two maps, composed. The first, counter → wall, is *calibrated*: it follows
-//! the machine's CLOCK_MONOTONIC and is steered by rate alone, so that it never
-//! jumps. The second, wall → virtual, is *commanded*: pause is rate 0, dilation
-//! by f is rate 1/f. `T_virtual = Σ (running wall time) / f`; paused time never
-//! counts (the paper's equation in section 2.1; its Algorithm 1 divides the
-//! paused time by f as well, which a clock that stands still cannot mean).
+//! The clock is composed of two maps. The first, counter → wall, is *calibrated*: it follows the
+//! machine's CLOCK_MONOTONIC and is steered by rate alone, so that it never jumps. The second, wall
+//! → virtual, is *commanded*: pause is rate 0, dilation by f is rate 1/f. `T_virtual = Σ (running
+//! wall time) / f`; paused time never counts (the paper's equation in section 2.1; its Algorithm 1
+//! divides the paused time by f as well, which makes no sense for a stopped clock).
 //!
-//! Virtual time is the session's, and is true time here. Two more maps follow for each
-//! host: how much of it the host lives through, for hosts can be held and dilated one
-//! by one, and what the host's clock makes of that, which its guests see: [`hosts`].
+//! Virtual time belongs to the session and serves as true time. Two more maps follow for each host:
+//! from virtual time to the host's own time, since hosts can be held and dilated one by one, and
+//! from that to the host's clock, which its guests see: [`hosts`].
 
 mod agreed;
 mod calibration;
@@ -54,16 +53,16 @@ pub use true_time::TrueTime;
 use waiting::Awaited;
 pub use waiting::Mark;
 
-/// What was done to a clock.
+/// Kind of a change of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was made to stand.
+    /// The clock was stopped.
     Pause,
-    /// It goes on.
+    /// The clock was resumed.
     Resume,
-    /// It has a new dilation.
+    /// The dilation was changed.
     Dilate,
-    /// It skipped ahead, because nothing would have happened in between.
+    /// The clock skipped ahead, because nothing would have happened in between.
     Skip,
 }
 
@@ -71,26 +70,26 @@ pub enum ChangeKind {
 pub struct Clock {
     page: Arc<PageMapping<Virtual>>,
     counter: Counter,
-    /// Said once the kernel keeps time with another counter.
+    /// Set once the kernel keeps time with another counter.
     distrusted: OnceLock<String>,
-    /// Drawn for each session, so that a page tells whose it is.
+    /// Random number of the session, by which a page identifies its session.
     number: u64,
-    /// The counter that guests see, if it is not the machine's.
+    /// Counter that guests see, if it is not the machine's.
     tsc: Option<TscLine>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Told of by [`Self::wake`] alone. Who cares for nothing else waits here, so
-    /// that a pause need not wake a thread that only goes back to sleep.
+    /// Notified by [`Self::wake`] alone. Threads that need no other notification wait here, so that
+    /// a pause need not wake a thread that only goes back to sleep.
     woken: Condvar,
-    /// Called after every change.
+    /// Callbacks run after every change.
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
-    /// Called after every change of the dilation.
+    /// Callbacks run after every change of the dilation.
     dilation_listeners: Mutex<Vec<DilationListener>>,
-    /// Called after every change of a host's own time.
+    /// Callbacks run after every change of a host's own time.
     host_listeners: Mutex<Vec<HostListener>>,
-    /// Raised when a host's clock was changed by a program, or its course.
+    /// Incremented when a program changes a host's clock, or when a host's course changes.
     host_version: AtomicU64,
-    /// Raised when the clock is not to stop by itself any more.
+    /// Incremented when a requested stop of the clock is cancelled.
     stops: AtomicU64,
 }
 
@@ -98,24 +97,23 @@ type DilationListener = Box<dyn Fn(f64) + Send + Sync>;
 
 struct State {
     calibration: Calibration,
-    /// wall → virtual, in force now.
+    /// Map wall → virtual in force now.
     map: ClockMap<Wall, Virtual>,
-    /// counter → virtual, as readers have it.
+    /// Map counter → virtual as published for readers.
     published: PageMap<Virtual>,
-    /// Where it stops by itself, the earliest of the three below;
-    /// [`Instant::FAR_FUTURE`] for nowhere.
+    /// Instant at which the clock stops by itself: the earliest of the three below;
+    /// [`Instant::FAR_FUTURE`] if none.
     ceiling: Instant<Virtual>,
-    /// Where it is to stop for now.
+    /// Requested stop.
     stop: Option<Instant<Virtual>>,
-    /// Where a pause lies that is agreed on with other machines;
-    /// [`Instant::FAR_FUTURE`] for nowhere.
+    /// Bound agreed on with other machines for a pause; [`Instant::FAR_FUTURE`] if none.
     bound: Instant<Virtual>,
-    /// Beyond which it never goes; [`Instant::FAR_FUTURE`] for nowhere.
+    /// End of the clock, which it never passes; [`Instant::FAR_FUTURE`] if none.
     end: Instant<Virtual>,
-    /// The rate while running, if computing takes time.
+    /// Rate while running, if computing takes time.
     rate: Rate,
     compute: Compute,
-    /// The steps that were made for programs that wait for processor time to pass.
+    /// Sum of the steps made for programs that wait for processor time to pass.
     computed: Duration,
     dilation: f64,
     paused_since: Option<Instant<Wall>>,
@@ -123,9 +121,9 @@ struct State {
     started: Instant<Wall>,
     offsets: Offsets,
     history: History,
-    /// Instants that somebody in this process waits for, with a number each.
+    /// Instants awaited by threads of this process, each with a number.
     awaited: Vec<(u64, Awaited)>,
-    /// What somebody who does not wait here has announced.
+    /// Instant announced by a component that does not wait here.
     announced: Option<Instant<Virtual>>,
     waits: u64,
     hosts: Vec<HostState>,
@@ -134,13 +132,13 @@ struct State {
 }
 
 impl State {
-    /// After a change of the stop, the bound or the end.
+    /// Recomputes the ceiling after a change of the stop, the bound or the end.
     fn set_ceiling(&mut self) {
         let stop = self.stop.unwrap_or(Instant::FAR_FUTURE);
         self.ceiling = stop.min(self.bound).min(self.end);
     }
 
-    /// The rate while the clock is not paused.
+    /// Returns the rate while the clock is not paused.
     fn going(&self) -> Rate {
         match self.compute {
             Compute::Real => self.rate,
@@ -148,7 +146,8 @@ impl State {
         }
     }
 
-    /// Virtual per wall, for those who wait: for how long at most until they look again.
+    /// Returns the rate, virtual per wall, from which waiting threads compute their longest wait
+    /// until they check again.
     fn waiting(&self) -> Rate {
         match self.compute {
             Compute::Real => self.rate,
@@ -156,18 +155,18 @@ impl State {
         }
     }
 
-    /// The session's time to true civil time.
+    /// Returns the map from the session's time to true civil time.
     fn civil(&self) -> ClockMap<Virtual, Utc> {
         ClockMap::ahead_by(Duration::from_ns(self.offsets.realtime_ns))
     }
 }
 
 impl Clock {
-    /// In a sentence, what is not as good as it should be on this machine.
+    /// Returns, as a sentence, the degradation of the clock on this machine, if there is any.
     pub fn degraded_mode(&self) -> Option<&'static str> {
         match self.counter.kind() {
             CounterKind::Tsc => None,
-            // Chosen, and documented with the choice.
+            // Degraded by the user's choice, and documented there.
             CounterKind::Monotonic if self.tsc.is_some() => None,
             CounterKind::Monotonic => Some(
                 "The kernel does not trust the processor's counter here; clock reads make a system call and are slower.",
@@ -175,28 +174,28 @@ impl Clock {
         }
     }
 
-    /// In a sentence, why what guests saw of this clock is not to be trusted.
+    /// Returns, as a sentence, the reason why the times that guests saw are unreliable, if they
+    /// are.
     pub fn distrusted(&self) -> Option<&str> {
         self.distrusted.get().map(String::as_str)
     }
 
-    /// Whether guests see a virtual time-stamp counter.
+    /// Returns true if guests see a virtual time-stamp counter.
     pub(crate) fn emulates_tsc(&self) -> bool {
         self.tsc.is_some()
     }
 
-    /// Virtual time now.
+    /// Returns the virtual time now.
     pub fn now(&self) -> Instant<Virtual> {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// The machine's CLOCK_MONOTONIC.
+    /// Returns the machine's CLOCK_MONOTONIC.
     pub fn wall(&self) -> Instant<Wall> {
         wall_now()
     }
 
-    /// Makes the clock stand. Returns the instant at which it stands; a clock
-    /// that stands already keeps it.
+    /// Stops the clock. Returns the instant at which it stands; a stopped clock keeps its instant.
     pub fn pause(&self) -> Instant<Virtual> {
         let mut state = self.lock();
         if state.paused_since.is_none() {
@@ -206,7 +205,7 @@ impl Clock {
         state.map.out0
     }
 
-    /// Lets the clock go on from where it stands.
+    /// Resumes the clock from the instant at which it stands.
     pub fn resume(&self) {
         let mut state = self.lock();
         if let Some(since) = state.paused_since.take() {
@@ -216,10 +215,11 @@ impl Clock {
         }
     }
 
-    /// Sets how many wall seconds a virtual second takes from now on.
+    /// Sets the number of wall seconds per virtual second from now on.
     ///
     /// # Errors
-    /// A factor that is not within 0.000001 … 1000000, or faster than a page can show.
+    /// Fails if the factor is not within 0.000001 … 1000000, or if the clock would be faster than a
+    /// page can show.
     pub fn dilate(&self, factor: f64) -> Result<(), GuestError> {
         let rate = running_rate(factor)?;
         let mut state = self.lock();
@@ -239,30 +239,30 @@ impl Clock {
         Ok(())
     }
 
-    /// Has `listener` called with every new dilation. A session's programs stand meanwhile.
-    /// It must not dilate this clock.
+    /// Registers `listener`, called with every new dilation while the session's programs are
+    /// stopped. It must not dilate this clock.
     pub fn on_dilation(&self, listener: impl Fn(f64) + Send + Sync + 'static) {
         let listeners = self.dilation_listeners.lock();
         let mut listeners = listeners.unwrap_or_else(|e| e.into_inner());
         listeners.push(Box::new(listener));
     }
 
-    /// Wall seconds per virtual second.
+    /// Returns the wall seconds per virtual second.
     pub fn dilation(&self) -> f64 {
         self.lock().dilation
     }
 
-    /// Whether computing takes time.
+    /// Returns the mode that determines if computing takes time.
     pub fn compute(&self) -> Compute {
         self.lock().compute
     }
 
-    /// Whether the clock was paused.
+    /// Returns true if the clock was paused.
     pub fn is_paused(&self) -> bool {
         self.lock().paused_since.is_some()
     }
 
-    /// Wall time during which the clock stood, up to now.
+    /// Returns the wall time during which the clock stood, up to now.
     pub fn paused_total(&self) -> Duration {
         let state = self.lock();
         match state.paused_since {
@@ -271,58 +271,58 @@ impl Clock {
         }
     }
 
-    /// Wall time since the clock was made.
+    /// Returns the wall time since the clock was made.
     pub fn wall_elapsed(&self) -> Duration {
         wall_now() - self.lock().started
     }
 
-    /// Wall instant of virtual time zero.
+    /// Returns the wall instant of virtual time zero.
     pub fn started(&self) -> Instant<Wall> {
         self.lock().started
     }
 
-    /// The session's time to true civil time.
+    /// Returns the map from the session's time to true civil time.
     pub fn civil(&self) -> ClockMap<Virtual, Utc> {
         self.lock().civil()
     }
 
-    /// What the clock showed at a past wall instant. Of instants long past (some ten
-    /// thousand changes) only the end is known.
+    /// Returns the instant that the clock showed at a past wall instant. Of instants long past
+    /// (some ten thousand changes) only the end is known.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<Virtual> {
         let state = self.lock();
         state.history.at(wall, state.ceiling)
     }
 
-    /// What the clock's changes come to so far.
+    /// Returns the totals of the clock's changes so far.
     pub fn reckon(&self) -> Reckoning {
         self.lock().history.reckon(wall_now())
     }
 
-    /// The map in force from the machine's clock to this one.
+    /// Returns the map in force from the machine's clock to this one.
     pub fn map(&self) -> ClockMap<Wall, Virtual> {
         self.lock().map
     }
 
-    /// The map in force from the machine's clock to this one, and where this one stops
-    /// by itself: [`Instant::FAR_FUTURE`] for nowhere.
+    /// Returns the map in force from the machine's clock to this one, and the instant at which this
+    /// one stops by itself: [`Instant::FAR_FUTURE`] if none.
     pub fn map_and_stop(&self) -> (ClockMap<Wall, Virtual>, Instant<Virtual>) {
         let state = self.lock();
         (state.map, state.ceiling)
     }
 
-    /// Has `listener` called after every change: pause, resume, dilation, skip.
-    /// It must be quick and must not use this clock.
+    /// Registers `listener`, called after every change: pause, resume, dilation, skip. It must be
+    /// quick and must not use this clock.
     pub fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         let mut listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
         listeners.push(Box::new(listener));
     }
 
-    /// Lets a clock that is not paused show `to` at once, or where it is to stop, and go
-    /// on from there. Does nothing when it is there already. The caller vouches that
-    /// nothing would have happened in between.
+    /// Advances a clock that is not paused to `to` at once, or to its ceiling, from where it
+    /// continues. Does nothing if the clock is there already. The caller guarantees that nothing
+    /// would have happened in between.
     ///
-    /// `kick` is called when guests read the new time and before anybody in this
-    /// process is told of it.
+    /// `kick` is called when guests read the new time and before any thread of this process is
+    /// notified.
     pub(crate) fn skip_to(&self, to: Instant<Virtual>, kick: impl FnOnce()) {
         let mut state = self.lock();
         let to = to.min(state.ceiling);
@@ -334,8 +334,8 @@ impl Clock {
         }
     }
 
-    /// So much has passed for programs that computed, which takes no time else. They see
-    /// it as processor time.
+    /// Adds `step` to the time that has passed for computing programs, for which time passes in no
+    /// other way. They see the sum as processor time.
     pub(crate) fn add_computed(&self, step: Duration) {
         let mut state = self.lock();
         state.computed += step;
@@ -344,7 +344,7 @@ impl Clock {
         }
     }
 
-    /// Tells those in this process who wait for an instant.
+    /// Notifies the threads of this process that wait for an instant.
     fn notify(&self) {
         self.changed.notify_all();
         let listeners = self.listeners.lock().unwrap_or_else(|e| e.into_inner());
@@ -359,6 +359,6 @@ impl Clock {
     }
 }
 
-/// The rate at which those wait who are woken when their time has come: they look by
-/// themselves after what is left of a wait, 2²⁰ times over.
+/// Rate assumed by waiting threads that are woken at their instant: they check by themselves after
+/// the rest of a wait times 2²⁰.
 const SLOWEST: Rate = Rate::from_bits(1 << 44);

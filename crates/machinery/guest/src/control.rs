@@ -1,14 +1,14 @@
-//! The socket through which `timeloom pause` and its siblings speak to a
-//! running session: one JSON object per line, each way.
+//! Socket through which `timeloom pause` and its siblings control a running session: one JSON
+//! object per line, each way.
 //!
-//! - `protocol`: what goes over it; `client`: who asks;
-//! - `controlled`: what is asked; `obey`: how it does what it was asked;
-//! - `enter`: a command that comes in to one of the session's hosts from outside;
+//! - `protocol`: the messages; `client`: the client's side;
+//! - `controlled`: the interface of a controlled session; `obey`: execution of requests;
+//! - `enter`: a command started from outside on one of the session's hosts;
 //! - `until`, `until_hosts`: letting time run to an instant, and no further;
-//! - `error`: why it was not done;
+//! - `error`: reasons of failures;
 //! - `granter`, `grants`, `stepped`: sessions whose time moves by grants from outside.
 //!
-//! This file is the server: it accepts connections and hands on what comes in.
+//! This file is the server: it accepts connections and dispatches requests.
 
 mod client;
 mod controlled;
@@ -51,7 +51,8 @@ pub use until_hosts::{HostTarget, run_hosts_until};
 /// Opens the session's socket and serves it in a thread until the process ends.
 ///
 /// # Errors
-/// The name is taken by a running session, or the directory is not ours alone.
+/// Fails if the name is taken by a running session, or if the directory is accessible to other
+/// users.
 pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestError> {
     let session = controlled.session();
     let directory = runtime_directory();
@@ -71,13 +72,13 @@ pub fn serve<C: Controlled + 'static>(controlled: &Arc<C>) -> Result<(), GuestEr
     let accept = move || {
         loop {
             let Ok((stream, _)) = with_spare(|| listener.accept()) else {
-                // Out of descriptors or the like: others may close some.
+                // Out of descriptors or the like: other threads may close some.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 continue;
             };
             let controlled = controlled.clone();
-            // A client that connects and says nothing must not block others. (Without a
-            // thread for it, it sees its connection end.)
+            // A silent client must not block others. (If no thread can be started, the connection
+            // is closed.)
             let _ = std::thread::Builder::new().spawn(move || answer(&controlled, stream));
         }
     };
@@ -105,7 +106,7 @@ fn answer<C: Controlled>(controlled: &Weak<C>, mut stream: UnixStream) {
         )
     };
     while let Some(request) = lines.next_request() {
-        // Who has asked once may think as long as it likes about what is next.
+        // After the first request, a client may take any time until the next.
         let _ = stream.set_read_timeout(None);
         let response = match (request, &stepped) {
             (Ok(Request::Enter(entry)), _) => {

@@ -1,9 +1,9 @@
-//! What happens to each system call that carries time, as a table for people:
-//! `docs/coverage.md`, written from the table that the filter is made from.
+//! Table of the treatment of each system call that carries time: `docs/coverage.md`, written from
+//! the table that the filter is made from.
 
 use timeloom_calls::{Extra, IOCTLS, SOCKET_OPTIONS, When, calls};
 
-/// The table in Markdown.
+/// Returns the table in Markdown.
 pub fn coverage() -> String {
     let mut text = String::from(
         "# What happens to each call\n\n\
@@ -58,7 +58,7 @@ pub fn coverage() -> String {
     text
 }
 
-/// Names as code, each once.
+/// Formats names as code, each once.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut list: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     list.dedup();
@@ -97,7 +97,7 @@ fn condition(when: When) -> &'static str {
     }
 }
 
-/// What makes further calls trap, and what then happens to them.
+/// Triggers that make further calls trap, and the treatment of these calls.
 const ON_DEMAND: &[(Extra, &str, &str)] = &[
     (
         Extra::Stamps,
@@ -128,8 +128,8 @@ mod matrix;
 
 #[cfg(test)]
 mod tests {
-    /// The page lists the calls of x86-64; there are fewer elsewhere.
-    /// `UPDATE=1 cargo test -p timeloom-guest coverage` writes the page anew.
+    /// The page lists the calls of x86-64; other architectures have fewer. `UPDATE=1 cargo test -p
+    /// timeloom-guest coverage` rewrites the page.
     #[test]
     #[cfg_attr(not(target_arch = "x86_64"), ignore = "lists the calls of x86-64")]
     fn the_page_is_up_to_date() {

@@ -1,11 +1,11 @@
-//! How a program comes under the clock before its first instruction.
+//! Preparation of a program for the virtual clock before its first instruction.
 //!
-//! `launch` forks by a `spec`, sharing memory (`vfork`); the `child` does with what was `prepare`d what is left to do, sends
-//! the descriptor of its filter's listener, and executes. What was started is a
-//! `guest`. At the exec `inject` attaches for a moment and maps clock page and `image`; `auxv` finds where the kernel's vDSO is
-//! announced to the program, `vdso` what is in it, and `kernel_vdso` makes it lead to the image;
-//! `replace` does all that to a program. A `root` is what a program in a container sees for the
-//! machine's files.
+//! `launch` forks by a `spec`, sharing memory (`vfork`). The `child` completes the setup that
+//! `prepare` has begun, sends the descriptor of its filter's listener, and executes. A started
+//! program is a `guest`. At the exec, `inject` attaches for a moment and maps clock page and
+//! `image`; `auxv` finds the entry that announces the kernel's vDSO to the program, `vdso` parses
+//! the vDSO, and `kernel_vdso` redirects it to the image; `replace` applies all that to a program.
+//! A `root` is the file system of programs in a container.
 
 pub(crate) mod auxv;
 mod child;

@@ -1,36 +1,36 @@
-//! What can go wrong in putting a program under a virtual clock.
+//! Errors in running a program under a virtual clock.
 
 use std::io;
 
-/// An operation that failed, with what was being done and what to do about it.
+/// Operation that failed, with its description and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// A system call failed. `doing` reads as "… failed".
     #[error("{doing}: {source}")]
     System {
-        /// What was attempted, for the message.
+        /// Attempted operation, for the message.
         doing: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// This machine cannot do it; the text says what is missing.
+    /// This machine does not support it; the text says what is missing.
     #[error("{0}")]
     Unsupported(String),
     /// The program to run was not found or may not be executed.
     #[error("cannot run `{program}`: {source}")]
     NoProgram {
-        /// As the user wrote it.
+        /// Program as the user wrote it.
         program: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The user asked for something impossible.
+    /// The user requested something impossible.
     #[error("{0}")]
     Usage(String),
 }
 
 impl GuestError {
-    /// The kernel's last error, with what was being done.
+    /// Returns the kernel's last error, with the attempted operation.
     pub(crate) fn last(doing: impl Into<String>) -> Self {
         Self::System {
             doing: doing.into(),
@@ -38,7 +38,7 @@ impl GuestError {
         }
     }
 
-    /// `source`, with what was being done.
+    /// Wraps `source`, with the attempted operation.
     pub(crate) fn system<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Self {
         let doing = doing.into();
         move |source| Self::System {

@@ -1,11 +1,10 @@
-//! Which system calls trap, which ask the supervisor, and which pass.
+//! Filter that decides which system calls trap, are sent to the supervisor, or pass.
 //!
-//! The filter is narrow: a call that carries no time and cannot break the trap
-//! is allowed by its number alone, and the kernel then remembers that in a
-//! bitmap and does not even run the filter (`seccomp_cache_prepare`). That is
-//! why the number is looked at before anything else.
+//! The filter is narrow: a call that carries no time and cannot break the trap is allowed by its
+//! number alone, and the kernel then remembers that in a bitmap and does not even run the filter
+//! (`seccomp_cache_prepare`). Therefore the number is checked before anything else.
 //!
-//! What happens to which call is data, in the table of `timeloom-calls`.
+//! The treatment of each call is data, in the table of `timeloom-calls`.
 
 use libc::sock_filter;
 use timeloom_calls::{Call, NEWEST, TRAP_MARK, Treatment, When, calls, find, verdict};
@@ -17,24 +16,24 @@ use crate::linux::bpf::{ADDRESS_HIGH, ADDRESS_LOW, ARCHITECTURE, Label, NUMBER, 
 
 mod condition;
 
-/// The name of a call that the filter treats.
+/// Returns the name of a call that the filter treats.
 pub(crate) fn name_of(number: i64) -> &'static str {
     find(number).map_or("?", |call| call.name)
 }
 
-/// Whose filter it is.
+/// Kind of guest that a filter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guest {
     /// Started in the session, where it stays to its end.
     Launched,
-    /// Started in the session, where the time-stamp counter is emulated.
+    /// Started in a session with an emulated time-stamp counter.
     EmulatingTsc,
     /// Started in a session that shows virtual dates of files.
     DatingFiles,
-    /// Both.
+    /// Started in a session with both.
     EmulatingAndDating,
-    /// Brought in, perhaps to be let go again: what it then asks the kernel for
-    /// comes from inside the image, where nobody else asks for it.
+    /// Attached to the session, and possibly detached later: its requests to the supervisor then
+    /// come from inside the image only.
     Registered,
 }
 
@@ -58,14 +57,14 @@ impl Guest {
     }
 }
 
-/// What a filter does with a call.
+/// Treatment of a call by a filter.
 struct Entry {
     number: u32,
     treatment: Treatment,
     when: When,
 }
 
-/// The calls that a guest's filter treats, in the order in which it looks for them.
+/// Returns the calls that a guest's filter treats, in the order of its checks.
 fn entries(guest: Guest) -> Vec<Entry> {
     let usual = calls()
         .filter(|call| guest.instead(call).is_none())
@@ -83,7 +82,7 @@ fn entries(guest: Guest) -> Vec<Entry> {
     .collect()
 }
 
-/// The program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
+/// Returns the program for `seccomp(SECCOMP_SET_MODE_FILTER)`.
 pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     let entries = entries(guest);
     let mut steps = vec![
@@ -103,15 +102,15 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
         }
     };
     jump(&mut steps, false);
-    // Beyond lie calls of kernels to come, and on x86-64 those of x32, through which a
-    // program could reach everything. Of them the image's own passes.
+    // Larger numbers are calls of future kernels, and on x86-64 those of x32, through which a
+    // program could bypass the filter. Of them the image's own call passes.
     steps.extend([Step::Return(libc::SECCOMP_RET_ALLOW), Step::Mark(BEYOND)]);
     jump(&mut steps, true);
     steps.push(Step::Return(REFUSE));
     for (index, entry) in entries.iter().enumerate() {
         steps.push(Step::Mark(FIRST_CALL + index as Label));
         condition(&mut steps, entry.when, label_of(entry.treatment, guest));
-        // A call that is treated in two ways has two entries; this is the first.
+        // A call with two treatments has two entries; this is the first.
         if entries
             .get(index + 1)
             .is_none_or(|next| next.number != entry.number)
@@ -130,9 +129,9 @@ pub(crate) fn program(guest: Guest) -> Vec<sock_filter> {
     assemble(&steps)
 }
 
-/// What a registered program gets in addition when it is let go. What it would ask
-/// the supervisor for traps instead, for a trap goes before a question; and from
-/// inside the image it passes. So it needs nobody, but for an exec.
+/// Returns the additional filter of a registered program that is released. Calls that would be sent
+/// to the supervisor trap instead, since a trap takes precedence; and from inside the image they
+/// pass. So the program needs no supervisor, except for an exec.
 pub(crate) fn release_program() -> Vec<sock_filter> {
     let mut steps = vec![
         Step::Load(ARCHITECTURE),
@@ -194,7 +193,7 @@ fn label_of(treatment: Treatment, guest: Guest) -> Label {
     }
 }
 
-/// The image tells by the mark that the trap is one of ours.
+/// Trap action with the mark by which the image recognises our traps.
 pub(crate) const TRAP: u32 = libc::SECCOMP_RET_TRAP | TRAP_MARK as u32;
 /// Answer to the image's question: the program's own filters allow the call.
 pub(crate) const PROCEED: u32 = libc::SECCOMP_RET_ERRNO | verdict::PROCEED as u32;

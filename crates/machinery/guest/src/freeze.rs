@@ -1,14 +1,14 @@
 //! Stopping and continuing the processes of a session, or of one of its hosts.
 //!
-//! The clock stands from the store into the clock page on; stopping the
-//! processes keeps them from doing in no time what takes time. Two ways:
+//! The clock stands from the store into the clock page on; stopping the processes keeps them from
+//! computing while no time passes. There are two methods:
 //!
-//! - the cgroup v2 **freezer**: one write stops everything in the group, also
-//!   what is just being forked, and no process can see it. Needs root.
-//! - **signals**: SIGSTOP and SIGCONT to each process. A parent may notice
-//!   (SIGCHLD, WUNTRACED), hence the second choice.
+//! - the cgroup v2 **freezer**: one write stops everything in the group, including processes that
+//!   are just being forked, and no process can see it. Needs root.
+//! - **signals**: SIGSTOP and SIGCONT to each process. A parent may notice (SIGCHLD, WUNTRACED),
+//!   hence the second choice.
 //!
-//! A process stands as long as its session is stopped, or its host, or both.
+//! A process is stopped as long as its session is stopped, or its host, or both.
 
 mod cgroup;
 mod signals;
@@ -26,28 +26,28 @@ pub(crate) use cgroup::{
 };
 use signals::SignalFreezer;
 
-/// How the processes of a session are stopped.
+/// Method of stopping the processes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreezeKind {
-    /// By the cgroup v2 freezer.
+    /// Cgroup v2 freezer.
     Cgroup,
-    /// By SIGSTOP and SIGCONT.
+    /// SIGSTOP and SIGCONT.
     Signals,
 }
 
 pub(crate) enum Freezer {
-    /// With the session's clock page, by which its processes are known.
+    /// Also holds the session's clock page, which identifies its processes.
     Cgroup(CgroupFreezer, PageName),
     Signals(SignalFreezer),
 }
 
 impl Freezer {
-    /// The best that this process may use. `session` names the cgroup; by
-    /// `page` the session's processes are known.
+    /// Makes the best freezer that this process may use. `session` names the cgroup; `page`
+    /// identifies the session's processes.
     ///
     /// # Errors
-    /// There is a cgroup of this name already. (Signals would do without, but
-    /// whoever removes one session's cgroup would end the other's programs.)
+    /// Fails if there is a cgroup of this name already. (Signals would do without, but removing one
+    /// session's cgroup would end the other's programs.)
     pub(crate) fn new(session: &str, page: &PageName) -> Result<Self, GuestError> {
         match CgroupFreezer::new(session) {
             Ok(freezer) => Ok(Self::Cgroup(freezer, page.clone())),
@@ -68,7 +68,7 @@ impl Freezer {
         }
     }
 
-    /// The cgroup, if there is one.
+    /// Returns the cgroup, if there is one.
     pub(crate) fn cgroup(&self) -> Option<&Path> {
         match self {
             Self::Cgroup(freezer, _) => Some(freezer.directory()),
@@ -76,7 +76,7 @@ impl Freezer {
         }
     }
 
-    /// That of one host, if there are any.
+    /// Returns the cgroup of one host, if there are cgroups.
     pub(crate) fn host_cgroup(&self, host: usize) -> Result<Option<PathBuf>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.host_directory(host).map(Some),
@@ -84,8 +84,8 @@ impl Freezer {
         }
     }
 
-    /// Takes a process of a host in, which must be stopped at the moment; while
-    /// the session is stopped, or the host, it will not go on.
+    /// Adds a process to a host; the process must be stopped at the moment. While the session or
+    /// the host is stopped, the process will not continue.
     pub(crate) fn adopt(&self, pid: i32, host: usize) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.adopt(pid, host),
@@ -93,8 +93,8 @@ impl Freezer {
         }
     }
 
-    /// To be called for a process that is about to be released by a tracer,
-    /// under which it has missed what we do by signal.
+    /// Stops a process again that is about to be released by a tracer and has therefore missed our
+    /// signals.
     pub(crate) fn keep_stopped(&self, pid: i32) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(..) => Ok(()),
@@ -102,7 +102,7 @@ impl Freezer {
         }
     }
 
-    /// Puts a process out of the session, to the cgroup `home` where it was before.
+    /// Removes a process from the session, into the cgroup `home` where it was before.
     pub(crate) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.let_go(pid, home),
@@ -113,7 +113,7 @@ impl Freezer {
         }
     }
 
-    /// All processes of the session.
+    /// Returns all processes of the session.
     pub(crate) fn processes(&self) -> Vec<i32> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes(),
@@ -121,10 +121,10 @@ impl Freezer {
         }
     }
 
-    /// As [`Self::processes`], for who must miss none.
+    /// Returns all processes like [`Self::processes`], or an error instead of an incomplete list.
     ///
     /// # Errors
-    /// They cannot be looked at: no descriptor is left, or the cgroup was removed.
+    /// Fails if the processes cannot be listed: no descriptor is left, or the cgroup was removed.
     pub(crate) fn list(&self) -> Result<Vec<i32>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => {
@@ -135,10 +135,10 @@ impl Freezer {
         }
     }
 
-    /// As [`Self::list`], each with the number of its host, host by host.
+    /// Returns all processes like [`Self::list`], each with the number of its host, host by host.
     ///
     /// # Errors
-    /// As [`Self::list`].
+    /// Fails like [`Self::list`].
     pub(crate) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.list_with_hosts(),
@@ -146,7 +146,7 @@ impl Freezer {
         }
     }
 
-    /// Those of one host.
+    /// Returns the processes of one host.
     pub(crate) fn processes_of(&self, host: usize) -> Vec<i32> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes_of(host),
@@ -154,7 +154,7 @@ impl Freezer {
         }
     }
 
-    /// Those of hosts that are not stopped by themselves.
+    /// Returns the processes of hosts that are not held.
     pub(crate) fn processes_not_held(&self) -> Vec<i32> {
         match self {
             Self::Cgroup(freezer, _) => freezer.processes_not_held(),
@@ -162,7 +162,7 @@ impl Freezer {
         }
     }
 
-    /// Stops all; returns when all stand, or with an error after `patience`.
+    /// Stops all processes; returns when all are stopped, or with an error after `patience`.
     pub(crate) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.freeze(patience),
@@ -170,7 +170,7 @@ impl Freezer {
         }
     }
 
-    /// Lets all go on but those of stopped hosts.
+    /// Continues all processes except those of stopped hosts.
     pub(crate) fn thaw(&self) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.thaw(),
@@ -181,7 +181,7 @@ impl Freezer {
         }
     }
 
-    /// Stops those of one host, as [`Self::freeze`].
+    /// Stops the processes of one host, like [`Self::freeze`].
     pub(crate) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.freeze_host(host, patience),
@@ -189,7 +189,7 @@ impl Freezer {
         }
     }
 
-    /// Lets those of one host go on, unless the session is stopped.
+    /// Continues the processes of one host, unless the session is stopped.
     pub(crate) fn thaw_host(&self, host: usize) -> Result<(), GuestError> {
         match self {
             Self::Cgroup(freezer, _) => freezer.thaw_host(host),
@@ -200,8 +200,8 @@ impl Freezer {
         }
     }
 
-    /// A new cgroup for a process that works for the session and is never stopped; none
-    /// where there are no cgroups.
+    /// Makes a cgroup for a process that works for the session and is never stopped; `None` if
+    /// there are no cgroups.
     pub(crate) fn helper(&self) -> io::Result<Option<PathBuf>> {
         match self {
             Self::Cgroup(freezer, _) => freezer.helper().map(Some),
@@ -209,9 +209,9 @@ impl Freezer {
         }
     }
 
-    /// Ends everything in the session and removes what the freezer made. (Not
-    /// left to `drop`: threads that serve the session's last processes may hold
-    /// the freezer for longer than our own process lives.)
+    /// Ends everything in the session and removes the freezer's objects. (Not left to `drop`:
+    /// threads that serve the session's last processes may hold the freezer for longer than our own
+    /// process lives.)
     pub(crate) fn remove(&self) {
         self.kill_all();
         if let Self::Cgroup(freezer, _) = self {
@@ -227,7 +227,7 @@ impl Freezer {
         }
     }
 
-    /// As [`Self::kill_all`], and what somebody has moved out of the cgroup as well.
+    /// Kills like [`Self::kill_all`], including processes that were moved out of the cgroup.
     pub(crate) fn kill_wherever_they_are(&self) {
         self.kill_all();
         if let Self::Cgroup(_, page) = self {

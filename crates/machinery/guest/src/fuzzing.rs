@@ -1,6 +1,5 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: the parts that read
-//! another process's bytes, and the filter, each with what must hold of it. Not for
-//! programs.
+//! Interface for `timeloom-hostile` and the fuzzers in `fuzz/`: the parts that read another
+//! process's bytes, and the filter, each with its invariants. Not for programs.
 
 use std::ops::Range;
 
@@ -18,11 +17,11 @@ use crate::filter::oracle::{
 };
 use crate::filter::{self, REFUSE};
 
-/// What a client sends over the control socket, to the end of its connection. A line is a
-/// request, which reads the same when it is written, or a refusal in words.
+/// Checks a client's data on the control socket, to the end of its connection. A line is a request,
+/// which is unchanged by a round trip through its text form, or a refusal.
 ///
 /// # Panics
-/// When it is not.
+/// Panics if an invariant is violated.
 pub fn control(sent: &[u8]) {
     let mut lines = Lines::new(sent);
     let mut count = 0;
@@ -40,17 +39,17 @@ pub fn control(sent: &[u8]) {
     }
 }
 
-/// A program's initial stack, as words. The entry that is found, or that there is
-/// none, is what the layout says; and a stack that ends too soon is noticed.
+/// Checks the search on a program's initial stack, given as words. The result is the entry by the
+/// layout, or its absence; and a truncated stack is detected.
 ///
 /// # Panics
-/// When it is not.
+/// Panics if an invariant is violated.
 pub fn initial_stack(stack: &[u64]) {
     let found = auxv::vdso_entry(|index| stack.get(index).copied().ok_or(()));
     assert_eq!(found, by_the_layout(stack).ok_or(()), "{stack:x?}");
 }
 
-/// As [`auxv::vdso_entry`], but from the whole stack; `None` when it ends too soon.
+/// Searches like [`auxv::vdso_entry`], but in the whole stack; returns `None` if it is truncated.
 fn by_the_layout(stack: &[u64]) -> Option<Option<usize>> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let arguments = usize::try_from(*stack.first()?).ok()?;
@@ -70,11 +69,11 @@ fn by_the_layout(stack: &[u64]) -> Option<Option<usize>> {
     None
 }
 
-/// Bytes that are alleged to be a vDSO, mapped at `range`. What is planned lies in
-/// it whole, goes to functions of ours, and nothing is planned twice.
+/// Checks the plan for bytes that are alleged to be a vDSO, mapped at `range`. Planned jumps lie
+/// entirely in it, lead to functions of ours, and are planned once.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if an invariant is violated.
 pub fn vdso(bytes: &[u8], range: &Range<u64>) {
     let ours = |name: &str| {
         let name = name
@@ -105,11 +104,11 @@ pub fn vdso(bytes: &[u8], range: &Range<u64>) {
     }
 }
 
-/// A call, as the filters of all kinds of guests see it: each does what the table
-/// says. `number` is a place in that table; one below zero is a call's, plus 2^31.
+/// Checks the filters of all kinds of guests on a call: each acts by the table. `number` is an
+/// index in that table, or, if negative, a call's number minus 2^31.
 ///
 /// # Panics
-/// When one does not.
+/// Panics if an invariant is violated.
 pub fn call(foreign_architecture: Option<u32>, number: i32, address: u64, args: [u64; 6]) {
     let listed: Vec<_> = timeloom_calls::calls()
         .filter_map(|call| call.number())

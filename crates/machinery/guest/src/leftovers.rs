@@ -1,12 +1,11 @@
-//! What a killed supervisor leaves behind, and who removes it.
+//! Leftovers of a killed supervisor, and their removal.
 //!
-//! A session leaves things outside its own process: programs that may be
-//! frozen, a cgroup, a control socket. A **reaper**, a child that does nothing
-//! but wait for the supervisor's end, removes them when that end was not an
-//! orderly one. Should the reaper be killed too, `timeloom clean` finds all of
-//! it again: the cgroup and the socket carry the session's name, and the
-//! programs have the session's clock page mapped. What was being started when
-//! the supervisor died may have inherited what it had open: `heirs` finds that.
+//! A session has objects outside its own process: programs that may be frozen, a cgroup, a control
+//! socket. A **reaper**, a child that only waits for the supervisor's end, removes them if that end
+//! was not an orderly one. Should the reaper be killed too, `timeloom clean` finds all of them
+//! again: the cgroup and the socket carry the session's name, and the programs have the session's
+//! clock page mapped. A program that was being started when the supervisor died may have inherited
+//! its open descriptors: `heirs` finds these.
 //!
 //! A session is considered dead only on proof. The absence of a visible supervisor proves nothing
 //! where processes are hidden, as in a container. A supervisor therefore holds a lock on its
@@ -27,7 +26,7 @@ use crate::linux::processes;
 use crate::names::{PageName, pages_of, runtime_directory};
 pub(crate) use reaper::Reaper;
 
-/// What was found and removed.
+/// Leftovers that were found and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
     /// Programs that were ended.
@@ -46,10 +45,10 @@ impl Leftovers {
     }
 }
 
-/// Removes what sessions without a living supervisor left behind.
+/// Removes the leftovers of sessions without a living supervisor.
 ///
 /// # Errors
-/// The directory of control sockets is not safe to look into; what to do about it.
+/// Fails if the directory of control sockets is unsafe; the error states the remedy.
 pub fn clean() -> Result<Leftovers, GuestError> {
     let mut found = Leftovers::default();
     let directory = runtime_directory();
@@ -64,8 +63,8 @@ pub fn clean() -> Result<Leftovers, GuestError> {
             .flatten()
             .map(|entry| entry.path())
     };
-    // What is there first, who lives second: a session that begins meanwhile is
-    // then not taken for dead.
+    // Existing objects first, living sessions second, so that a session that begins meanwhile is
+    // not considered dead.
     let sockets: Vec<PathBuf> = entries(&directory).collect();
     let cgroups: Vec<PathBuf> = timeloom_sys::cgroup::mount()
         .iter()
@@ -95,7 +94,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         !is_known && page.may_be_judged() && !page.has_hidden_supervisor()
     };
 
-    // First: who waits for a dead supervisor's answer cannot be killed.
+    // First, since a process that waits for a dead supervisor's answer cannot be killed.
     heirs::end_connections(is_dead);
     for path in sockets {
         let session = name_between(&path, "", ".sock");
@@ -123,7 +122,7 @@ pub fn clean() -> Result<Leftovers, GuestError> {
         page.is_some_and(|page| is_dead(&page.name))
     };
     for pid in guests {
-        // A program of a session that nobody supervises any more.
+        // Program of a session without a supervisor.
         if is_left(pid) && processes::kill_if(pid, is_left) {
             found.ended(pid);
         }
@@ -136,7 +135,7 @@ fn name_between(path: &Path, prefix: &str, suffix: &str) -> Option<String> {
     Some(name.strip_prefix(prefix)?.strip_suffix(suffix)?.to_owned())
 }
 
-/// The pages that living supervisors write. A child that has not executed its program yet
+/// Returns the pages that living supervisors write. A child that has not executed its program yet
 /// shares its supervisor's memory, and may outlive it.
 fn supervised_pages() -> Vec<PageName> {
     let pages = |pid| pages_of(pid).into_iter().map(move |page| (pid, page));

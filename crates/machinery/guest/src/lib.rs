@@ -1,23 +1,23 @@
-//! Puts unmodified programs under a virtual clock: launch, trap, pause.
+//! Runs unmodified programs under a virtual clock: launch, trap, pause.
 //!
-//! A [`Session`] is one fabric of time: a clock page, the processes that read
-//! it, and the supervisor (this process) that owns both. What it needs:
+//! A [`Session`] consists of a clock page, the processes that read it, and the supervisor (this
+//! process) that owns both. Its parts:
 //!
-//! - `linux`: what Linux has no safe calls for: ptrace, others' memory, filters;
-//! - `clock`: counter → wall → virtual → each host's clocks, published in the
-//!   clock page of each host;
-//! - `filter`: which system calls trap, which ask the supervisor, which pass;
+//! - `linux`: interfaces of Linux without safe calls: ptrace, others' memory, filters;
+//! - `clock`: counter → wall → virtual → each host's clocks, published in the clock page of each
+//!   host;
+//! - `filter`: the system calls that trap, are sent to the supervisor, or pass;
 //! - `enter`: fork, filter, exec, and at every exec our image instead of the vDSO;
-//! - `register`: the same for a program that runs already;
-//! - `supervise`: answers what the filter asks, wakes who waits too long, skips;
-//! - `timers`, `phc`, `time_files`: timers, hardware clocks, and `/proc/uptime` and
-//!   `/proc/stat`, which the supervisor answers by the clock of a guest's host;
+//! - `register`: the same for a running program;
+//! - `supervise`: answers the filter's requests, wakes threads that wait too long, skips;
+//! - `timers`, `phc`, `time_files`: timers, hardware clocks, and `/proc/uptime` and `/proc/stat`,
+//!   which the supervisor answers by the clock of a guest's host;
 //! - `freeze`: stops and continues the processes;
-//! - `names`: how a session is found from outside; `leftovers`: what a dead one left;
-//! - `control`: the socket through which `timeloom pause` and others speak, and
-//!   sessions whose time moves by grants from outside.
+//! - `names`: finding a session from outside; `leftovers`: removing the remains of a dead one;
+//! - `control`: the socket used by `timeloom pause` and others, and sessions whose time moves by
+//!   grants from outside.
 //!
-//! It does not know about scenarios, networks or plants.
+//! The crate does not know about scenarios, networks or plants.
 
 mod arch;
 mod clock;

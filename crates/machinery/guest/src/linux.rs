@@ -1,4 +1,4 @@
-//! What Linux has no safe calls for: other processes, their memory, filters.
+//! Interfaces of Linux without safe calls: other processes, their memory, filters.
 
 pub(crate) mod bpf;
 pub(crate) mod call_names;

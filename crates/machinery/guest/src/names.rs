@@ -1,5 +1,5 @@
-//! How a session is found from outside: by the name of its clock page, which its
-//! processes have mapped, and by that of its control socket.
+//! Names by which a session is found from outside: that of its clock page, which its processes have
+//! mapped, and that of its control socket.
 
 use std::ffi::CString;
 use std::fs;
@@ -31,7 +31,7 @@ impl PageName {
         ))
     }
 
-    /// As a process tells it by which we know it.
+    /// Parses a name as reported by a process.
     pub(crate) fn told(name: &str) -> Option<Self> {
         name.starts_with(PAGE_PREFIX).then(|| Self(name.to_owned()))
     }
@@ -40,16 +40,16 @@ impl PageName {
         CString::new(self.0.as_str()).expect("names have no zero byte")
     }
 
-    /// The processes of the session: all that map the page where guests have it, but
-    /// ourselves.
+    /// Returns the processes of the session: all that map the page at the guests' address, except
+    /// this one.
     pub(crate) fn mapped_by(&self) -> Vec<i32> {
         processes::others(|pid| self.is_page_of(pid))
     }
 
-    /// As [`Self::mapped_by`], for who must miss none.
+    /// Returns all processes like [`Self::mapped_by`], or an error instead of an incomplete list.
     ///
     /// # Errors
-    /// There is no descriptor to look.
+    /// Fails if no descriptor is left.
     pub(crate) fn try_mapped_by(&self) -> io::Result<Vec<i32>> {
         let own = std::process::id() as i32;
         let mut found = Vec::new();
@@ -66,12 +66,12 @@ impl PageName {
         !page.writable && page.name == *self
     }
 
-    /// Whether it is a process of the session.
+    /// Returns true if it is a process of the session.
     pub(crate) fn is_page_of(&self, pid: i32) -> bool {
         pages_of(pid).iter().any(|page| self.is_guests(page))
     }
 
-    /// A name for the image of a registered process of the session.
+    /// Returns a name for the image of a registered process of the session.
     pub(crate) fn image_name(&self, pid: i32) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let rest = self.0.strip_prefix(PAGE_PREFIX).unwrap_or_default();
@@ -82,15 +82,14 @@ impl PageName {
         self.parts().next().unwrap_or_default()
     }
 
-    /// Whether the process of this number is the supervisor. It may be in a namespace of
-    /// processes that has another number for it.
+    /// Returns true if the process of this number is the supervisor, which may have another number
+    /// in its own PID namespace.
     pub(crate) fn is_of_supervisor(&self, pid: i32) -> bool {
         let named = self.parts().nth(1).and_then(|part| part.parse().ok());
         named.is_some_and(|named: i32| processes::numbers(pid).contains(&named))
     }
 
-    /// Whether the supervisor is another user's, so that we cannot see what it
-    /// maps.
+    /// Returns true if the supervisor belongs to another user, so that its mappings are hidden.
     pub(crate) fn has_hidden_supervisor(&self) -> bool {
         let pid = self.parts().nth(1).unwrap_or_default();
         fs::read_to_string(format!("/proc/{pid}/maps"))
@@ -125,14 +124,13 @@ fn own_pid_namespace() -> u64 {
 /// Inode of the initial PID namespace, ancestor of all others (PROC_PID_INIT_INO of the kernel).
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
-/// A clock page in a process. The supervisor has it mapped for writing, guests
-/// for reading.
+/// Clock page in a process. The supervisor has it mapped for writing, guests for reading.
 pub(crate) struct MappedPage {
     pub(crate) name: PageName,
     pub(crate) writable: bool,
 }
 
-/// The clock pages that a process has mapped. Guests have theirs all at one address.
+/// Returns the clock pages that a process has mapped. All guests map them at the same address.
 pub(crate) fn pages_of(pid: i32) -> Vec<MappedPage> {
     pages_among(processes::memfds_of(pid, PAGE_PREFIX))
 }
@@ -148,30 +146,30 @@ fn pages_among(memfds: Vec<MappedMemfd>) -> Vec<MappedPage> {
         .collect()
 }
 
-/// Where control sockets lie: a directory that only this user may enter.
+/// Returns the directory of control sockets, which only this user may enter.
 pub fn runtime_directory() -> PathBuf {
     own::meeting_place(Path::new("/run/timeloom"), "timeloom")
 }
 
-/// The socket of a session.
+/// Returns the path of a session's socket.
 pub(crate) fn socket_path(session: &str) -> PathBuf {
     runtime_directory().join(format!("{session}.sock"))
 }
 
-/// What is at the name of a session.
+/// State of a session's socket.
 pub(crate) enum Found {
-    /// Somebody listens. Whether he answers is another question.
+    /// A process listens. It may or may not answer.
     Listener(UnixStream),
-    /// So many wait already that he takes no more.
+    /// The queue of connections is full.
     Full,
-    /// Nobody.
+    /// No process listens.
     Nobody,
 }
 
 /// Looks for a session. Never waits.
 pub(crate) fn find(socket: &Path) -> Found {
     match local::connect(socket, AT_ONCE) {
-        // Else it is somebody's who only waits for us to believe him.
+        // An untrusted process could listen there to impersonate a session.
         Ok(stream) if is_trusted(&stream) => Found::Listener(stream),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Found::Full,
         _ => Found::Nobody,
@@ -183,10 +181,10 @@ fn is_trusted(stream: &UnixStream) -> bool {
     local::peer(stream).is_ok_and(|peer| peer.uid == user || peer.uid == 0)
 }
 
-/// Names of the sessions that are there. One that is stuck is there, too.
+/// Returns the names of the existing sessions, including sessions that are stuck.
 ///
 /// # Errors
-/// Others could have put sockets there. No directory is no session.
+/// Fails if other users could have put sockets there. A missing directory means no session.
 pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
     let directory = runtime_directory();
     match own::check(&directory) {
@@ -205,11 +203,11 @@ pub fn list_sessions() -> Result<Vec<String>, own::NotOwn> {
     Ok(names)
 }
 
-/// The least that the kernel takes for a limit; none would mean no limit.
+/// Minimum that the kernel accepts as a limit; zero would mean no limit.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// Every clock page is a memfd whose name begins with this.
+/// Prefix of the memfd name of every clock page.
 pub(crate) const PAGE_PREFIX: &str = "timeloom-page-";
 
-/// The clock page of a program that was let go, in /proc/PID/maps.
+/// Name in /proc/PID/maps of a released program's clock page.
 pub(crate) const RELEASED_PAGE: &str = "timeloom-released";

@@ -1,12 +1,11 @@
-//! Hardware clocks as guests see them.
+//! Hardware clocks as seen by guests.
 //!
-//! A PHC counts in real time, and is the machine's. A guest sees it as a device of
-//! the testbed: true virtual time, plus what the device is ahead of the machine's
-//! CLOCK_REALTIME. So it stands and is dilated with the session and does not follow
-//! its host's clock, which a daemon may steer by it. The stamps of the machine's
-//! clocks that come with it are put onto those of the host.
+//! A PHC counts in real time, and belongs to the machine. A guest sees it as a device of the
+//! testbed: true virtual time, plus the device's lead over the machine's CLOCK_REALTIME. So it
+//! stops and is dilated with the session, and does not follow its host's clock, which a daemon may
+//! steer by it. The accompanying stamps of the machine's clocks are converted to those of the host.
 //!
-//! What it is not: a model. A device's own frequency error is counted in real time.
+//! It is not a model: a device's own frequency error is counted in real time.
 
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::Instant;
@@ -15,9 +14,9 @@ use crate::clock::{Clock, Host};
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 
-/// The `ioctl`s whose answers are put onto virtual time (`linux/ptp_clock.h`):
-/// PTP_SYS_OFFSET, _EXTENDED, _PRECISE, each with its second version, and the last two
-/// also of a device's free-running cycles.
+/// `ioctl`s whose results are converted to virtual time (`linux/ptp_clock.h`): PTP_SYS_OFFSET,
+/// _EXTENDED, _PRECISE, each with its second version, and the last two also of a device's
+/// free-running cycles.
 pub(crate) const COMMANDS: [u32; 8] = [
     0x4340_3d05,
     0x4340_3d0e,
@@ -29,15 +28,14 @@ pub(crate) const COMMANDS: [u32; 8] = [
     0xc040_3d15,
 ];
 
-/// What a hardware clock is to show that showed `device_ns` when the machine's
+/// Returns the virtual reading of a hardware clock that showed `device_ns` when the machine's
 /// CLOCK_MONOTONIC showed `wall_ns`.
 pub(crate) fn shown_ns(clock: &Clock, host: &Host, device_ns: i64, wall_ns: i64) -> i64 {
     let scales = Session::now(clock, host);
     scales.device_ns(device_ns, wall_ns).max(0)
 }
 
-/// Puts the stamps that an `ioctl` has left onto virtual time. Returns zero, or an error
-/// number.
+/// Converts the stamps returned by an `ioctl` to virtual time. Returns zero, or an error number.
 pub(crate) fn translate_stamps(
     clock: &Clock,
     asker: &Asker<'_>,
@@ -54,22 +52,22 @@ pub(crate) fn translate_stamps(
     asker.write_all(stamps, &bytes).map(|()| 0)
 }
 
-/// How the machine's instants become the session's. All in nanoseconds; `wall_ns` is
-/// the machine's CLOCK_MONOTONIC.
+/// Conversion of the machine's instants to the session's. All in nanoseconds; `wall_ns` is the
+/// machine's CLOCK_MONOTONIC.
 trait Scales {
-    /// When the machine's `clock` showed this. `None` for clocks that have no part in it.
+    /// Returns the instant at which the machine's `clock` showed this. `None` for unrelated clocks.
     fn wall_ns(&self, clock: i32, shown_ns: i64) -> Option<i64>;
-    /// What the host's `clock` showed then.
+    /// Returns the reading of the host's `clock` at that instant.
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64;
-    /// What a device is to show that showed `device_ns` then.
+    /// Returns the virtual reading of a device that showed `device_ns` at that instant.
     fn device_ns(&self, device_ns: i64, wall_ns: i64) -> i64;
 }
 
-/// A session and one of its hosts, now.
+/// Session and one of its hosts, as of now.
 struct Session<'a> {
     clock: &'a Clock,
     host: &'a Host,
-    /// The machine's CLOCK_REALTIME and CLOCK_MONOTONIC_RAW less its CLOCK_MONOTONIC.
+    /// The machine's CLOCK_REALTIME and CLOCK_MONOTONIC_RAW minus its CLOCK_MONOTONIC.
     realtime_ahead_ns: i64,
     raw_ahead_ns: i64,
 }
@@ -77,7 +75,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn now(clock: &'a Clock, host: &'a Host) -> Self {
         let ahead_ns = |id| {
-            // Around the other, so that being interrupted in between shows.
+            // Around the other reading, so that an interruption in between shows.
             let read = || {
                 let before_ns = read_ns(ClockId::Monotonic);
                 let shown_ns = read_ns(id);
@@ -109,12 +107,13 @@ impl Scales for Session<'_> {
     fn host_ns(&self, clock: i32, wall_ns: i64) -> i64 {
         let wall = Instant::from_ns(wall_ns);
         if clock == libc::CLOCK_MONOTONIC_RAW {
-            // Its past is not kept. It was a moment ago, for which any rate will do.
+            // Its history is not kept. The instant is a moment ago, for which any rate is good
+            // enough.
             let since = self.clock.now() - self.clock.at(wall);
             return (self.host.raw() - since).as_ns();
         }
         let then = self.host.page().page().past.at(wall);
-        // A stamp is never ahead of what the clock shows now.
+        // A stamp is never ahead of the clock's present reading.
         let then = then.min(self.host.now());
         then.as_ns().saturating_add(self.host.offset_ns(clock))
     }
@@ -131,14 +130,13 @@ impl Scales for Session<'_> {
     }
 }
 
-/// The shapes of an answer, each an array of `struct ptp_clock_time`.
+/// Layouts of a result, each an array of `struct ptp_clock_time`.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// A head with the count of samples; then system and device in turn, a system's
-    /// stamp last.
+    /// Header with the count of samples; then system and device in turn, a system's stamp last.
     Alternating,
-    /// A head with the count and which of the system's clocks; then for each sample
-    /// system, device, system.
+    /// Header with the count and the system clock's identifier; then for each sample system,
+    /// device, system.
     Threes,
     /// Device, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW, of one instant.
     Precise,
@@ -164,14 +162,14 @@ impl Layout {
     }
 }
 
-/// Puts the stamps of an answer onto virtual time. False, with nothing changed, for
-/// what is no such answer.
+/// Converts the stamps of a result to virtual time. Returns false, with nothing changed, for other
+/// data.
 fn convert(command: u32, bytes: &mut [u8], scales: &impl Scales) -> bool {
     let Some(layout) = Layout::of(command).filter(|layout| layout.bytes() == bytes.len()) else {
         return false;
     };
     let word = |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    // The kernel has just taken the count; another thread may have changed it since.
+    // The kernel has just used the count; another thread may have changed it since.
     let samples = (word(0).max(0) as usize).min(MOST_SAMPLES);
     let (clock, step, extra) = match layout {
         Layout::Precise => {
@@ -186,7 +184,7 @@ fn convert(command: u32, bytes: &mut [u8], scales: &impl Scales) -> bool {
     }
     let wall_ns = |shown_ns| scales.wall_ns(clock, shown_ns).unwrap_or(shown_ns);
     let mut stamps = Stamps(bytes);
-    // The devices' first: their instants lie between the system's stamps.
+    // The devices' stamps first: their instants lie between the system's stamps.
     for before in (0..samples).map(|sample| HEAD + sample * step) {
         let [from_ns, to_ns] = [before, before + 2].map(|index| wall_ns(stamps.get(index)));
         let middle_ns = from_ns.saturating_add(to_ns.saturating_sub(from_ns) / 2);
@@ -209,7 +207,7 @@ fn convert_precise(stamps: &mut Stamps<'_>, scales: &impl Scales) {
     stamps.set(2, scales.host_ns(libc::CLOCK_MONOTONIC_RAW, wall_ns));
 }
 
-/// `struct ptp_clock_time`s. The head of an answer has the size of one.
+/// Array of `struct ptp_clock_time`. The header of a result has the size of one.
 struct Stamps<'a>(&'a mut [u8]);
 
 impl Stamps<'_> {
@@ -230,7 +228,7 @@ impl Stamps<'_> {
 const NS_PER_S: i64 = 1_000_000_000;
 const MOST_SAMPLES: usize = 25;
 const STAMP_BYTES: usize = 16;
-/// Where the stamps begin.
+/// Index of the first stamp.
 const HEAD: usize = 1;
 
 #[cfg(test)]

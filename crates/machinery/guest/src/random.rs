@@ -16,7 +16,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `limit`, which is not zero.
+    /// Returns a number below `limit`, which is not zero.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

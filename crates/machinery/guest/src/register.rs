@@ -1,15 +1,14 @@
-//! Bringing a running program into a session.
+//! Attaching a running program to a session.
 //!
-//! At an exec nothing of the program has run; here everything has. The C
-//! library has cached the vDSO's functions, so those are overwritten where they
-//! are, with jumps into the image. All threads are stopped meanwhile. A wait
-//! that was under way when the program was brought in begins anew, in virtual
-//! time, with the timeout that it was called with.
+//! At an exec nothing of the program has run; here it runs already. The C library has cached the
+//! vDSO's functions, so those are overwritten in place, with jumps into the image. All threads are
+//! stopped meanwhile. A wait in progress when the program is attached is restarted, in virtual
+//! time, with its original timeout.
 //!
-//! What this cannot reach: timers that the program has armed already stay in
-//! real time, and processes that it has started already stay outside.
+//! Limits: timers that the program has armed already stay in real time, and processes that it has
+//! started already stay outside.
 //!
-//! It can be let go again: [`mod@release`].
+//! The program can be released again: [`mod@release`].
 
 mod escort;
 mod leave;
@@ -35,8 +34,8 @@ pub(crate) use release::{Registration, release};
 use stop::{step_out_of, stop_all};
 use worker::{SCRATCH_BYTES, SET_MODE_FILTER, Worker, failed, write_filter};
 
-/// Prepares a running process. `on_listener` gets the listener of its filter
-/// and must serve it; `adopt` is called while all its threads stand.
+/// Prepares a running process. `on_listener` gets the listener of its filter and must serve it;
+/// `adopt` is called while all its threads are stopped.
 ///
 /// `image` is its own copy of the image.
 pub(crate) fn register(
@@ -129,7 +128,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
             "process {pid} is in a session already"
         )));
     }
-    // Filters that this process shares come from outside of both, as in a container.
+    // Filters inherited by both processes come from outside, as in a container.
     let of_others = processes::seccomp_filters(own);
     let threads = processes::threads(pid);
     if threads
@@ -145,7 +144,7 @@ fn refuse_impossible(pid: i32) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// Maps, handler, masks, filter. Returns the filter's listener.
+/// Installs mappings, handler, masks, filter. Returns the filter's listener.
 fn prepare(
     injector: &Injector,
     (page, image): (&PageMapping<Shown>, &File),
@@ -162,7 +161,7 @@ fn prepare(
     if let Some(own) = own {
         injector.keep_action_of_sigsys(worker.tracee, &base, scratch, own)?;
     }
-    // Calls of ours that the filter would trap come from inside the image now.
+    // From now on, calls of ours that the filter would trap are made from inside the image.
     worker.syscall = injector.image.syscall;
     install_filter(worker, scratch)
 }
@@ -196,8 +195,8 @@ fn keep_sigsys_out_of_actions(worker: &mut Worker<'_>, scratch: u64) -> Result<(
     Ok(())
 }
 
-/// Whether the program may read the pages from which the kernel's vDSO at `start` reads
-/// the time. They are not unmapped: a program that is let go needs them again.
+/// Sets the protection of the pages from which the kernel's vDSO at `start` reads the time. They
+/// are not unmapped: a program that is released needs them again.
 fn protect_data(
     worker: &mut Worker<'_>,
     injector: &Injector,
@@ -219,7 +218,7 @@ fn protect_data(
     Ok(())
 }
 
-/// The program's action of SIGSYS, as the kernel lays it out; `None` for the default one.
+/// Returns the program's action of SIGSYS, in the kernel's layout; `None` for the default one.
 fn own_action_of_sigsys(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -267,7 +266,7 @@ fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
         libc::syscall(libc::SYS_pidfd_getfd, process, descriptor, 0)
     };
     let taken = check(taken, "taking the filter's listener")?;
-    // SAFETY: just created and owned by nobody else.
+    // SAFETY: just created, and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(taken as i32) })
 }
 

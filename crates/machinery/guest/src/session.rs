@@ -1,4 +1,4 @@
-//! One fabric of time: a clock, the processes that live by it, a supervisor.
+//! Session: a clock, the processes that run by it, a supervisor.
 
 mod agreed;
 mod hosts;
@@ -37,57 +37,56 @@ use crate::supervise::turns::Order;
 use crate::time_files::{MachineFiles, TimeFiles, View};
 pub use status::{Process, Status};
 
-/// How a session is made.
+/// Options of a session.
 pub struct SessionOptions {
-    /// Names the session for `timeloom ps` and others: letters, digits, `-`, `_`.
+    /// Name of the session for `timeloom ps` and others: letters, digits, `-`, `_`.
     pub name: String,
-    /// How its clock starts.
+    /// Options of its clock.
     pub clock: ClockOptions,
     /// Called with messages for the user (a call that is not virtualised, a
     /// program that could not be prepared).
     pub warn: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// A running session. Dropping it ends all its processes and removes what it
-/// made.
+/// Running session. Dropping it ends all its processes and removes its objects.
 pub struct Session {
     name: String,
     clock: Arc<Clock>,
     supervisor: Arc<Supervisor>,
-    /// The first is there from the beginning.
+    /// The first host exists from the beginning.
     hosts: Mutex<Vec<Arc<Host>>>,
     page_name: PageName,
     threads: Vec<JoinHandle<()>>,
-    /// The thread that skips, while one does, and what ends it.
+    /// Thread that skips, if there is one, and the flag that ends it.
     skipper: Mutex<Option<(Arc<AtomicBool>, JoinHandle<()>)>>,
     ended: Arc<AtomicBool>,
     /// Programs that were started under a name, by the number of their first process.
     programs: Arc<Mutex<Vec<(i32, String)>>>,
-    /// Programs that were brought in.
+    /// Attached programs.
     registered: Mutex<Vec<Registration>>,
-    /// What the kernel has said since the session began, where that may be read.
+    /// Messages of the kernel since the session began, if they may be read.
     kernel_log: Mutex<Option<KernelLog>>,
-    /// Or why there are none.
+    /// Error with the reason if there are none.
     time_files: Result<TimeFiles, MachineFiles>,
-    /// Whether the socket of our name is ours.
+    /// True if the socket of our name is ours.
     pub(crate) has_socket: AtomicBool,
-    /// How many requests through it are being answered.
+    /// Number of requests through it that are being answered.
     pub(crate) answering: Arc<AtomicUsize>,
     reaper: Reaper,
 }
 
 impl Session {
-    /// Makes the clock and everything around it; runs nothing yet.
+    /// Makes the clock and the supervisor's objects; runs no program yet.
     ///
     /// # Errors
-    /// A bad name or dilation; a machine without memfd or seccomp listeners, or
+    /// Fails for a bad name or dilation, and on a machine without memfd or seccomp listeners, or
     /// with pages of another size than 4 KiB.
     pub fn new(options: SessionOptions) -> Result<Self, GuestError> {
         check_name(&options.name)?;
         check_pages()?;
-        // All that is made below is found by this name, also at its removal:
-        // two sessions of one name would end each other's programs.
-        // (Where nobody can be found safely, `serve` says so.)
+        // All objects made below are found by this name, also at their removal: two sessions of one
+        // name would end each other's programs. (If sessions cannot be listed safely, `serve`
+        // reports it.)
         if list_sessions().is_ok_and(|others| others.contains(&options.name)) {
             return Err(GuestError::Usage(format!(
                 "a session named `{}` is already running",
@@ -95,13 +94,13 @@ impl Session {
             )));
         }
         let page_name = PageName::new(&options.name);
-        // First: by our mapping of the page others see that the session lives.
+        // First: our mapping of the page shows others that the session lives.
         let page = Arc::new(PageMapping::new(&page_name.to_c_string())?);
         let freezer = Freezer::new(&options.name, &page_name)?;
         // Early, while this process has few threads: it forks.
         let reaper = Reaper::start(&options.name, &freezer, page_name.clone())?;
         let clock = Arc::new(Clock::new(page, &options.clock)?);
-        // Of the same name: it says which session a program is in.
+        // Of the same name, which identifies the session of a program.
         let host_page = PageMapping::new(&page_name.to_c_string())?;
         let host = clock.add_host("", host_page, &HostOptions::default());
         host.page().page().past.set_dilation(options.clock.dilation);
@@ -153,10 +152,10 @@ impl Session {
             .push(thread("hosts", move || serve_hosts(&supervisor, &ended))?);
         let clock = Arc::downgrade(&self.clock);
         let supervisor = Arc::downgrade(&self.supervisor);
-        // Ends by itself when the session is gone; nobody waits for it.
+        // Ends by itself when the session is gone, without being joined.
         thread("calibration", move || {
             for turn in 0u32.. {
-                // Soon at first: the start's calibration was a short one.
+                // Frequently at first: the start's calibration was a short one.
                 std::thread::sleep(StdDuration::from_millis(if turn < 5 { 50 } else { 1000 }));
                 let Some(clock) = clock.upgrade() else { return };
                 clock.calibrate();
@@ -170,26 +169,26 @@ impl Session {
         Ok(())
     }
 
-    /// The session's clock.
+    /// Returns the session's clock.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }
 
-    /// The session's name.
+    /// Returns the session's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How processes are stopped.
+    /// Returns the method by which processes are stopped.
     pub fn freeze_kind(&self) -> FreezeKind {
         self.supervisor.freezer.kind()
     }
 
-    /// A host more, with a clock of its own; to be called before virtual time
-    /// begins to run. Programs are started on it by [`CommandSpec::host`].
+    /// Adds a host with a clock of its own; to be called before virtual time begins to run.
+    /// Programs are started on it by [`CommandSpec::host`].
     ///
     /// # Errors
-    /// When there is no memory for its clock page.
+    /// Fails if there is no memory for its clock page.
     pub fn add_host(&self, name: &str, options: &HostOptions) -> Result<Arc<Host>, GuestError> {
         let page = PageMapping::new(&self.page_name.to_c_string())?;
         let host = self.clock.add_host(name, page, options);
@@ -199,20 +198,20 @@ impl Session {
         Ok(host)
     }
 
-    /// The host that programs are on unless said otherwise.
+    /// Returns the default host of programs.
     pub fn own_host(&self) -> Arc<Host> {
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         Arc::clone(&hosts[0])
     }
 
-    /// In a sentence, why `/proc/uptime` and `/proc/stat` are the machine's here, if
-    /// they are.
+    /// Returns, as a sentence, the reason why `/proc/uptime` and `/proc/stat` are the machine's
+    /// here, if they are.
     pub fn machine_files(&self) -> Option<String> {
         self.time_files.as_ref().err().map(MachineFiles::to_string)
     }
 
-    /// Starts a program under the clock. In a paused session it stands before
-    /// its first instruction until the session is resumed.
+    /// Starts a program under the clock. In a paused session it is stopped before its first
+    /// instruction until the session is resumed.
     pub fn spawn(&self, spec: &CommandSpec) -> Result<Guest, GuestError> {
         let supervisor = Arc::clone(&self.supervisor);
         let host = spec.host.clone().unwrap_or_else(|| self.own_host());
@@ -228,7 +227,7 @@ impl Session {
             fails: &|pid| newcomers().retain(|&other| other != pid),
             warn: &self.supervisor.warn,
         };
-        // Time does not skip, whoever it is that has it started.
+        // Time does not skip meanwhile, whichever thread starts the program.
         let on_its_way = self.supervisor.starting(host.index());
         let (programs, name) = (Arc::clone(&self.programs), spec.name.clone());
         let launched = launch(spec, &how, move |pid, descriptor| {
@@ -247,29 +246,28 @@ impl Session {
         launched
     }
 
-    /// A new cgroup for a process that works for this session without living by its clock
-    /// (a plant): it is never stopped, and is killed at the end with all that it started.
-    /// None where processes are stopped by signals.
+    /// Makes a cgroup for a process that works for this session but does not run by its clock (a
+    /// plant): it is never stopped, and is killed at the end with all processes that it started.
+    /// `None` if processes are stopped by signals.
     ///
     /// # Errors
-    /// The kernel's: too many cgroups, for one.
+    /// Fails with the kernel's errors, for example if there are too many cgroups.
     pub fn helper_cgroup(&self) -> Result<Option<PathBuf>, GuestError> {
         let made = self.supervisor.freezer.helper();
         made.map_err(GuestError::system("making a cgroup for a helper"))
     }
 
-    /// How a program of `host` sees the files that tell time.
+    /// Returns the view of the files with time information for a program of `host`.
     fn view(&self, host: &Arc<Host>) -> Option<View> {
         let view = self.time_files.as_ref().ok()?.view(host);
         view.map_err(|error| (self.supervisor.warn)(MachineFiles::Refused(error).to_string()))
             .ok()
     }
 
-    /// Makes the clock stand, then stops all processes. Returns the instant at
-    /// which all stand.
+    /// Stops the clock, then all processes. Returns the instant at which all are stopped.
     ///
     /// # Errors
-    /// When one cannot be stopped: then all are ended.
+    /// Fails if one cannot be stopped: then all are ended.
     pub fn pause(&self) -> Result<Instant<Virtual>, GuestError> {
         let _change = self.lock();
         let at = self.clock.pause();
@@ -278,7 +276,7 @@ impl Session {
         Ok(at)
     }
 
-    /// Lets clock and processes go on.
+    /// Resumes clock and processes.
     pub fn resume(&self) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.resume();
@@ -315,9 +313,9 @@ impl Session {
         frozen.and(dilated)
     }
 
-    /// To be called before the process ends: who asked through the socket is still told
-    /// what came of it. A request may itself be why the programs have ended. Not for
-    /// longer than two seconds: one that still waits for something is never answered.
+    /// Waits until requests through the socket are answered; to be called before the process ends.
+    /// A request may itself be why the programs have ended. Waits for at most two seconds: a
+    /// request that still waits for something is never answered.
     pub fn finish_answers(&self) {
         let begun = std::time::Instant::now();
         while self.answering.load(Ordering::SeqCst) > 0 && begun.elapsed() < ANSWER_WITHIN {
@@ -325,38 +323,37 @@ impl Session {
         }
     }
 
-    /// From now on time does not skip over the end of this program: not before the
-    /// caller, who waits for it, has let go of its [`Ended`](crate::Ended).
+    /// Prevents skipping over the end of this program: time does not skip before the caller, which
+    /// waits for the end, has dropped its [`Ended`](crate::Ended).
     pub fn watch_end(&self, guest: &Guest) {
         self.supervisor.watch_end(guest);
     }
 
-    /// Whether a program has ended of those whose end is watched, and that is not
-    /// settled yet.
+    /// Returns true if a program whose end is watched has ended, and the end is not settled yet.
     pub fn has_unsettled_end(&self) -> bool {
         self.supervisor.has_unsettled_end()
     }
 
-    /// From now on, while everything waits, time skips to the next thing that
-    /// happens, over no end that is watched. `quiet` says whether
-    /// anything outside the guests is about to happen to them: packets in flight, a
-    /// program being started, output not read yet. It is asked often and must be quick.
+    /// Starts skipping: while all threads wait, time skips to the next event, but over no watched
+    /// end. `quiet` returns false if something outside the guests is about to happen to them:
+    /// packets in flight, a program being started, output not read yet. It is called often and must
+    /// be quick.
     pub fn skip_while_waiting(&self, quiet: impl Fn() -> bool + Send + Sync + 'static) {
         if self.supervisor.quiet.set(Box::new(quiet)).is_ok() {
             self.set_skipping(true);
         }
     }
 
-    /// Where computing takes no time, what follows the clock without waiting for it here
-    /// ([`Clock::announce`]) goes ahead of it while everybody waits: `ahead` lets it do
-    /// so, up to an instant and no further than the first at which it has something for a
-    /// program, and tells the closure how far it is before it hands that out. It is false
-    /// when there is nobody to do so any more.
+    /// Sets `ahead`, by which a component that follows the clock without waiting for it here
+    /// ([`Clock::announce`]) runs ahead of it while all threads wait and computing takes no time:
+    /// up to an instant, and no further than the first at which it has something for a program. It
+    /// passes the instant reached to the closure before it delivers anything. It returns false if
+    /// there is no such component any more.
     pub fn let_go_ahead(
         &self,
         ahead: impl Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync + 'static,
     ) {
-        // Who comes second changes nothing.
+        // A second call has no effect.
         let _ = self.supervisor.ahead.set(Box::new(ahead));
     }
 
@@ -367,10 +364,9 @@ impl Session {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
 
-    /// Begins or ends skipping, as [`Self::skip_while_waiting`]. Where nobody
-    /// said what else is about to happen, only the guests count: what they wait
-    /// for from outside the session comes late, or too late. When this returns,
-    /// a time that is not to skip does not.
+    /// Begins or ends skipping, like [`Self::skip_while_waiting`]. If no `quiet` was set, only the
+    /// guests are considered: input that they expect from outside the session comes late, or too
+    /// late. After the return with `on` false, time does not skip.
     pub fn set_skipping(&self, on: bool) {
         let mut skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
         if on && skipper.is_none() {
@@ -398,20 +394,20 @@ impl Session {
         Activity::new(&self.supervisor).map(drop)
     }
 
-    /// Whether time skips while everything waits.
+    /// Returns true if time skips while all threads wait.
     pub fn is_skipping(&self) -> bool {
         let skipper = self.skipper.lock().unwrap_or_else(|e| e.into_inner());
         skipper.is_some()
     }
 
-    /// The first instant at which something may happen by itself, while all
-    /// processes stand.
+    /// Returns the first instant at which something may happen by itself, while all processes are
+    /// stopped.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         next_event::next_deadline(&self.supervisor)
     }
 
-    /// What is to be said of the order in which threads had their turns, where computing
-    /// takes no time.
+    /// Returns a description of the order in which threads were scheduled, if computing takes no
+    /// time.
     pub fn order(&self) -> Order {
         self.supervisor.with_order(|order| order.clone())
     }
@@ -439,13 +435,13 @@ impl Session {
         ))
     }
 
-    /// Calls that programs made and that are not virtualised yet.
+    /// Returns the calls made by programs that are not virtualised yet.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
         self.supervisor.report.calls()
     }
 
-    /// From now on, what cannot be virtualised is done natively and reported
-    /// instead of refused.
+    /// Executes calls that cannot be virtualised natively from now on, and reports them, instead of
+    /// refusing them.
     pub fn allow_leaks(&self) {
         self.supervisor.allow_leaks.store(true, Relaxed);
     }
@@ -460,10 +456,10 @@ impl Session {
     }
 }
 
-/// How long an end waits for answers.
+/// Maximum wait for answers at the end.
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A thread of the session.
+/// Starts a thread of the session.
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, GuestError> {
     std::thread::Builder::new()
         .name(name.into())
@@ -471,7 +467,7 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle
         .map_err(GuestError::system("starting a thread of the session"))
 }
 
-/// Lets the hosts' clocks change when they change by themselves, until `ended`.
+/// Applies spontaneous changes of the hosts' clocks when they are due, until `ended`.
 fn serve_hosts(supervisor: &Arc<Supervisor>, ended: &AtomicBool) {
     while !ended.load(Ordering::SeqCst) {
         if supervisor
@@ -505,8 +501,8 @@ impl Drop for Session {
     }
 }
 
-/// Clock page and image lie 4 KiB apart in guests; kernels for ARM may have larger
-/// pages.
+/// Checks the page size: clock page and image lie 4 KiB apart in guests; kernels for ARM may have
+/// larger pages.
 fn check_pages() -> Result<(), GuestError> {
     let bytes = rustix::param::page_size();
     if bytes == timeloom_page::PAGE_SIZE {

@@ -1,5 +1,5 @@
-//! What the supervisor does while programs run: answers their calls, wakes them,
-//! looks where they wait, and lets time skip.
+//! Work of the supervisor while programs run: answering their calls, waking them, finding their
+//! waits, and skipping time.
 
 pub(crate) mod activity;
 pub(crate) mod asker;

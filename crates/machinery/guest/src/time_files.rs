@@ -1,23 +1,22 @@
-//! Files that tell time: `/proc/uptime` and `/proc/stat`, by the clock of the guest's host.
+//! Files with time information: `/proc/uptime` and `/proc/stat`, by the clock of the guest's host.
 //!
-//! A filter sees no path, and to trap every `open` would slow all programs for the
-//! sake of two files. So a launched program gets a mount namespace of its own, in
-//! which two files of a FUSE file system lie over those of /proc; the supervisor
-//! answers their reads. What the program starts inherits the namespace.
+//! A filter sees no path, and trapping every `open` would slow all programs for the sake of two
+//! files. So a launched program gets a mount namespace of its own, in which two files of a FUSE
+//! file system are mounted over those of /proc; the supervisor answers their reads. Processes
+//! started by the program inherit the namespace.
 //!
-//! - `text`: what the files say;
+//! - `text`: contents of the files;
 //! - `server`: the file system, two files for each host;
-//! - `mount`: its mounts, and how a program comes to see them;
-//! - `connection`: its end from outside.
+//! - `mount`: its mounts, and their installation for a program;
+//! - `connection`: ending it from outside.
 //!
-//! Nothing is ever mounted where anybody but guests sees it, so that nothing can be
-//! left behind. When the supervisor dies the kernel ends the connection, or the keeper
-//! does, and who reads gets ENOTCONN instead of waiting. The server takes no lock that is held
-//! while processes are being stopped: a guest in the middle of a read gets its
-//! answer first, and stands then.
+//! Mounts are visible to guests only, so that nothing can be left behind. When the supervisor dies,
+//! the kernel or the reaper ends the connection, and readers get ENOTCONN instead of waiting. The
+//! server takes no lock that is held while processes are being stopped: a guest in the middle of a
+//! read gets its answer first, and is stopped then.
 //!
-//! It does not know other files of /proc, nor programs that were brought in by
-//! `register`: they keep the namespace in which they were born.
+//! It does not cover other files of /proc, or programs attached by `register`: they keep their
+//! original namespace.
 
 mod connection;
 mod mount;
@@ -37,12 +36,12 @@ use mount::Device;
 pub(crate) use mount::View;
 use server::{Files, Server};
 
-/// The file system and its server.
+/// File system and its server.
 pub(crate) struct TimeFiles {
     device: Device,
-    /// By which mounts tell whose they are.
+    /// Source of its mounts, which identifies the session.
     source: CString,
-    /// By which it is served; open as long as the mount below.
+    /// Descriptor by which it is served; open as long as the mount below.
     served_by: RawFd,
     files: Arc<Mutex<Files>>,
     /// Keeps the file system while no program has it mounted.
@@ -50,10 +49,10 @@ pub(crate) struct TimeFiles {
 }
 
 impl TimeFiles {
-    /// Makes the file system of the session of `page`, and begins to serve it.
+    /// Makes the file system of the session of `page`, and starts its server.
     ///
     /// # Errors
-    /// Mounting needs root, and FUSE.
+    /// Fails without root privileges, which mounting needs, and without FUSE.
     pub(crate) fn start(page: &PageName) -> Result<Self, MachineFiles> {
         let start = || -> io::Result<Self> {
             let machine = text::Machine::open()?;
@@ -64,7 +63,7 @@ impl TimeFiles {
             let served = device.file()?;
             let served_by = served.as_raw_fd();
             let server = Server::new(Arc::clone(&files)).on(served)?;
-            // Ends by itself when the last mount is gone; nobody waits for it.
+            // Ends by itself when the last mount is gone, without being joined.
             std::thread::Builder::new()
                 .name("time-files".into())
                 .spawn(move || server.run())?;
@@ -79,17 +78,17 @@ impl TimeFiles {
         start().map_err(MachineFiles::Refused)
     }
 
-    /// What a program of `host` needs to see the files.
+    /// Returns the view of the files for a program of `host`.
     ///
     /// # Errors
-    /// When the kernel makes no mount more.
+    /// Fails if the kernel makes no further mount.
     pub(crate) fn view(&self, host: &Arc<Host>) -> io::Result<View> {
         let names = self.lock().add(host);
         let devices = [self.device.number(), self.served_by];
         Ok(View::new(self.device.mount(&self.source)?, devices, names))
     }
 
-    /// A mount of it.
+    /// Returns a mount of it.
     pub(crate) fn mount(&self) -> BorrowedFd<'_> {
         self.mount.as_fd()
     }
@@ -99,12 +98,12 @@ impl TimeFiles {
     }
 }
 
-/// Why the files show the machine's time.
+/// Reason why the files show the machine's time.
 #[derive(Debug)]
 pub(crate) enum MachineFiles {
-    /// So it was asked for.
+    /// Selected by the user.
     AsAsked,
-    /// The kernel makes no such file system, or no mount more.
+    /// The kernel makes no such file system, or no further mount.
     Refused(io::Error),
 }
 

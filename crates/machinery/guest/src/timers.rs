@@ -1,24 +1,22 @@
 //! Timers in virtual time: timerfds, POSIX timers, interval timers.
 //!
-//! The supervisor keeps every deadline, on the clock of the timer's host, and
-//! acts when it passes. So a pause needs no re-arming, and an expiry can never be early: it
-//! is decided by reading the virtual clock.
+//! The supervisor keeps every deadline, on the clock of the timer's host, and acts when it passes.
+//! So a pause needs no re-arming, and an expiry can never be early: it is decided by reading the
+//! virtual clock.
 //!
-//! A guest that asks for a **timerfd** gets an eventfd: to `read`, `poll` and
-//! `epoll` the two are alike (eight bytes, the number of expirations). It is
-//! found again by its `eventfd-id` in /proc/PID/fdinfo, whatever number it was
-//! duplicated to and whichever process it was passed to.
+//! A guest that requests a **timerfd** gets an eventfd: for `read`, `poll` and `epoll` the two are
+//! alike (eight bytes, the number of expirations). It is identified by its `eventfd-id` in
+//! /proc/PID/fdinfo, whatever number it was duplicated to and whichever process it was passed to.
 //!
-//! A **POSIX timer** or **interval timer** sends its signal with the contents
-//! that the kernel would have given it. While the signal of an earlier
-//! expiration is still pending, expirations are counted as overruns. Such a timer is its
-//! process's: it is never found by a number alone, and goes when the process ends
-//! (`owners.rs`).
+//! A **POSIX timer** or **interval timer** sends its signal with the contents that the kernel would
+//! have given it. While the signal of an earlier expiration is still pending, expirations are
+//! counted as overruns. Such a timer belongs to its process: it is never looked up by a number
+//! alone, and is removed when the process ends (`owners.rs`).
 //!
-//! The kernel sends such a signal at its instant. We do as soon as we wake. So each host's
-//! page says when the next one is due: where a guest finds that instant passed, its waits
-//! do not end, and it is not told what is pending, before the signal is sent (the image's
-//! `wait.rs`). Who asks us about such a timer lets all expire first that are due.
+//! The kernel sends such a signal at its instant; the supervisor sends it as soon as it wakes. So
+//! each host's page shows the next due instant: if a guest finds that instant passed, its waits do
+//! not end, and pending signals are not reported to it, before the signal is sent (the image's
+//! `wait.rs`). Before a call on such a timer is answered, all due timers expire.
 
 mod cancel;
 mod eventfd;
@@ -54,12 +52,12 @@ pub(crate) struct Setting {
     pub(crate) value_ns: i64,
 }
 
-/// Which timer.
+/// Identity of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// A timerfd, by the identity of its eventfd.
+    /// Timerfd, by the identity of its eventfd.
     Descriptor(u64),
-    /// A POSIX timer of a process.
+    /// POSIX timer of a process.
     Posix { owner: OwnerId, id: i32 },
     /// `setitimer(ITIMER_REAL)` and `alarm` of a process.
     Interval { owner: OwnerId },
@@ -74,12 +72,12 @@ impl Key {
     }
 }
 
-/// How a timer is to be set.
+/// Flags of a setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SetFlags {
     pub(crate) absolute: bool,
     pub(crate) cancel_on_set: bool,
-    /// Its reader is one that can be told of it.
+    /// True if its reader can be notified of a set clock.
     pub(crate) reads_are_ours: bool,
 }
 
@@ -95,16 +93,18 @@ pub(crate) struct Timers {
 struct Table {
     timers: BTreeMap<Key, Timer>,
     closed: bool,
-    /// Raised with every change, so that the waiting thread looks again.
+    /// Incremented with every change, so that the waiting thread checks again.
     version: u64,
     next_posix: i32,
-    /// The hosts whose pages say that a signal is due.
+    /// Hosts whose pages show a due signal.
     told: Vec<Arc<Host>>,
 }
 
 impl Timers {
+    /// Makes an empty table.
+    ///
     /// # Errors
-    /// When this process may open no more files.
+    /// Fails if this process may open no more files.
     pub(crate) fn new(clock: Arc<Clock>) -> Result<Self, GuestError> {
         Ok(Self {
             clock,
@@ -114,20 +114,20 @@ impl Timers {
         })
     }
 
-    /// The process that has this number now, to make timers for.
+    /// Returns the process that has this number now, as owner of new timers.
     ///
     /// # Errors
-    /// When there is none, or when this process may open no more files.
+    /// Fails if there is none, or if this process may open no more files.
     pub(crate) fn owner(&self, pid: i32) -> io::Result<Arc<Owner>> {
         self.owners.claim(pid)
     }
 
-    /// The process that has this number now, if it may have timers.
+    /// Returns the process that has this number now, if it may have timers.
     pub(crate) fn known_owner(&self, pid: i32) -> Option<Arc<Owner>> {
         self.owners.find(pid)
     }
 
-    /// A new timerfd; the descriptor is for the guest.
+    /// Makes a timerfd; returns the descriptor for the guest.
     pub(crate) fn create_descriptor(
         &self,
         host: &Arc<Host>,
@@ -149,7 +149,7 @@ impl Timers {
             Key::Descriptor(id),
             Timer::new(Action::Count(file), host, clock),
         );
-        // Often enough that memory stays bounded, seldom enough not to matter.
+        // Often enough to bound memory, seldom enough to cost little.
         let are_many = table.timers.len() >= 64 && table.timers.len().is_power_of_two();
         drop(table);
         if are_many {
@@ -158,8 +158,8 @@ impl Timers {
         Ok(for_guest)
     }
 
-    /// A new POSIX timer. `notice` gets the timer's identifier and gives the
-    /// signal to send, or none (SIGEV_NONE).
+    /// Makes a POSIX timer. `notice` gets the timer's identifier and returns the signal to send, or
+    /// `None` (SIGEV_NONE).
     pub(crate) fn create_posix(
         &self,
         owner: &Owner,
@@ -168,12 +168,12 @@ impl Timers {
         notice: impl FnOnce(i32) -> Option<Notice>,
     ) -> i32 {
         let mut table = self.lock();
-        // Far from the kernel's own, which serve CPU-time clocks.
+        // Far from the kernel's own identifiers, which belong to CPU-time clocks.
         let id = FIRST_POSIX + table.next_posix;
         table.next_posix = (table.next_posix + 1) & 0x3fff_ffff;
         let action = notice(id).map_or(Action::Nothing, Action::Send);
         let key = owner.posix(id);
-        // Of one that has ended, all is forgotten before or after this.
+        // The records of an ended process are removed before or after this.
         if !owner.process.has_ended() {
             let timer = Timer::new(action, host, clock);
             table.timers.insert(key, timer);
@@ -181,12 +181,12 @@ impl Timers {
         id
     }
 
-    /// Removes a timer. Returns whether there was one.
+    /// Removes a timer. Returns true if it existed.
     pub(crate) fn delete(&self, key: Key) -> bool {
         self.lock().timers.remove(&key).is_some()
     }
 
-    /// What an exec does: POSIX timers are gone, an interval timer stays.
+    /// Applies the effect of an exec: POSIX timers are removed, an interval timer stays.
     pub(crate) fn forget_posix(&self, pid: i32) {
         let Some(of) = self.known_owner(pid) else {
             return;
@@ -196,7 +196,7 @@ impl Timers {
             .retain(|key, _| !matches!(key, Key::Posix { owner, .. } if *owner == of.id));
     }
 
-    /// Whether this descriptor of that process is a timer of ours.
+    /// Returns the timer of this descriptor of a process, if it is ours.
     pub(crate) fn find_descriptor(&self, pid: i32, fd: i32) -> Option<Key> {
         let key = Key::Descriptor(eventfd_id(&pid.to_string(), fd)?);
         self.exists(key).then_some(key)
@@ -206,7 +206,7 @@ impl Timers {
         self.lock().timers.contains_key(&key)
     }
 
-    /// Expirations that the last signal stood for, beyond the first.
+    /// Returns the number of expirations that the last signal represented, beyond the first.
     pub(crate) fn overrun(&self, key: Key) -> i32 {
         let mut table = self.lock();
         let overrun = table.timers.get_mut(&key).map_or(0, Timer::overrun);
@@ -214,12 +214,12 @@ impl Timers {
         overrun
     }
 
-    /// Lets all expire that are due, however late the thread is that does so.
+    /// Expires all timers that are due, even if the serving thread is late.
     pub(crate) fn catch_up(&self) {
         self.lock().expire();
     }
 
-    /// What is left until the next expiry, and the interval.
+    /// Returns the time left until the next expiry, and the interval.
     pub(crate) fn get(&self, key: Key) -> Setting {
         match self.lock().timers.get(&key) {
             Some(timer) => Setting {
@@ -233,8 +233,7 @@ impl Timers {
         }
     }
 
-    /// Arms or disarms; forgets expirations that were not read. All the same it may
-    /// have to tell that the clock was set.
+    /// Arms or disarms a timer; discards unread expirations. May report a set clock all the same.
     pub(crate) fn set(&self, key: Key, setting: Setting, flags: SetFlags) -> Result<(), Cancelled> {
         let mut table = self.lock();
         let Some(timer) = table.timers.get_mut(&key) else {
@@ -252,21 +251,21 @@ impl Timers {
             after => Some(timer.shown(timer.host.now() + Duration::from_ns(after))),
         };
         let result = timer.prepare_cancel(flags);
-        // Before it is known to be set, so that no wait ends without its signal.
+        // Before the setting returns, so that no wait ends without its signal.
         table.tell_of_signals();
         drop(table);
         self.look_again();
         result
     }
 
-    /// A host's clock goes otherwise than before.
+    /// Makes the serving thread check again, after a change of a host's clock.
     pub(crate) fn look_again(&self) {
         self.lock().version += 1;
         self.changed.notify_all();
         self.clock.wake();
     }
 
-    /// The interval timer of a process, made on first use.
+    /// Sets the interval timer of a process, made on first use.
     pub(crate) fn set_interval(&self, host: &Arc<Host>, owner: &Arc<Owner>, setting: Setting) {
         let key = owner.interval();
         let notice = Notice {
@@ -285,7 +284,7 @@ impl Timers {
             .entry(key)
             .or_insert_with(|| Timer::new(Action::Send(notice), host, libc::CLOCK_MONOTONIC));
         drop(table);
-        // No interval timer is told that the clock was set.
+        // Interval timers are not notified of a set clock.
         let _ = self.set(key, setting, SetFlags::default());
     }
 
@@ -300,20 +299,20 @@ impl Timers {
         self.clock.wake();
     }
 
-    /// Lets timers expire until [`Self::close`]. To be run in a thread.
+    /// Expires timers until [`Self::close`]. To be run in a thread.
     pub(crate) fn serve(&self) {
         loop {
             let mut table = self.lock();
             if table.closed {
                 return;
             }
-            // What is told is what is waited for: so no guest waits for a signal in vain.
+            // The published instants are those waited for: so no guest waits for a signal in vain.
             table.tell_of_signals();
             let version = table.version;
             let timers = table.timers.values();
             let dues: Vec<HostDeadline> = timers.filter_map(|timer| timer.due).collect();
             drop(table);
-            // Not with the table locked: who waits for the clock looks at it.
+            // Not with the table locked: threads that wait for the clock access it.
             let Some(next) = self.clock.first_of(dues) else {
                 let mut table = self.lock();
                 while !table.closed && table.version == version {
@@ -331,11 +330,10 @@ impl Timers {
         }
     }
 
-    /// Forgets the timers of processes that end, until [`Self::close`]. To be run in a
-    /// thread.
+    /// Removes the timers of processes that end, until [`Self::close`]. To be run in a thread.
     ///
     /// # Errors
-    /// When this process may open no more files.
+    /// Fails if this process may open no more files.
     pub(crate) fn serve_ends(&self) -> io::Result<()> {
         self.owners.serve(|ended| {
             let mut table = self.lock();
@@ -343,7 +341,7 @@ impl Timers {
         })
     }
 
-    /// How many timers and processes are known.
+    /// Returns the numbers of timers and of known processes.
     #[cfg(test)]
     fn sizes(&self) -> (usize, usize) {
         (self.lock().timers.len(), self.owners.count())
@@ -355,8 +353,8 @@ impl Timers {
 }
 
 impl Table {
-    /// Lets all expire that are due. Signals first: who reads of a timerfd's expiration
-    /// finds those sent that were due by then.
+    /// Expires all timers that are due. Signals first: a reader of a timerfd's expiration finds
+    /// those sent that were due by then.
     fn expire(&mut self) {
         let last: Vec<_> = self.timers.values().map(Timer::look).collect();
         for signals in [true, false] {
@@ -371,11 +369,11 @@ impl Table {
         self.tell_of_signals();
     }
 
-    /// Says on the pages of the hosts when the next signal is due.
+    /// Publishes the instant of the next signal on the pages of the hosts.
     fn tell_of_signals(&mut self) {
         let never = |host: Arc<Host>| (host.index(), (host, Instant::FAR_FUTURE));
         let mut next: BTreeMap<_, _> = self.told.drain(..).map(never).collect();
-        // Of nothing, where nobody will send it.
+        // None after the close, since no signal will be sent.
         let all = self.timers.values().filter(|_| !self.closed);
         for timer in all.filter(|timer| timer.sends_signals()) {
             let Some(due) = timer.due else { continue };
@@ -393,7 +391,7 @@ impl Table {
     }
 }
 
-/// The identifiers of our POSIX timers begin here.
+/// First identifier of our POSIX timers.
 pub(crate) const FIRST_POSIX: i32 = 0x4000_0000;
 
 #[cfg(test)]

@@ -17,24 +17,23 @@ pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 /// All instructions have four bytes.
 pub(crate) const INSTRUCTION_ALIGN: usize = 4;
 
-/// The least size of an alternate stack for signals: two frames of the kernel's (a
-/// handler of the program, and within it ours), each of 4704 bytes where no vectors
-/// longer than 64 bytes are in use, and what our handler takes.
+/// Minimum size of an alternate signal stack: two frames of the kernel's (a handler of the program,
+/// and within it ours), each of 4704 bytes where no vectors longer than 64 bytes are in use, and
+/// the use of our handler.
 pub(crate) const LEAST_SIGNAL_STACK: u64 = 2 * 4704 + super::HANDLER_STACK;
 
-/// There is no `vfork`.
+/// `vfork`, which ARM does not have.
 pub(crate) const VFORK: Option<i64> = None;
 
-/// Whether programs are told how much stack a signal takes under the clock. (glibc's
-/// least stack of a thread is larger than four times that.)
+/// True if programs are told the stack use of a signal under the clock. (glibc's minimum thread
+/// stack is larger than four times that.)
 pub(crate) const TELLS_SIGNAL_STACK: bool = true;
 
-/// What a kernel's vDSO puts before the names of its functions, and how many of
-/// them we have.
+/// Prefix of the function names in a kernel's vDSO, and the number of them that we have.
 #[cfg(test)]
 pub(crate) const VDSO: (&str, usize) = ("__kernel_", 3);
 
-/// Where the thread goes on.
+/// Returns the address at which the thread continues.
 pub(crate) fn instruction(registers: &Registers) -> u64 {
     registers.pc
 }
@@ -44,19 +43,19 @@ pub(crate) fn set_instruction(registers: &mut Registers, address: u64) {
     registers.pc = address;
 }
 
-/// Its stack pointer.
+/// Returns the stack pointer.
 pub(crate) fn stack(registers: &Registers) -> u64 {
     registers.sp
 }
 
-/// What its last call returned.
+/// Returns the result of the last system call.
 pub(crate) fn result(registers: &Registers) -> i64 {
     registers.regs[0] as i64
 }
 
-/// The registers with which it makes a call by the instruction at `at`. (Whether
-/// an interrupted call is to be restarted, the kernel has decided before the
-/// thread stopped, and it looks whether the thread is still there.)
+/// Returns registers with which the thread makes a call by the instruction at `at`. (The kernel has
+/// decided about the restart of an interrupted call before the thread stopped, and checks that the
+/// thread is still at that call.)
 pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
     let mut registers = *base;
     registers.pc = at;
@@ -84,11 +83,11 @@ pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
     registers
 }
 
-/// Bytes of code that [`jump`] takes.
+/// Size of the code of [`jump`], in bytes.
 pub(crate) const JUMP_BYTES: usize = 20;
 
-/// `bti c` (vDSOs are built to be entered at such an instruction only),
-/// `ldr x16, #8`, `br x16` and the address.
+/// Returns `bti c` (vDSOs are built to be entered at such an instruction only), `ldr x16, #8`, `br
+/// x16` and the address.
 pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     let mut code = [0; JUMP_BYTES];
     let instructions = [0xd503_245f_u32, 0x5800_0050, 0xd61f_0200];
@@ -99,11 +98,11 @@ pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     code
 }
 
-/// Functions of a vDSO that read no time and stay the kernel's.
+/// Functions of a vDSO that read no time and are not replaced.
 pub(crate) const KEPT: &[&str] = &["__kernel_rt_sigreturn"];
 
-/// Whether the first `length` bytes are what assemblers put between two functions:
-/// `nop`.
+/// Returns true if the first `length` bytes are `nop`, with which assemblers fill the space between
+/// functions.
 pub(crate) fn is_filler(code: &[u8], length: usize) -> bool {
     let nop = 0xd503_201f_u32.to_le_bytes();
     let words = code.get(..length.next_multiple_of(nop.len()));

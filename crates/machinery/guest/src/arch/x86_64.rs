@@ -14,27 +14,25 @@ pub(crate) const RELATIVE: u32 = object::elf::R_X86_64_RELATIVE;
 /// `syscall`.
 pub(crate) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// Instructions lie anywhere.
+/// Instructions have no alignment.
 pub(crate) const INSTRUCTION_ALIGN: usize = 1;
 
-/// The kernel itself looks whether a signal fits onto an alternate stack, so there is
-/// no least size.
+/// The kernel itself checks that a signal fits onto an alternate stack, so there is no minimum
+/// size.
 pub(crate) const LEAST_SIGNAL_STACK: u64 = 0;
 
 /// `vfork`.
 pub(crate) const VFORK: Option<i64> = Some(libc::SYS_vfork);
 
-/// Programs are not told how much stack a signal takes under the clock: glibc would
-/// make four times that the least stack of a thread, and refuse threads of 16 KiB, as
-/// many programs have them.
+/// Programs are not told the stack use of a signal under the clock: glibc would set the minimum
+/// thread stack to four times that, and refuse threads of 16 KiB, which many programs have.
 pub(crate) const TELLS_SIGNAL_STACK: bool = false;
 
-/// What a kernel's vDSO puts before the names of its functions, and how many of
-/// them we have.
+/// Prefix of the function names in a kernel's vDSO, and the number of them that we have.
 #[cfg(test)]
 pub(crate) const VDSO: (&str, usize) = ("__vdso_", 4);
 
-/// Where the thread goes on.
+/// Returns the address at which the thread continues.
 pub(crate) fn instruction(registers: &Registers) -> u64 {
     registers.rip
 }
@@ -44,23 +42,22 @@ pub(crate) fn set_instruction(registers: &mut Registers, address: u64) {
     registers.rip = address;
 }
 
-/// Its stack pointer.
+/// Returns the stack pointer.
 pub(crate) fn stack(registers: &Registers) -> u64 {
     registers.rsp
 }
 
-/// What its last call returned.
+/// Returns the result of the last system call.
 pub(crate) fn result(registers: &Registers) -> i64 {
     registers.rax as i64
 }
 
-/// The registers with which it makes a call by the instruction at `at`.
+/// Returns registers with which the thread makes a call by the instruction at `at`.
 pub(crate) fn calling(base: &Registers, at: u64, number: i64, args: [u64; 6]) -> Registers {
     let mut registers = *base;
     registers.rip = at;
     registers.rax = number as u64;
-    // No restart logic: the kernel must not take this for a call that it
-    // interrupted.
+    // Disables restart logic: the kernel must not take this for a call that it interrupted.
     registers.orig_rax = u64::MAX;
     [
         registers.rdi,
@@ -89,10 +86,10 @@ pub(crate) fn with_stack(base: &Registers, stack: u64) -> Registers {
     registers
 }
 
-/// Bytes of code that [`jump`] takes.
+/// Size of the code of [`jump`], in bytes.
 pub(crate) const JUMP_BYTES: usize = 14;
 
-/// `jmp *0(%rip)` and the address.
+/// Returns `jmp *0(%rip)` and the address.
 pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     let mut code = [0; JUMP_BYTES];
     code[..2].copy_from_slice(&[0xff, 0x25]);
@@ -100,10 +97,10 @@ pub(crate) fn jump(to: u64) -> [u8; JUMP_BYTES] {
     code
 }
 
-/// Functions of a vDSO that read no time and stay the kernel's.
+/// Functions of a vDSO that read no time and are not replaced.
 pub(crate) const KEPT: &[&str] = &["__vdso_sgx_enter_enclave"];
 
-/// Whether the first `length` bytes are what assemblers put between two functions: `nop`
+/// Returns true if the first `length` bytes are the filler of assemblers between functions: `nop`
 /// in all its lengths, and `int3`.
 pub(crate) fn is_filler(mut code: &[u8], length: usize) -> bool {
     let Some(end) = code.len().checked_sub(length) else {

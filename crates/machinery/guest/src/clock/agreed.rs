@@ -1,9 +1,10 @@
-//! A clock whose pauses are agreed on with those of other machines.
+//! Pauses of a clock that are agreed on with other machines.
 //!
-//! It is given a bound before anybody knows where all come to stand, which is later
-//! raised to just there; and it goes on as of an instant that all have agreed on,
-//! so that it owes nothing to when this machine's threads were woken. A bound is one
-//! beside the stop and the end of [`super::stop`]; the clock stands at the earliest.
+//! The clock gets a bound before the common instant of the pause is known; the bound is later
+//! raised to exactly that instant. The clock resumes as of an instant that all machines have agreed
+//! on, so that the resumption does not depend on wake-up latencies of this machine's threads. A
+//! bound is independent of the stop and the end of [`super::stop`]; the clock stands at the
+//! earliest.
 
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Virtual, Wall};
@@ -13,15 +14,14 @@ use super::waiting::Awaited;
 use super::{ChangeKind, Clock, compose};
 
 impl Clock {
-    /// Bounds the clock at `at_least`, or at `lead` after what it shows, no lower than what
-    /// it shows, and no higher than its end. Returns where that is; no reader sees a later
-    /// instant.
+    /// Bounds the clock at `at_least`, or at `lead` after its present time; no lower than its
+    /// present time, and no higher than its end. Returns the bound; no reader sees a later instant.
     pub fn bound_at(&self, lead: Duration, at_least: Option<Instant<Virtual>>) -> Instant<Virtual> {
         let mut state = self.lock();
         let calibration = state.calibration.map();
         self.publish_all(&mut state, |state, ticks| {
             let shown = state.published.at(Instant::from_ticks(ticks));
-            // All clocks of a run end where this one does: none would come to a later one.
+            // All clocks of a run end where this one does: none would reach a later bound.
             let bound = at_least.unwrap_or(shown + lead).min(state.end);
             state.bound = bound.max(shown);
             state.set_ceiling();
@@ -31,8 +31,8 @@ impl Clock {
         state.bound
     }
 
-    /// Lets a bounded clock go on until `to`. One that stands at its bound goes on
-    /// from there without a jump.
+    /// Raises the bound to `to`. A clock that stands at its bound continues from there without a
+    /// jump.
     pub fn raise_bound(&self, to: Instant<Virtual>) {
         let mut state = self.lock();
         if state.bound >= to {
@@ -49,15 +49,15 @@ impl Clock {
 
     /// Waits until the clock shows `at`, or was paused elsewhere.
     pub(crate) fn wait_for_bound(&self, at: Instant<Virtual>) {
-        // No program notices it.
+        // No program notices this instant.
         self.wait_for(&[Awaited::Background(at)], |state| {
             state.paused_since.is_some() || self.now() >= at
         });
     }
 
-    /// Lets a clock that stands at `from`, or has shown nothing later, go on without a
-    /// bound, as if it had done so when the machine's clock showed `at`. What has passed
-    /// since then it shows at once. Returns how late that was.
+    /// Resumes a clock that stands at `from`, or has shown nothing later, without a bound, as if it
+    /// had been resumed when the machine's clock showed `at`. The time that has passed since then
+    /// is shown at once. Returns the delay.
     pub fn resume_as_of(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Duration {
         while wall_now() < at {
             std::hint::spin_loop();
@@ -98,7 +98,7 @@ mod tests {
         Clock::new(Arc::new(page), &ClockOptions::default()).expect("a clock")
     }
 
-    /// Of two stops the earlier counts, and the other is not forgotten.
+    /// The earlier of two stops counts, and the later one stays in force.
     #[test]
     fn a_clock_has_several_stops_at_once() {
         let clock = clock();
@@ -126,8 +126,8 @@ mod tests {
         assert_eq!(clock.pause(), end);
     }
 
-    /// Where the run ends before a bound could be reached, the bound is that end: else
-    /// everybody would wait for an instant that never comes.
+    /// If the run ends before a bound could be reached, the bound is that end: else all machines
+    /// would wait for an instant that never comes.
     #[test]
     fn a_bound_beyond_the_end_is_the_end() {
         let clock = clock();
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(clock.now(), end);
     }
 
-    /// No bound lets the clock go beyond the end of the run, and one before it holds.
+    /// No bound lets the clock pass the end of the run, and a bound before the end holds.
     #[test]
     fn a_bound_stands_beside_the_end() {
         let clock = clock();
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(clock.reckon().virtual_time, end - Instant::ZERO);
     }
 
-    /// No reader sees the bound passed, and none sees a jump when it is raised.
+    /// No reader sees an instant beyond the bound, or a jump when the bound is raised.
     #[test]
     fn a_bound_that_comes_late_is_where_the_clock_is() {
         let clock = clock();
@@ -179,7 +179,7 @@ mod tests {
         );
     }
 
-    /// Whenever the thread comes that lets it go on, the line is the agreed one.
+    /// The line is the agreed one, however late the thread is that resumes the clock.
     #[test]
     fn it_goes_on_as_of_the_agreed_instant() {
         let clock = clock();

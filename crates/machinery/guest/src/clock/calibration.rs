@@ -14,7 +14,7 @@ pub(crate) struct Counter {
     kind: CounterKind,
 }
 
-/// Counter and wall clock read together.
+/// Readings of counter and wall clock, taken together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     ticks: u64,
@@ -27,8 +27,8 @@ impl Counter {
         kind: CounterKind::Monotonic,
     };
 
-    /// The processor's if the kernel itself keeps time with it, for then it has
-    /// checked that it runs evenly and alike on all processors.
+    /// Returns the processor's counter if the kernel itself keeps time with it, since the kernel
+    /// has then checked that it is steady and synchronised between processors.
     pub(crate) fn detect() -> Self {
         Self {
             kind: if kernel_counts_by().as_deref() == Some(CLOCKSOURCE) {
@@ -43,8 +43,8 @@ impl Counter {
         self.kind
     }
 
-    /// What the kernel keeps time with now, if that is not this counter any more: it
-    /// leaves a counter that it finds unstable, and never comes back.
+    /// Returns the kernel's clock source if it is no longer this counter: the kernel leaves a
+    /// counter that it finds unstable, and never returns to it.
     pub(crate) fn left_for(self) -> Option<String> {
         match self.kind {
             CounterKind::Tsc => kernel_counts_by().filter(|name| name != CLOCKSOURCE),
@@ -59,8 +59,8 @@ impl Counter {
         }
     }
 
-    /// The best of several attempts: the wall clock read between two counter
-    /// reads that are least apart; off by half of that at most.
+    /// Returns the best of several attempts: the wall clock read between the two counter reads that
+    /// are closest together. The error is at most half of their distance.
     pub(crate) fn sample(self) -> Sample {
         (0..8)
             .map(|_| {
@@ -81,14 +81,14 @@ impl Counter {
     }
 }
 
-/// The kernel's clock source; none, where it cannot be asked.
+/// Returns the kernel's clock source, if it can be read.
 fn kernel_counts_by() -> Option<String> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let name = with_spare(|| std::fs::read_to_string(path)).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The line from counter to wall and what it rests on.
+/// Line from counter to wall, and the samples that it is based on.
 #[derive(Clone, Copy)]
 pub(crate) struct Calibration {
     first: Sample,
@@ -96,8 +96,8 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Two samples, five milliseconds apart: good to some 10 ppm, which the
-    /// first [`Self::steered`] improves.
+    /// Takes two samples, five milliseconds apart: accurate to some 10 ppm, which the first
+    /// [`Self::steered`] improves.
     pub(crate) fn start(counter: Counter) -> Self {
         let first = counter.sample();
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -107,19 +107,19 @@ impl Calibration {
         Self { first, map }
     }
 
-    /// The line in force.
+    /// Returns the line in force.
     pub(crate) fn map(&self) -> ClockMap<CounterScale, Wall> {
         self.map
     }
 
-    /// Whether a page can show a clock of this dilation: it holds so many nanoseconds a
-    /// tick and no more.
+    /// Checks that a page can show a clock of this dilation, given its maximum of nanoseconds per
+    /// tick.
     ///
     /// # Errors
-    /// It would show a slower one.
+    /// Fails if only a slower clock could be shown.
     pub(crate) fn check_pace(&self, dilation: f64) -> Result<(), GuestError> {
         let least = self.map.rate.as_f64() / PAGE_NS_PER_TICK * MARGIN;
-        // As it is said: six digits, rounded up.
+        // As printed in the message: six digits, rounded up.
         let least = (least * 1e6).ceil() / 1e6;
         if dilation >= least {
             return Ok(());
@@ -129,10 +129,9 @@ impl Calibration {
         )))
     }
 
-    /// The line from `sample` on: the rate over the whole time since the first
-    /// sample, bent so that the present error vanishes within a second. Bent
-    /// by 500 ppm at most: a machine that was suspended catches up slowly, but
-    /// guests never see a jump.
+    /// Returns the line from `sample` on: the rate over the whole time since the first sample, bent
+    /// so that the present error vanishes within a second. The bend is at most 500 ppm: a machine
+    /// that was suspended catches up slowly, but guests never see a jump.
     pub(crate) fn steered(&self, sample: Sample) -> Self {
         let at = Instant::from_ticks(sample.ticks);
         let error_ns = (sample.wall - self.map.at(at)).as_ns();
@@ -146,18 +145,18 @@ impl Calibration {
     }
 }
 
-/// The machine's time-stamp counter against its CLOCK_MONOTONIC_RAW, which the
-/// kernel derives from it (where it is the clock source) by its frequency alone.
+/// The machine's time-stamp counter against its CLOCK_MONOTONIC_RAW, which the kernel derives from
+/// it (where it is the clock source) by its frequency alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TscLine {
-    /// What it shows at the clock's zero, modulo 2^64.
+    /// Counter value at the clock's zero, modulo 2^64.
     pub(crate) tsc0: u64,
     /// Ticks per nanosecond.
     pub(crate) per_ns: Rate,
 }
 
 impl TscLine {
-    /// Two samples, 50 ms apart: good to about a millionth.
+    /// Takes two samples, 50 ms apart: accurate to about a millionth.
     pub(crate) fn measure() -> Self {
         let (tsc1, raw1_ns) = Self::sample();
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -184,10 +183,10 @@ impl TscLine {
     }
 }
 
-/// As much as a page holds: eight bits before the point.
+/// Maximum that a page holds: eight bits before the point.
 const PAGE_NS_PER_TICK: f64 = 256.0;
 
-/// For what is bent while following the machine's clock, and for a crystal.
+/// Margin for bends while following the machine's clock, and for an oscillator's error.
 const MARGIN: f64 = 1.01;
 
 fn rate_between(from: Sample, to: Sample) -> Rate {

@@ -1,8 +1,8 @@
-//! What a clock has been through: its last changes, for whoever asks what it showed at a
-//! past instant, and what all of them come to.
+//! History of a clock: its last changes, for queries about past instants, and the totals of all
+//! changes.
 //!
-//! A run may pause some thousand times a second for days, so nothing here grows: a change
-//! is counted when it ends, and then kept for a while only.
+//! A run may pause some thousand times a second for days, so nothing here grows: a change is
+//! counted when it ends, and then kept only for a while.
 
 use std::collections::VecDeque;
 
@@ -13,41 +13,41 @@ use super::ChangeKind;
 /// One change of a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// What was done.
+    /// Kind of the change.
     pub(super) kind: ChangeKind,
-    /// The map in force from then on.
+    /// Map in force from then on.
     pub(super) map: ClockMap<Wall, Virtual>,
 }
 
-/// Times of one run that fit each other: all are taken at the same instant.
+/// Consistent times of one run: all are taken at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reckoning {
-    /// How far virtual time got.
+    /// Virtual time reached.
     pub virtual_time: Duration,
-    /// From the instant at which the clock was let go.
+    /// Wall time since the clock was first resumed.
     pub wall: Duration,
-    /// Of that, with the clock paused.
+    /// Part of it with the clock paused.
     pub paused: Duration,
-    /// How often it came to a stand.
+    /// Number of times that the clock stopped.
     pub pauses: u64,
 }
 
-/// A clock's past. There is always a change in force.
+/// History of a clock. There is always a change in force.
 #[derive(Debug)]
 pub(super) struct History {
-    /// The last is in force.
+    /// Recent changes; the last is in force.
     recent: VecDeque<Change>,
     tally: Tally,
 }
 
-/// What the changes come to that are over.
+/// Totals of the changes that have ended.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
-    /// Counting ends where the clock shows this.
+    /// Counting ends when the clock shows this.
     end: Instant<Virtual>,
-    /// When it was let go first.
+    /// Wall instant at which the clock was first resumed.
     began: Option<Instant<Wall>>,
-    /// When it showed the end.
+    /// Wall instant at which the clock showed the end.
     reached: Option<Instant<Wall>>,
     is_paused: bool,
     paused: Duration,
@@ -55,10 +55,10 @@ struct Tally {
 }
 
 impl History {
-    /// Begins with the line that is in force from the start.
+    /// Makes a history that begins with the line in force from the start.
     pub(super) fn new(map: ClockMap<Wall, Virtual>) -> Self {
         let kind = ChangeKind::Resume;
-        // Where it stands at first, it is let go later.
+        // A clock that is stopped at first begins when it is resumed.
         let runs = map.rate != Rate::STOPPED;
         Self {
             recent: VecDeque::from([Change { kind, map }]),
@@ -73,12 +73,12 @@ impl History {
         }
     }
 
-    /// Counting ends where the clock shows `end`, which it does not yet.
+    /// Sets `end`, which the clock does not show yet, as the end of counting.
     pub(super) fn count_until(&mut self, end: Instant<Virtual>) {
         self.tally.end = end;
     }
 
-    /// A change comes into force.
+    /// Adds a change that comes into force.
     pub(super) fn push(&mut self, change: Change) {
         let last = self.last();
         self.tally.close(&last, change.map.in0);
@@ -89,18 +89,18 @@ impl History {
         self.recent.push_back(change);
     }
 
-    /// What the clock showed at a past instant, if it went no further than `ceiling`. One
-    /// that lies before all that is kept counts as the first of that.
+    /// Returns the instant that the clock showed at a past wall instant, if it went no further than
+    /// `ceiling`. An instant before the kept changes counts as the first of them.
     pub(super) fn at(&self, wall: Instant<Wall>, ceiling: Instant<Virtual>) -> Instant<Virtual> {
         let index = self.recent.partition_point(|it| it.map.in0 <= wall);
-        // A clock that stopped by itself has been stopped a moment later.
+        // A clock that stopped by itself is formally stopped a moment later.
         let next = self.recent.get(index);
         let most = next.map_or(ceiling, |change| change.map.out0);
         self.recent[index.saturating_sub(1)].map.at(wall).min(most)
     }
 
-    /// From the instant at which the clock was let go to the end of counting, or to `now`
-    /// when it has not shown that.
+    /// Returns the totals from the first resumption of the clock to the end of counting, or to
+    /// `now` if the clock has not shown the end.
     pub(super) fn reckon(&self, now: Instant<Wall>) -> Reckoning {
         let last = self.last();
         let now = now.max(last.map.in0);
@@ -126,12 +126,12 @@ impl History {
 
 impl Tally {
     fn begin(&mut self, change: &Change) {
-        // Where computing takes no time it does not run when it is let go.
+        // If computing takes no time, the clock does not run when it is resumed.
         let goes = change.map.rate != Rate::STOPPED || change.kind == ChangeKind::Resume;
         if goes && self.began.is_none() {
             self.began = Some(change.map.in0);
         }
-        // A clock that is not paused stands as well where computing takes no time.
+        // If computing takes no time, a clock stands without being paused as well.
         match change.kind {
             ChangeKind::Pause => self.is_paused = true,
             ChangeKind::Resume => self.is_paused = false,
@@ -139,7 +139,7 @@ impl Tally {
         }
     }
 
-    /// Counts a change that was in force until then.
+    /// Counts a change that was in force until `until`.
     fn close(&mut self, change: &Change, until: Instant<Wall>) {
         if self.reached.is_some() {
             return;
@@ -154,8 +154,8 @@ impl Tally {
     }
 }
 
-/// How many changes are kept: what passes in about twenty seconds of pausing as fast as
-/// that goes. A frame that was captured is read long before.
+/// Maximum number of changes kept: those of about twenty seconds of pausing at the maximum rate. A
+/// captured frame is read long before.
 const KEPT: usize = 1 << 16;
 
 #[cfg(test)]
@@ -166,8 +166,8 @@ mod tests {
         Instant::from_ns(ns)
     }
 
-    /// Stands until 100, runs, stands from 110 to 140, runs, stands from 160 on; as it is
-    /// at `now`.
+    /// Clock that stands until 100, runs, stands from 110 to 140, runs, stands from 160 on; as of
+    /// `now`.
     fn history(now: i64, planned: i64) -> History {
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::STOPPED);
         let mut history = History::new(map);
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(figures(200, 1000), [30, 100, 70, 2]);
     }
 
-    /// Ten times what is kept: the count is of all, and of the instants only the late
-    /// ones are known apart.
+    /// With ten times as many changes as are kept, all are counted, and only late instants are
+    /// distinguished.
     #[test]
     fn nothing_grows_however_often_a_clock_is_paused() {
         let mut map = ClockMap::new(wall(0), Instant::ZERO, Rate::ONE);

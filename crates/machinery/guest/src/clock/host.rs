@@ -1,4 +1,4 @@
-//! A host as others see it: its clocks, read from its own clock page.
+//! Public view of a host: its clocks, read from its own clock page.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +12,16 @@ use super::calibration::Counter;
 use super::host_instant::Base;
 use crate::linux::memory::PageMapping;
 
-/// How a host's clock differs from an ideal one.
+/// Deviations of a host's clock from an ideal one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostOptions {
-    /// What its kernel counts.
+    /// Oscillator that its kernel counts.
     pub crystal: Crystal,
-    /// The core that the crystal drives, if its kernel counts the core's cycles.
+    /// Core driven by the oscillator, if its kernel counts the core's cycles.
     pub cycles: Option<CycleOptions>,
-    /// Where the crystal's randomness comes from, and a governor's.
+    /// Seed of the random numbers of the oscillator and of a governor.
     pub seed: u64,
-    /// How much its CLOCK_REALTIME is ahead of true civil time at the start.
+    /// Lead of its CLOCK_REALTIME over true civil time at the start.
     pub offset: Duration,
 }
 
@@ -42,20 +42,19 @@ impl std::fmt::Debug for Host {
 /// A host's clock against true time.
 #[derive(Clone)]
 pub struct HostReading {
-    /// Whose.
+    /// The host.
     pub host: Arc<Host>,
-    /// How far its CLOCK_REALTIME is ahead of true civil time.
+    /// Lead of its CLOCK_REALTIME over true civil time.
     pub error: Duration,
-    /// How much too fast its clocks run, as a fraction.
+    /// Fraction by which its clocks run too fast.
     pub frequency_error: f64,
-    /// How far its CLOCK_MONOTONIC_RAW may be behind its crystal, if it counts a core's
-    /// cycles.
+    /// Maximum lag of its CLOCK_MONOTONIC_RAW behind its oscillator, if it counts a core's cycles.
     pub missing: Option<Duration>,
-    /// What is believed of it, if its kernel holds it for synchronised.
+    /// Error bounds stated by its kernel, if that considers itself synchronised.
     pub believed: Option<Belief>,
 }
 
-/// The bounds that a kernel states of its clock, as a daemon has set them.
+/// Error bounds of a clock as stated by its kernel and set by a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Belief {
     /// `timex.esterror`.
@@ -65,12 +64,12 @@ pub struct Belief {
 }
 
 impl Host {
-    /// Its name; that of the session's only host is empty.
+    /// Returns the name; empty for the only host of a session without named hosts.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number in the session, which is on its clock page.
+    /// Returns the host's number in the session, which is on its clock page.
     pub fn number(&self) -> u32 {
         self.index as u32
     }
@@ -83,18 +82,18 @@ impl Host {
         &self.page
     }
 
-    /// What its page shows now.
+    /// Returns the time that its page shows now.
     pub(crate) fn now(&self) -> Instant<Shown> {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// What its clock `B` shows now.
+    /// Returns the time that its clock `B` shows now.
     pub(crate) fn now_on<B: Base>(&self) -> Instant<B> {
         let (now, offset_ns) = self.page.page().read(|| self.counter.ticks(), B::offset_ns);
         ClockMap::ahead_by(Duration::from_ns(offset_ns)).at(now)
     }
 
-    /// How far its clock `B` is ahead of what its page shows, in nanoseconds.
+    /// Returns the lead of its clock `B` over its page's time, in nanoseconds.
     pub(super) fn ahead_ns<B: Base>(&self) -> i64 {
         self.page
             .page()
@@ -102,12 +101,12 @@ impl Host {
             .1
     }
 
-    /// What CLOCK_MONOTONIC_RAW shows its guests now.
+    /// Returns the CLOCK_MONOTONIC_RAW that its guests see now.
     pub(crate) fn raw(&self) -> Instant<Core> {
         self.page.page().read_raw(|| self.counter.ticks())
     }
 
-    /// The POSIX clock `id` minus what the page shows, in nanoseconds.
+    /// Returns the POSIX clock `id` minus its page's time, in nanoseconds.
     pub(crate) fn offset_ns(&self, id: libc::clockid_t) -> i64 {
         let offset = |copy: &timeloom_page::MapCopy| {
             match id {

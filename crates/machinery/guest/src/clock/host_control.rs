@@ -1,7 +1,7 @@
-//! Holding, slowing and letting go single hosts while the session goes on.
+//! Holding, dilating and releasing single hosts while the session continues.
 //!
-//! What is commanded here is a host's [`Course`]: how its own time passes against the session's. Only the pages of the hosts
-//! concerned are published anew, all of them at one instant.
+//! The state changed here is a host's [`Course`]: the rate of its own time against the session's.
+//! Only the pages of the hosts concerned are published anew, all of them at one instant.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -14,23 +14,23 @@ use super::waiting::Awaited;
 use super::{ChangeKind, Clock, Host, State};
 use crate::error::GuestError;
 
-/// How a host's own time stands against the session's.
+/// State of a host's own time against the session's.
 #[derive(Clone, Debug)]
 pub struct HostTime {
-    /// Whose.
+    /// The host.
     pub host: Arc<Host>,
-    /// The virtual time that it has lived through since the session began.
+    /// Virtual time that it has lived through since the session began.
     pub lived: Instant<Lived>,
-    /// How much it has missed; negative when it is ahead.
+    /// Lag behind the session; negative if the host is ahead.
     pub behind: Duration,
-    /// Whether it is held.
+    /// True if the host is held.
     pub held: bool,
     /// Seconds of the session per second of the host, while it is not held.
     pub dilation: f64,
 }
 
 impl HostTime {
-    /// Whether its own time is not the session's.
+    /// Returns true if its own time differs from the session's.
     pub(crate) fn is_off(&self) -> bool {
         self.held || self.behind != Duration::ZERO || self.dilation != 1.0
     }
@@ -39,17 +39,17 @@ impl HostTime {
 /// A change of a host's course, for the record.
 #[derive(Clone, Debug)]
 pub struct HostChange {
-    /// What was done.
+    /// Kind of the change.
     pub kind: ChangeKind,
-    /// The session's time when it was done.
+    /// Session time of the change.
     pub at: Instant<Virtual>,
-    /// The machine's.
+    /// Wall time of the change.
     pub wall: Instant<Wall>,
-    /// How the host stands since.
+    /// State of the host after the change.
     pub host: HostTime,
 }
 
-/// An instant that a host was told to run to.
+/// Instant at which a host is to stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostEnd {
     pub(crate) host: usize,
@@ -57,11 +57,11 @@ pub(crate) struct HostEnd {
     number: u64,
 }
 
-/// Called after every change of a host's course.
+/// Callback run after every change of a host's course.
 pub(super) type HostListener = Box<dyn Fn(&HostChange) + Send + Sync>;
 
 impl Clock {
-    /// Makes the time of these hosts stand. Those that are held already stay so.
+    /// Stops the time of these hosts. Hosts that are held already stay so.
     pub(crate) fn hold_hosts(&self, which: &[usize]) {
         self.change_courses(ChangeKind::Pause, which, |course, now| {
             let changes = !course.is_held();
@@ -70,7 +70,7 @@ impl Clock {
         });
     }
 
-    /// Lets the time of these hosts go on from where it stands.
+    /// Resumes the time of these hosts from where it stands.
     pub(crate) fn release_hosts(&self, which: &[usize]) {
         self.change_courses(ChangeKind::Resume, which, |course, now| {
             let changes = course.is_held();
@@ -79,10 +79,10 @@ impl Clock {
         });
     }
 
-    /// Sets how many seconds of the session one of these hosts takes from now on.
+    /// Sets the number of session seconds per second of these hosts from now on.
     ///
     /// # Errors
-    /// A factor that is not within 0.001 … 1000.
+    /// Fails if the factor is not within 0.001 … 1000.
     pub(crate) fn dilate_hosts(&self, which: &[usize], factor: f64) -> Result<(), GuestError> {
         if !Course::default().dilate(Instant::ZERO, factor) {
             return Err(GuestError::Usage(format!(
@@ -95,12 +95,12 @@ impl Clock {
         Ok(())
     }
 
-    /// Lets each of these hosts go no further than an instant of its own time,
-    /// until [`Self::forget_host_end`]. One that is held is not set going.
+    /// Limits each of these hosts to an instant of its own time, until [`Self::forget_host_end`]. A
+    /// held host is not resumed.
     ///
     /// # Errors
-    /// One shows its instant already, or is to stop somewhere else: then none has
-    /// an end by this.
+    /// Fails, leaving no new end in force, if a host has reached its instant already or has another
+    /// end.
     pub(crate) fn end_hosts_at(
         &self,
         targets: &[(usize, Instant<Lived>)],
@@ -149,7 +149,7 @@ impl Clock {
         Ok(ends)
     }
 
-    /// From now on the host does not stop by itself.
+    /// Removes the host's end, so that it does not stop by itself.
     pub(crate) fn forget_host_end(&self, index: usize) {
         let mut state = self.lock();
         if state.hosts[index].course.end() == Instant::FAR_FUTURE {
@@ -163,8 +163,8 @@ impl Clock {
         self.hosts_changed();
     }
 
-    /// Waits until one of these ends is reached or forgotten, or `give_up`. Returns
-    /// those that are, with the wall instant when they were reached.
+    /// Waits until one of these ends is reached or forgotten, or `give_up` returns true. Returns
+    /// these ends, with the wall instant at which they were reached; `None` for forgotten ones.
     pub(crate) fn wait_for_host_ends(
         &self,
         ends: &[HostEnd],
@@ -194,8 +194,8 @@ impl Clock {
         .collect()
     }
 
-    /// How the own time of each host stands against the session's; and the instant
-    /// of the session at which that is so.
+    /// Returns the state of each host's own time against the session's, and the session instant at
+    /// which that is so.
     pub fn host_times(&self) -> (Instant<Virtual>, Vec<HostTime>) {
         let state = self.lock();
         let now = self.now();
@@ -203,24 +203,24 @@ impl Clock {
         (now, all.map(|index| state.host_time(index, now)).collect())
     }
 
-    /// Whether the host is held.
+    /// Returns true if the host is held.
     pub(crate) fn is_held(&self, index: usize) -> bool {
         self.lock().hosts[index].course.is_held()
     }
 
-    /// Wall seconds per second of the host, as long as neither is held.
+    /// Returns the wall seconds per second of the host, as long as neither is held.
     pub(crate) fn dilation_on(&self, index: usize) -> f64 {
         let state = self.lock();
         state.dilation * state.hosts[index].course.factor()
     }
 
-    /// Has `listener` called after every change of a host's course.
+    /// Registers `listener`, called after every change of a host's course.
     pub fn on_host_change(&self, listener: impl Fn(&HostChange) + Send + Sync + 'static) {
         let mut listeners = self.host_listeners();
         listeners.push(Box::new(listener));
     }
 
-    /// `change` says whether it has changed anything.
+    /// Applies `change`, which returns true if it has changed the course.
     fn change_courses(
         &self,
         kind: ChangeKind,
@@ -307,8 +307,8 @@ mod tests {
         clock.host_times().1[index].lived
     }
 
-    /// Whatever is done to the session and to a host, in any order, as fast as
-    /// possible: on its page, and on that of a host that nobody touches.
+    /// Any sequence of operations on the session and a host, as fast as possible: checked on the
+    /// host's page, and on that of a host that is not changed.
     #[test]
     fn no_reader_sees_a_host_go_back_or_another_one_change() {
         let seed = 20_260_807;
@@ -322,7 +322,7 @@ mod tests {
             page.read_raw(|| clock.counter.ticks())
         };
         clock.hold_hosts(&[0]);
-        // Of an ideal host both clocks count the same.
+        // Both clocks of an ideal host count the same.
         let raw_ahead = raw(0).as_ns() - hosts[0].now().as_ns();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -354,7 +354,7 @@ mod tests {
                     3 if !ended[index] => {
                         let soon = Duration::from_ns(1 + random.below(100_000) as i64);
                         let end = lived(&clock, index) + soon;
-                        // It may be there already.
+                        // The host may have reached the end already.
                         ended[index] = clock.end_hosts_at(&[(index, end)]).is_ok();
                     }
                     4 => {
@@ -384,8 +384,8 @@ mod tests {
         assert!(off.abs() <= 60, "seed {seed}: {off} ns");
     }
 
-    /// By every clock of it, while others go on; it can be told so late that all
-    /// have seen it stand for long.
+    /// Checked on all clocks of the host while others continue; the stop can come long after all
+    /// readers have seen the host stand.
     #[test]
     fn a_host_stands_at_its_instant_before_anybody_stops_it() {
         let (clock, hosts) = clock_with_hosts(&[Crystal::default(), Crystal::default()]);

@@ -1,4 +1,4 @@
-//! Instants on the clocks of a host, and which clock in their type.
+//! Instants on the clocks of a host, with the clock in their type.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,14 +16,14 @@ impl Scale for Tai {
     const NAME: &'static str = "tai";
 }
 
-/// A clock of a host that programs wait by: what its page shows, which nothing sets,
-/// CLOCK_REALTIME, or CLOCK_TAI.
+/// A clock of a host that programs wait by: the page's time, which cannot be set, CLOCK_REALTIME,
+/// or CLOCK_TAI.
 pub(crate) trait Base: Scale + Copy {
-    /// Its offset from what the page shows, for readers of the page.
+    /// Returns the offset from the page's time, for readers of the page.
     fn offset_ns(copy: &MapCopy) -> i64;
 
-    /// How far it is ahead of the host's CLOCK_MONOTONIC, which showed `start` when
-    /// the page showed zero.
+    /// Returns the lead over the host's CLOCK_MONOTONIC, which showed `start` when the page showed
+    /// zero.
     fn ahead(line: &HostLine, start: Duration) -> Duration;
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct HostInstant<B: Base> {
 }
 
 impl<B: Base> HostInstant<B> {
-    /// How long that is from now; negative when it has passed.
+    /// Returns the time left; negative if the instant has passed.
     fn left(self, host: &Host) -> Duration {
         self.at - host.now_on::<B>()
     }
 
-    /// What the host's page shows then, as its clocks go now.
+    /// Returns the page's time at the instant, by the present rates of its clocks.
     fn shown(self, host: &Host) -> Instant<Shown> {
         Instant::from_ns(self.at.as_ns().saturating_sub(host.ahead_ns::<B>()))
     }
@@ -84,7 +84,7 @@ impl<B: Base> HostInstant<B> {
     }
 }
 
-/// An instant on one of a host's clocks, whichever a program has chosen.
+/// Instant on one of a host's clocks, as chosen by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostDeadline {
     Shown(HostInstant<Shown>),
@@ -93,7 +93,7 @@ pub(crate) enum HostDeadline {
 }
 
 impl HostDeadline {
-    /// The number of the host whose clock it is on.
+    /// Returns the number of the host.
     pub(super) fn host(self) -> usize {
         match self {
             Self::Shown(at) => at.host,
@@ -102,7 +102,7 @@ impl HostDeadline {
         }
     }
 
-    /// What is left of it, by its own clock; negative when it has passed.
+    /// Returns the time left by its own clock; negative if the instant has passed.
     pub(crate) fn left(self, host: &Host) -> Duration {
         match self {
             Self::Shown(at) => at.left(host),
@@ -111,7 +111,7 @@ impl HostDeadline {
         }
     }
 
-    /// What the host's page shows then, as its clocks go now.
+    /// Returns the page's time at the instant, by the present rates of its clocks.
     pub(crate) fn shown(self, host: &Host) -> Instant<Shown> {
         match self {
             Self::Shown(at) => at.shown(host),
@@ -120,7 +120,7 @@ impl HostDeadline {
         }
     }
 
-    /// So much later, by its own clock.
+    /// Returns the instant later by `by` on its own clock.
     pub(crate) fn later(self, by: Duration) -> Self {
         match self {
             Self::Shown(at) => Self::Shown(at.later(by)),

@@ -1,8 +1,8 @@
-//! What the supervisor keeps of a host, and how it becomes a line on its page.
+//! Supervisor's state of a host, and its composition to a line on the host's page.
 //!
-//! Four maps, composed: counter → virtual (the session's), virtual → lived (the
-//! host's [`Course`]), lived → the host's clocks (its crystal and its kernel), and
-//! from its CLOCK_MONOTONIC to what its page shows.
+//! Four maps are composed: counter → virtual (the session's), virtual → lived (the host's
+//! [`Course`]), lived → the host's clocks (its oscillator and its kernel), and from its
+//! CLOCK_MONOTONIC to the page's time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,43 +22,42 @@ use super::raw_history::RawHistory;
 use super::{Offsets, State};
 use crate::linux::memory::PageMapping;
 
-/// What the supervisor keeps of a host.
+/// Supervisor's state of a host.
 pub(super) struct HostState {
     pub(super) host: Arc<Host>,
-    /// How its own time passes.
+    /// Course of the host's own time.
     pub(super) course: Course,
-    /// The number of its end, if its course has one.
+    /// Number of its end, if its course has one.
     pub(super) end: u64,
     pub(super) model: HostClock,
     line: HostLine,
-    /// The latest instant of the session that the model was asked for.
+    /// Latest instant of the session at which the model was evaluated.
     asked: Instant<Virtual>,
-    /// counter → what its page shows, and → its CLOCK_MONOTONIC_RAW, as readers
-    /// have it.
+    /// Maps counter → page time and counter → CLOCK_MONOTONIC_RAW, as published for readers.
     published: Option<PageMap<Shown>>,
     offsets: Offsets,
     pub(super) raw_history: RawHistory,
-    /// Steps and leap seconds that were told already.
+    /// Number of steps and leap seconds reported already.
     pub(super) discontinuities: u64,
     /// Lines from the machine's dates to the host's, if dates of files are virtual.
     pub(super) date_lines: DateLines,
-    /// The slowest that its clock went since those who wait by it were last told.
+    /// Lowest rate of its clock since threads waiting by it were last notified.
     slowest: Rate,
-    /// Whether it has become noticeably faster than that.
+    /// True if the clock has become noticeably faster than that.
     has_sped_up: bool,
 }
 
-/// What is put on all pages at one instant.
+/// Data put on all pages at one instant.
 pub(super) struct Moment {
-    /// counter → virtual, from that instant on.
+    /// Map counter → virtual, from that instant on.
     pub(super) virtual_map: ClockMap<Counter, Virtual>,
-    /// Where virtual time stops by itself.
+    /// Instant at which virtual time stops by itself.
     pub(super) ceiling: Instant<Virtual>,
-    /// Virtual per wall, for those who wait.
+    /// Virtual per wall, for waiting threads.
     pub(super) running: Rate,
-    /// The machine's clock then.
+    /// Wall time of the instant.
     pub(super) wall: Instant<Wall>,
-    /// Virtual per wall from then on.
+    /// Virtual per wall from that instant on.
     pub(super) virtual_per_wall: Rate,
     /// Onset by the machine's CLOCK_REALTIME, if dates of files are virtual.
     pub(super) onset: Option<Onset>,
@@ -101,13 +100,13 @@ impl HostState {
         self.host.page()
     }
 
-    /// CLOCK_MONOTONIC_RAW as its guests read it when the counter shows `ticks`.
+    /// Returns CLOCK_MONOTONIC_RAW as read by its guests when the counter shows `ticks`.
     pub(super) fn raw_at(&self, ticks: Instant<Counter>) -> Instant<Core> {
         self.published
             .map_or(self.line.core.out0, |line| line.raw_at(ticks))
     }
 
-    /// What its page has to show from the moment on.
+    /// Returns the line for its page from the moment on.
     pub(super) fn compose(&mut self, moment: &Moment) -> PageMap<Shown> {
         let Moment {
             virtual_map,
@@ -119,7 +118,7 @@ impl HostState {
         self.asked = virtual_map.out0;
         let now = self.course.at(self.asked);
         self.line = self.model.line(now);
-        // A core may have changed its frequency, and readers have the old line still.
+        // A core may have changed its frequency while readers still have the old line.
         let raw_seen = self.published.map(|last| last.raw_at(ticks));
         if let Some(ahead) = raw_seen.map(|seen| seen - self.line.core.out0)
             && ahead > ROUNDING
@@ -130,8 +129,8 @@ impl HostState {
         let start = self.start();
         let page = ClockMap::<Monotonic, Shown>::ahead_by(-start);
         let mut shown = page.at(self.line.monotonic.out0);
-        // Readers saw the old line: rounded differently, and perhaps for a
-        // moment longer than it was to be in force.
+        // Readers saw the old line: rounded differently, and perhaps for a moment longer than
+        // intended.
         let floor = self.published.map_or(shown, |last| last.at(ticks));
         if floor > shown {
             if floor - shown > ROUNDING {
@@ -143,7 +142,7 @@ impl HostState {
         let raw = self.line.core.out0;
         let raw0 = raw_seen.map_or(raw, |seen| seen.max(raw));
         let lived_per_tick = virtual_map.rate.times(self.course.rate());
-        // What its clocks show where its time stops, or the session's.
+        // Times of its clocks when its own time stops, or the session's.
         let stop = if *ceiling == Instant::FAR_FUTURE {
             self.course.end()
         } else {
@@ -177,12 +176,12 @@ impl HostState {
         map
     }
 
-    /// Opens the page that was closed.
+    /// Opens the closed page.
     pub(super) fn open(&mut self, moment: &Moment) {
         let map = self.compose(moment);
         self.compare_rate();
         let page = self.host.page().page();
-        // Who reads the line that is opened here finds the mark beside it.
+        // Readers of the line opened here see the mark beside it.
         let own_pace = self.course.rate() != Rate::ONE || self.course.end() != Instant::FAR_FUTURE;
         let marked = page.disruptions().load(Ordering::Relaxed) & 1 == 1;
         if own_pace != marked {
@@ -194,16 +193,15 @@ impl HostState {
         self.host.page().page().open(&map);
     }
 
-    /// Who waits has computed for how long from the rate of then: too long, if the
-    /// clock goes faster now.
+    /// Compares the rate with the one assumed by waiting threads: they wait too long if the clock
+    /// is faster now.
     fn compare_rate(&mut self) {
         let rate = self.line.monotonic.rate;
         self.slowest = self.slowest.min(rate);
         self.has_sped_up |= rate.as_f64() > self.slowest.as_f64() * (1.0 + NOTICEABLE);
     }
 
-    /// Notes the line for those who ask what the clock showed at a past instant
-    /// of the machine.
+    /// Records the line for queries about past wall instants.
     pub(super) fn record(&mut self, moment: &Moment, map: &PageMap<Shown>) {
         let past = &self.host.page().page().past;
         past.record(moment.wall, map.map.out0, self.shown_per_wall(moment));
@@ -231,7 +229,7 @@ impl HostState {
         lived_per_wall.times(self.line.monotonic.rate)
     }
 
-    /// When this instant of the host comes, as its clock goes now.
+    /// Returns the session instant of this instant of the host, by the clock's present rate.
     pub(super) fn when(&self, deadline: HostDeadline) -> Option<Instant<Virtual>> {
         match deadline {
             HostDeadline::Shown(deadline) => self.first_showing(deadline.at),
@@ -247,17 +245,17 @@ impl HostState {
         self.course.first_reaching(lived)
     }
 
-    /// What its CLOCK_MONOTONIC showed when the session began.
+    /// Returns its CLOCK_MONOTONIC at the beginning of the session.
     fn start(&self) -> Duration {
         Duration::from_ns(self.offsets.monotonic_ns)
     }
 
-    /// When its clocks change by themselves next, if they do.
+    /// Returns the next instant at which its clocks change by themselves, if they do.
     pub(super) fn next_wake(&mut self) -> Option<Instant<Virtual>> {
         self.course.first_reaching(self.model.next_wake()?)
     }
 
-    /// Those who wait by its clock compute anew for how long.
+    /// Returns and resets the flag that makes threads waiting by its clock recompute their waits.
     pub(super) fn take_sped_up(&mut self) -> bool {
         let has_sped_up = std::mem::take(&mut self.has_sped_up);
         if has_sped_up {
@@ -266,15 +264,14 @@ impl HostState {
         has_sped_up
     }
 
-    /// An instant of the session, but not before one that the model was asked for.
+    /// Returns `now`, but not before an instant at which the model was evaluated.
     pub(super) fn not_before_asked(&self, now: Instant<Virtual>) -> Instant<Virtual> {
         now.max(self.asked)
     }
 }
 
 impl State {
-    /// The session's clock as it is published, for a page that is to change at
-    /// `ticks`.
+    /// Returns the session's published clock, for a page that changes at `ticks`.
     pub(super) fn moment(&self, ticks: Instant<Counter>) -> Moment {
         let wall = self.calibration.map().at(ticks);
         Moment {
@@ -293,13 +290,13 @@ impl State {
     }
 }
 
-/// CONFIG_HZ of the kernels that hosts are taken to run; it shows in the last
-/// digits of what `adjtimex` does.
+/// CONFIG_HZ assumed of the hosts' kernels; it shows in the last digits of the results of
+/// `adjtimex`.
 const TICKS_PER_S: u32 = 250;
 
-/// Two lines that agree may round this differently.
+/// Rounding difference of two lines that agree.
 const ROUNDING: Duration = Duration::from_ns(50);
 
-/// A hundred ppm: a microsecond in a wait of 10 ms. Longer waits on a steered clock
-/// are made in turns, which follow smaller changes.
+/// Hundred ppm: a microsecond in a wait of 10 ms. Longer waits on a steered clock are made in
+/// turns, which follow smaller changes.
 const NOTICEABLE: f64 = 100e-6;

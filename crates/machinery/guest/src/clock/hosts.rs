@@ -1,14 +1,13 @@
-//! The clocks of the session's hosts, each with a clock page of its own.
+//! Clocks of the session's hosts, each with a clock page of its own.
 //!
-//! What guests read is not virtual time but what their host makes of it: its
-//! crystal errs, its kernel's clock may be steered and set. The model of both
-//! is [`HostClock`]; its line is composed with the session's, counter → virtual →
-//! lived → the host's CLOCK_MONOTONIC, and published whenever one of them changes.
-//! In the middle is the host's own course: it may be held or dilated while the
-//! session goes on ([`super::host_control`]).
+//! Guests do not read virtual time but the clock of their host: its oscillator has an error, and
+//! its kernel's clock may be steered and set. [`HostClock`] models both; its line is composed with
+//! the session's, counter → virtual → lived → the host's CLOCK_MONOTONIC, and published whenever
+//! one of them changes. The third of these scales is the host's own time: it may be held or dilated
+//! while the session continues ([`super::host_control`]).
 //!
-//! What the page of a host shows ([`Shown`]) is CLOCK_MONOTONIC less what it showed
-//! when the session began. Deadlines of its guests are on that scale.
+//! The page of a host shows CLOCK_MONOTONIC minus its value at the beginning of the session
+//! ([`Shown`]). Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +27,7 @@ use super::{Clock, Compute, State};
 use crate::linux::memory::PageMapping;
 
 impl Clock {
-    /// A host more, whose guests read `page`.
+    /// Adds a host, whose guests read `page`.
     pub(crate) fn add_host(
         &self,
         name: &str,
@@ -65,7 +64,7 @@ impl Clock {
         host
     }
 
-    /// `adjtimex` on a host.
+    /// Runs `adjtimex` on a host.
     pub(crate) fn adjust_host(
         &self,
         host: &Host,
@@ -82,7 +81,7 @@ impl Clock {
         result
     }
 
-    /// `clock_settime(CLOCK_REALTIME)` on a host.
+    /// Runs `clock_settime(CLOCK_REALTIME)` on a host.
     pub(crate) fn set_host(
         &self,
         host: &Host,
@@ -95,7 +94,7 @@ impl Clock {
         result
     }
 
-    /// The core whose cycles the host counts changes to this frequency now.
+    /// Changes the frequency of the core whose cycles the host counts.
     pub fn change_frequency(&self, host: &Host, frequency: Frequency) {
         self.change_host(host, |model, now| model.handle_frequency(now, frequency));
         self.hosts_changed();
@@ -117,14 +116,14 @@ impl Clock {
         result.expect("publishing calls it")
     }
 
-    /// Lets what changes by itself change, and publishes it.
+    /// Applies due spontaneous changes of the hosts' clocks, and publishes them.
     pub(crate) fn advance_hosts(&self) {
         let mut state = self.lock();
         let all: Vec<usize> = (0..state.hosts.len()).collect();
         self.publish_hosts(&mut state, &all, |_, _| ());
     }
 
-    /// The hosts whose CLOCK_REALTIME was not continuous since the last call.
+    /// Returns the hosts whose CLOCK_REALTIME was not continuous since the last call.
     pub(crate) fn take_stepped(&self) -> Vec<Arc<Host>> {
         let mut state = self.lock();
         let stepped = state.hosts.iter_mut().filter_map(|host| {
@@ -135,8 +134,8 @@ impl Clock {
         stepped.collect()
     }
 
-    /// Whether a host's clock goes noticeably faster than when this was last asked,
-    /// so that all who wait must compute anew for how long.
+    /// Returns true if a host's clock is noticeably faster than at the last call, so that all
+    /// waiting threads must recompute their waits.
     pub(crate) fn take_sped_up(&self) -> bool {
         let mut state = self.lock();
         let mut some = false;
@@ -146,8 +145,8 @@ impl Clock {
         some
     }
 
-    /// Waits until a host's clock changes by itself, at most until somebody
-    /// changes one, or `give_up`. Returns whether one is to change now.
+    /// Waits until a host's clock changes by itself, is changed by a program, or `give_up` returns
+    /// true. Returns true if a spontaneous change is due.
     pub(crate) fn wait_for_host(&self, give_up: impl Fn() -> bool) -> bool {
         let version = self.host_version.load(Ordering::SeqCst);
         let changed = || give_up() || self.host_version.load(Ordering::SeqCst) != version;
@@ -168,7 +167,8 @@ impl Clock {
         }
     }
 
-    /// The first of these to come, as the clocks go now; none may ever come.
+    /// Returns the first of these instants, by the present rates of the clocks; `None` if none of
+    /// them ever comes.
     pub(crate) fn first_of<D: Into<HostDeadline>>(
         &self,
         deadlines: impl IntoIterator<Item = D>,
@@ -181,8 +181,8 @@ impl Clock {
         deadlines.into_iter().filter_map(when).min()
     }
 
-    /// What the clock of each host shows against true time, and what its kernel
-    /// believes of it; with the instant that this is true of.
+    /// Returns the clock of each host against true time, with its kernel's error bounds, and the
+    /// instant of these readings.
     pub fn host_readings(&self) -> (Instant<Virtual>, Vec<HostReading>) {
         let mut state = self.lock();
         let hosts = state.hosts.iter();
@@ -209,7 +209,7 @@ impl Clock {
         (now, readings)
     }
 
-    /// Makes `page`, a zeroed one, what programs of `host` get that are let go now.
+    /// Fills `page`, a zeroed one, for programs of `host` that are released now.
     pub(crate) fn release(&self, host: &Host, page: &PageMapping<Shown>) {
         let state = self.lock();
         let calibration = state.calibration.map();
@@ -239,9 +239,9 @@ impl Clock {
         self.wake();
     }
 
-    /// Publishes the clocks of these hosts as `change` makes them, at one instant,
-    /// which it is told. Nobody else's page changes: neither the session's, nor
-    /// those of the other hosts, whose waits go on undisturbed.
+    /// Publishes the clocks of these hosts as changed by `change`, at one instant, which is passed
+    /// to `change`. No other page changes: neither the session's nor those of other hosts, whose
+    /// waits are not disturbed.
     pub(super) fn publish_hosts(
         &self,
         state: &mut State,

@@ -1,26 +1,26 @@
-//! How a session's clock starts, and what of the machine's time programs still see.
+//! Start of a session's clock, and the parts of the machine's time that programs still see.
 
 use timeloom_time::{Duration, Instant, Utc};
 
-/// How a new clock starts.
+/// Options of a new clock.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
-    /// What CLOCK_REALTIME shows at virtual time zero; the machine's if none.
+    /// CLOCK_REALTIME at virtual time zero; the machine's if `None`.
     pub start: Option<Instant<Utc>>,
-    /// What CLOCK_MONOTONIC and CLOCK_BOOTTIME show at virtual time zero. Without it they show
-    /// the machine's values, or a day where computing takes no time.
+    /// CLOCK_MONOTONIC and CLOCK_BOOTTIME at virtual time zero. If `None`, the machine's values, or
+    /// a day if computing takes no time.
     pub up_for: Option<Duration>,
     /// Wall seconds per virtual second.
     pub dilation: f64,
-    /// Whether it stands until it is resumed.
+    /// True if the clock is paused until it is resumed.
     pub paused: bool,
-    /// What programs see of the time-stamp counter.
+    /// Time-stamp counter that programs see.
     pub tsc: Tsc,
-    /// What programs see of the files that tell time.
+    /// Files with time information that programs see.
     pub proc: ProcFiles,
     /// Dates of files that programs see.
     pub files: FileTimes,
-    /// Whether computing takes time.
+    /// Determines if computing takes time.
     pub compute: Compute,
 }
 
@@ -35,24 +35,24 @@ pub enum FileTimes {
     Virtual,
 }
 
-/// How much time computing takes.
+/// Time that computing takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
-    /// As much as the machine needs for it, at the dilation in force.
+    /// The time that the machine needs for it, at the dilation in force.
     #[default]
     Real,
-    /// None: the clock stands while anybody computes, and moves only by skipping, to
-    /// the next deadline when all wait. Programs that do the same thing then see the
-    /// same time, however fast the machine is. Their CLOCK_MONOTONIC begins at the same
-    /// instant each time, too.
+    /// None: the clock stands while any thread computes, and moves only by skipping to the next
+    /// deadline when all threads wait. Programs that do the same thing then see the same time,
+    /// however fast the machine is. Their CLOCK_MONOTONIC begins at the same instant each time,
+    /// too.
     None,
 }
 
-/// What a program sees that reads the processor's time-stamp counter itself
-/// (`rdtsc`, `rdtscp`).
+/// Values seen by a program that reads the processor's time-stamp counter itself (`rdtsc`,
+/// `rdtscp`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tsc {
-    /// The machine's counter: real time, and nobody learns of it.
+    /// The machine's counter: real time, and such reads are not noticed.
     #[default]
     Native,
     /// A virtual counter of the machine's frequency, in step with the host's
@@ -60,10 +60,10 @@ pub enum Tsc {
     Emulate,
 }
 
-/// What programs see of the files that tell time, `/proc/uptime` and `/proc/stat`.
+/// Contents of the files `/proc/uptime` and `/proc/stat` that programs see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcFiles {
-    /// Their host's uptime and boot time, in a mount namespace of their own.
+    /// Uptime and boot time of the host, in a mount namespace of their own.
     #[default]
     Virtual,
     /// The machine's, in the machine's mount namespace.

@@ -1,5 +1,5 @@
-//! How a new line comes into force: computed while all pages are closed, published at
-//! one counter value, and never below what a reader has seen.
+//! Publication of a new line: computed while all pages are closed, published at one counter value,
+//! and never below a value that a reader has seen.
 
 use std::sync::MutexGuard;
 
@@ -17,16 +17,15 @@ impl Clock {
         let sample = self.counter.sample();
         let calibration = state.calibration.steered(sample);
         state.calibration = calibration;
-        // The floor: readers saw the old line, rounded differently.
+        // Lower bound: readers saw the old line, rounded differently.
         self.publish_all(&mut state, |state, ticks| {
             let floor = state.published.at(Instant::from_ticks(ticks));
             compose(&calibration.map(), state, ticks, floor)
         });
     }
 
-    /// Whether the kernel still keeps time with the counter that guests read; a
-    /// sentence when it was seen first that it does not. To be called as
-    /// [`Self::calibrate`].
+    /// Checks that the kernel still keeps time with the counter that guests read. Returns a
+    /// sentence the first time that it does not. To be called like [`Self::calibrate`].
     pub(crate) fn look_at_counter(&self) -> Option<&str> {
         if self.distrusted.get().is_some() {
             return None;
@@ -41,9 +40,8 @@ impl Clock {
         }))
     }
 
-    /// Publishes a new line on the session's page, and what follows from it on
-    /// those of all hosts, at one instant: all pages are closed before `next`
-    /// is given the counter.
+    /// Publishes a new line on the session's page, and the resulting lines on those of all hosts,
+    /// at one instant: all pages are closed before `next` gets the counter.
     pub(super) fn publish_all(
         &self,
         state: &mut State,
@@ -75,7 +73,7 @@ impl Clock {
         state.published = map;
     }
 
-    /// Puts a new wall → virtual rate in force now; returns when that was.
+    /// Puts a new wall → virtual rate in force now; returns the instant of the change.
     pub(super) fn change(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -87,8 +85,8 @@ impl Clock {
         at
     }
 
-    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on;
-    /// nobody is told. Returns when that was.
+    /// Puts a new wall → virtual rate in force now, from no earlier than `at_least` on, without
+    /// notifications. Returns the instant of the change.
     pub(super) fn put_in_force(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -104,7 +102,7 @@ impl Clock {
             next.out0 = next.out0.max(state.published.at(ticks)).max(at_least);
             if next.out0 >= state.ceiling {
                 next.out0 = state.ceiling;
-                // It has been standing since it got there.
+                // The clock has been standing since it reached the ceiling.
                 let since = old
                     .first_reaching(next.out0)
                     .filter(|_| rate == Rate::STOPPED);
@@ -119,9 +117,9 @@ impl Clock {
     }
 }
 
-/// counter → wall → virtual as one line that starts at `ticks`, not above the
-/// state's ceiling, and not below `floor`: two lines through the same point round
-/// differently, and no reader may see a step back of even a nanosecond.
+/// Returns counter → wall → virtual as one line that starts at `ticks`, not above the state's
+/// ceiling, and not below `floor`: two lines through the same point round differently, and no
+/// reader may see a step back of even a nanosecond.
 pub(super) fn compose(
     calibration: &ClockMap<timeloom_time::Counter, Wall>,
     state: &State,
@@ -135,8 +133,7 @@ pub(super) fn compose(
     PageMap {
         map: ClockMap::new(line.in0, shown, line.rate),
         ceiling: state.ceiling,
-        // Kept while paused: a wait that is computed just then must not be
-        // without bounds.
+        // Kept while paused: a wait that is computed just then must have a bound.
         wall_per_shown: state.waiting().inverse().unwrap_or(Rate::ONE),
         realtime_offset_ns: offsets.realtime_ns,
         monotonic_offset_ns: offsets.monotonic_ns,

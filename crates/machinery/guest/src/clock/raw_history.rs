@@ -40,8 +40,8 @@ impl RawHistory {
     }
 }
 
-/// Maximum number of lines. An oscillator changes at most many times a second; readings are asked
-/// for within seconds.
+/// Maximum number of lines. An oscillator changes at most many times a second; readings are looked
+/// up within seconds.
 const MOST: usize = 4096;
 
 /// Rounding difference of two lines that agree.

@@ -1,4 +1,4 @@
-//! How a clock begins: calibrated, at virtual time zero, with the machine's offsets.
+//! Start of a clock: calibrated, at virtual time zero, with the machine's offsets.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
@@ -16,7 +16,7 @@ use super::{Clock, State, compose};
 use crate::error::GuestError;
 use crate::linux::memory::PageMapping;
 
-/// What each of a guest's clocks is ahead of virtual time, if its host's clock is right.
+/// Leads of a guest's clocks over virtual time, if its host's clock is right.
 #[derive(Clone, Copy)]
 pub(super) struct Offsets {
     pub(super) realtime_ns: i64,
@@ -33,17 +33,17 @@ impl Offsets {
 }
 
 impl Clock {
-    /// Calibrates against the machine's clock (takes some milliseconds) and
-    /// publishes virtual time zero.
+    /// Calibrates against the machine's clock (takes some milliseconds) and publishes virtual time
+    /// zero.
     ///
     /// # Errors
-    /// A dilation that is not within 0.000001 … 1000000.
+    /// Fails if the dilation is not within 0.000001 … 1000000.
     pub(crate) fn new(
         page: Arc<PageMapping<Virtual>>,
         options: &ClockOptions,
     ) -> Result<Self, GuestError> {
         let rate = running_rate(options.dilation)?;
-        // Where the counter traps, the image's own reads would trap as well.
+        // If the counter traps, the image's own reads would trap as well.
         let (counter, tsc) = match options.tsc {
             Tsc::Native => (Counter::detect(), None),
             Tsc::Emulate if cfg!(not(target_arch = "x86_64")) => {
@@ -124,17 +124,17 @@ impl Clock {
     }
 }
 
-/// A number that no other session has; not 0. The standard library's hashers start
-/// from the kernel's random bytes.
+/// Returns a non-zero random number, unique to the session. The standard library's hashers are
+/// seeded from the kernel's random bytes.
 fn drawn() -> u64 {
     let hasher = std::hash::RandomState::new();
     hasher.hash_one((std::process::id(), read_ns(ClockId::Boottime))) | 1
 }
 
-/// The rate at which virtual time runs under this dilation.
+/// Returns the rate of virtual time under this dilation.
 ///
 /// # Errors
-/// It is not within 0.000001 … 1000000.
+/// Fails if the dilation is not within 0.000001 … 1000000.
 pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
     let limit = 1e6;
     Rate::from_f64(dilation)
@@ -171,5 +171,5 @@ fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
     }
 }
 
-/// The uptime at the beginning of a session that is to be reproducible.
+/// Uptime at the beginning of a reproducible session.
 const UP_FOR: Duration = Duration::from_s(86_400);

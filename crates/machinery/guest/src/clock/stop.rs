@@ -1,11 +1,11 @@
 //! Running until an instant and no further.
 //!
-//! A thread that stops a clock "at" an instant always comes too late: by its
-//! wake-up, tens of microseconds. So the line that is published ends there
-//! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at
-//! exactly that instant, whenever the pause follows that stops the processes. The end of
-//! a run is such an instant, for good. A third is the bound that is agreed on with other
-//! machines ([`super::agreed`]). The clock stands at the earliest of them.
+//! A thread that stops a clock "at" an instant is always late by its wake-up latency, tens of
+//! microseconds. Therefore the published line ends at the instant
+//! ([`timeloom_page::PageMap::ceiling`]): every reader sees the clock stand at exactly that
+//! instant, however late the pause is that stops the processes. The end of a run is such an
+//! instant, for good. A third is the bound that is agreed on with other machines
+//! ([`super::agreed`]). The clock stands at the earliest of them.
 
 use std::sync::atomic::Ordering;
 
@@ -15,16 +15,16 @@ use timeloom_time::{Duration, Instant, Virtual};
 use super::{ChangeKind, Clock, State, compose};
 use crate::error::GuestError;
 
-/// The number of a stop that was asked for.
+/// Number of a requested stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stop(u64);
 
 impl Clock {
-    /// Lets the clock go no further than `target`, through pauses and changes of
-    /// rate, until [`Self::forget_stop`]. A clock that stands is not set going.
+    /// Limits the clock to `target`, through pauses and changes of rate, until
+    /// [`Self::forget_stop`]. A stopped clock is not resumed.
     ///
     /// # Errors
-    /// It shows that instant already, or is to stop somewhere else.
+    /// Fails if the clock shows that instant already, or has another stop.
     pub(crate) fn stop_at(&self, target: Instant<Virtual>) -> Result<Stop, GuestError> {
         let mut state = self.lock();
         if let Some(stop) = state.stop {
@@ -56,18 +56,18 @@ impl Clock {
         if state.stop.is_none() {
             return Err(past(self.now()));
         }
-        // Who waits for a later instant waits for the next change now.
+        // Threads that wait for a later instant now wait for the next change.
         self.changed.notify_all();
         Ok(Stop(self.stops.load(Ordering::SeqCst)))
     }
 
-    /// Whether this stop was forgotten before the clock was stopped for it.
+    /// Returns true if this stop was forgotten before the clock was stopped for it.
     pub(crate) fn is_forgotten(&self, stop: Stop) -> bool {
         self.stops.load(Ordering::SeqCst) != stop.0
     }
 
-    /// From now on the clock does not stop by itself. Where it has reached the
-    /// instant and still runs, it goes on from there.
+    /// Removes the stop, so that the clock does not stop by itself. A clock that has reached the
+    /// instant without being paused continues from there.
     pub(crate) fn forget_stop(&self) {
         let mut state = self.lock();
         if state.stop.is_none() {
@@ -83,13 +83,13 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Where it stops by itself; [`Instant::FAR_FUTURE`] for nowhere.
+    /// Returns the instant at which the clock stops by itself; [`Instant::FAR_FUTURE`] if none.
     pub(crate) fn stop(&self) -> Instant<Virtual> {
         self.lock().ceiling
     }
 
-    /// From now on the clock never goes beyond `end`, and nothing counts after it in
-    /// [`Self::reckon`]. To be called once, before the clock is let go.
+    /// Sets `end`, which the clock never passes and after which nothing counts in [`Self::reckon`].
+    /// To be called once, before the clock is resumed.
     pub fn end_at(&self, end: Instant<Virtual>) {
         let mut state = self.lock();
         state.end = end;
@@ -98,8 +98,8 @@ impl Clock {
         self.changed.notify_all();
     }
 
-    /// Publishes the line that is in force, up to where it ends now. A stop that was
-    /// passed is forgotten: no reader may see the clock go back.
+    /// Publishes the line in force, up to its present end. A stop that was passed is forgotten: no
+    /// reader may see the clock go back.
     pub(super) fn publish_ceiling(&self, state: &mut State) {
         let calibration = state.calibration.map();
         self.publish_all(state, |state, ticks| {
@@ -110,7 +110,7 @@ impl Clock {
         });
     }
 
-    /// For how much wall time it has been standing; `None` while it runs.
+    /// Returns the wall time for which the clock has been standing; `None` while it runs.
     pub(crate) fn standing_for(&self) -> Option<Duration> {
         let since = self.lock().paused_since?;
         Some(wall_now() - since)
@@ -142,7 +142,7 @@ mod tests {
         Clock::new(Arc::new(page), &options).expect("a clock")
     }
 
-    /// As fast as `dilation`, or as a clock page can show by a counter of 62.5 MHz.
+    /// Returns `dilation`, or the fastest that a clock page can show by a counter of 62.5 MHz.
     fn fast(dilation: f64) -> f64 {
         match cfg!(target_arch = "aarch64") {
             true => dilation.max(0.07),
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// A stop `span` from now, of a try on which that was still ahead.
+    /// Sets a stop `span` from now; retries until it was still ahead.
     fn stop_ahead(clock: &Clock, span: Duration) -> (Instant<Virtual>, Stop) {
         loop {
             let target = clock.now() + span;
@@ -172,20 +172,20 @@ mod tests {
         clock.add_host("fast", page, &options)
     }
 
-    /// The session's clock and the one of a host that runs 1 % fast.
+    /// Checks the session's clock and that of a host that runs 1 % fast.
     #[test]
     fn the_clock_stands_at_the_instant_before_anybody_stops_it() {
         for dilation in [1.0, fast(0.03), 5.0] {
             let clock = clock(dilation);
             let host = fast_host(&clock);
             let before = host.now();
-            // A tenth of a second of the machine's.
+            // Tenth of a second of the machine's time.
             let span = Duration::from_ns((100e6 / dilation) as i64 + 1);
             let (target, stop) = stop_ahead(&clock, span);
             assert!(clock.wait_until(target, || false));
             std::thread::sleep(StdDuration::from_millis(5));
             let shown = host.now();
-            // What changes anything republishes the line; it goes no further.
+            // Any change republishes the line, with the same end.
             clock.calibrate();
             clock.advance_hosts();
             clock.skip_to(target + Duration::from_s(1), || {});
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// At a dilation of a hundredth a thread that stopped it would come a good deal late.
+    /// At a dilation of a hundredth, a thread that stopped the clock would be noticeably late.
     #[test]
     fn no_reader_sees_the_clock_beyond_its_end() {
         let clock = clock(fast(0.01));
@@ -278,7 +278,7 @@ mod tests {
         let stood = clock.standing_for().expect("it was paused");
         assert!(stood >= Duration::from_ms(20), "{stood:?}");
         assert!(clock.paused_total() >= stood);
-        // Wall time is running time and paused time, and nothing else.
+        // Wall time is the sum of running time and paused time.
         let before = clock.wall_elapsed();
         let accounted = (target - Instant::ZERO) + clock.paused_total();
         let after = clock.wall_elapsed();
@@ -289,7 +289,7 @@ mod tests {
         );
     }
 
-    /// No jump to where it would be by now.
+    /// The clock does not jump to the instant that it would have reached by now.
     #[test]
     fn a_stop_forgotten_too_late_does_not_let_time_jump() {
         let clock = clock(1.0);

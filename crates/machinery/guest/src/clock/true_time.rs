@@ -1,4 +1,4 @@
-//! What the session knows and its hosts do not: true time, beside a host's crystal.
+//! True time, which the session knows and its hosts do not, beside a host's oscillator.
 
 use std::sync::atomic::Ordering;
 
@@ -6,28 +6,27 @@ use timeloom_time::{Core, Duration, Instant, Utc, Virtual};
 
 use super::{Clock, Host};
 
-/// One instant of a session, and what a host's crystal shows at it.
+/// One instant of a session, with the reading of a host's oscillator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrueTime {
     /// The instant, on the session's own scale.
     pub at: Instant<Virtual>,
-    /// True civil time then.
+    /// True civil time at the instant.
     pub utc: Instant<Utc>,
     /// TAI minus UTC at the start of the session: the value at its start date, if it has one of its
     /// own; else the value of the machine's kernel, zero if no daemon had set it.
     pub tai_ahead: Duration,
-    /// CLOCK_MONOTONIC_RAW of the host then, as its guests read it: to the
-    /// nanosecond that they read, for it is from the same line.
+    /// CLOCK_MONOTONIC_RAW of the host at the instant, identical to the nanosecond with its guests'
+    /// readings, since both are computed from the same line.
     pub raw: Instant<Core>,
-    /// The host's page's
-    /// [`disruptions`](timeloom_page::ClockPage::disruptions) then.
+    /// The host's page's [`disruptions`](timeloom_page::ClockPage::disruptions) at the instant.
     pub disruptions: u64,
 }
 
 impl Clock {
-    /// True time now, and what the host's crystal shows at that very instant.
+    /// Returns true time now, with the reading of the host's oscillator at that very instant.
     pub fn true_time(&self, host: &Host) -> TrueTime {
-        // Nobody publishes a line while this is held: both are of one counter value.
+        // No line is published while this lock is held: both readings are of one counter value.
         let state = self.lock();
         let ticks = Instant::from_ticks(self.counter.ticks());
         let at = state.published.at(ticks);
@@ -52,8 +51,8 @@ impl Clock {
         Some(at.min(now))
     }
 
-    /// The number that was drawn for this session: with that of a host it names the
-    /// crystal that a timeline's page counts by.
+    /// Returns the random number of this session: together with that of a host it identifies the
+    /// oscillator that a timeline's page counts by.
     pub fn number(&self) -> u64 {
         self.number
     }

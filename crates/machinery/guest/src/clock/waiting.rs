@@ -1,4 +1,4 @@
-//! Waiting in this process for an instant of the session, or of a host.
+//! Waits in this process for an instant of the session, or of a host.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Clock, State};
 
-/// An instant over which a clock does not skip, for as long as this is kept: somebody
-/// here does something then, and looks at the clock to see whether it has come.
+/// Instant over which a clock does not skip while this is kept: a component of this process acts at
+/// that instant, and polls the clock for it.
 pub struct Mark {
     clock: Arc<Clock>,
     wait: u64,
@@ -22,19 +22,19 @@ impl Drop for Mark {
     }
 }
 
-/// What somebody waits for.
+/// Awaited instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
-    /// An instant of the session.
+    /// Instant of the session.
     Session(Instant<Virtual>),
-    /// One at which no program notices anything.
+    /// Instant of the session at which no program notices anything.
     Background(Instant<Virtual>),
-    /// An instant of a host's own time.
+    /// Instant of a host's own time.
     Host(usize, Instant<Lived>),
 }
 
 impl State {
-    /// When that is, as the clocks go now; `None` when it does not come.
+    /// Returns the session instant, by the present rates of the clocks; `None` if it does not come.
     fn when(&self, awaited: Awaited) -> Option<Instant<Virtual>> {
         match awaited {
             Awaited::Session(at) | Awaited::Background(at) => Some(at),
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The number of a new wait for these.
+    /// Registers a new wait for these instants, and returns its number.
     fn await_all(&mut self, awaited: &[Awaited]) -> u64 {
         self.waits += 1;
         let wait = self.waits;
@@ -56,15 +56,14 @@ impl State {
 }
 
 impl Clock {
-    /// Waits until the clock shows `target`, through pauses and changes of
-    /// rate, or until `give_up` says so (asked after every [`Self::wake`]).
-    /// Returns whether the instant was reached.
+    /// Waits until the clock shows `target`, through pauses and changes of rate, or until `give_up`
+    /// (called after every [`Self::wake`]) returns true. Returns true if the instant was reached.
     pub fn wait_until(&self, target: Instant<Virtual>, give_up: impl Fn() -> bool) -> bool {
         self.wait_until_or(Awaited::Session(target), target, give_up)
     }
 
-    /// As [`Self::wait_until`], for somebody whose doings then no program notices (a
-    /// record, the end): no deadline that whoever grants the session time has to know.
+    /// Waits like [`Self::wait_until`], for an action that no program notices (a record, the end):
+    /// the instant is not a deadline that a granter of the session's time has to know.
     pub fn wait_until_in_the_background(
         &self,
         target: Instant<Virtual>,
@@ -87,18 +86,17 @@ impl Clock {
         !gave_up.get()
     }
 
-    /// Waits until it is `over`: asked at the first of the instants `awaited`,
-    /// whenever it comes, after every change and every [`Self::wake`].
+    /// Waits until `over` returns true. It is called at the first of the instants `awaited`, after
+    /// every change and every [`Self::wake`].
     pub(super) fn wait_for(&self, awaited: &[Awaited], over: impl Fn(&State) -> bool) {
         let mut state = self.lock();
         let wait = state.await_all(awaited);
         while !over(&state) {
             let next = awaited.iter().filter_map(|one| state.when(*one)).min();
-            // Beyond the instant where the clock stops, only a change helps.
+            // Beyond the instant at which the clock stops, only a change ends the wait.
             let next = next.filter(|next| *next <= state.ceiling);
             state = match next.and_then(|next| state.map.first_reaching(next)) {
-                // Half a microsecond more, since the page may lag the exact
-                // map by its rounding.
+                // Half a microsecond more, since the page may lag the exact map by its rounding.
                 Some(due) => {
                     let left = due - wall_now() + Duration::from_ns(500);
                     let left = std::time::Duration::from_nanos(left.as_ns().max(1) as u64);
@@ -122,21 +120,21 @@ impl Clock {
         }
     }
 
-    /// The earliest instant that somebody here waits for, or that was announced.
+    /// Returns the earliest instant that is awaited in this process or was announced.
     pub(crate) fn next_awaited(&self) -> Option<Instant<Virtual>> {
         let state = self.lock();
         let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
         awaited.chain(state.announced).min()
     }
 
-    /// The earliest instant that somebody here waits for, and what was announced.
+    /// Returns the earliest instant awaited in this process, and the announced one.
     pub(crate) fn awaited_and_announced(&self) -> [Option<Instant<Virtual>>; 2] {
         let state = self.lock();
         let awaited = state.awaited.iter().filter_map(|(_, one)| state.when(*one));
         [awaited.min(), state.announced]
     }
 
-    /// The earliest of them at which a program may notice something.
+    /// Returns the earliest of them at which a program may notice something.
     pub(crate) fn next_deadline(&self) -> Option<Instant<Virtual>> {
         let state = self.lock();
         let awaited = state.awaited.iter().map(|(_, one)| *one);
@@ -145,14 +143,13 @@ impl Clock {
         noticed.chain(state.announced).min()
     }
 
-    /// Says when the next thing happens in something that follows this clock
-    /// without waiting for it here: a simulated network. A clock that skips
-    /// skips no further. The last word counts.
+    /// Announces the next event of a component that follows this clock without waiting for it here:
+    /// a simulated network. A clock that skips does not skip past it. The last announcement counts.
     pub fn announce(&self, next: Option<Instant<Virtual>>) {
         self.lock().announced = next;
     }
 
-    /// Makes every [`Self::wait_until`] ask its `give_up` again.
+    /// Makes every [`Self::wait_until`] call its `give_up` again.
     pub fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();

@@ -1,5 +1,5 @@
-//! A client's side of the control socket: one request, one answer, and nobody waits
-//! for ever for a session that is stuck.
+//! Client's side of the control socket: one request, one answer, and no endless wait for a session
+//! that is stuck.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,28 +12,28 @@ use crate::control::protocol::{Entry, MOST_BYTES, Request, Response, StatusText}
 use crate::linux::descriptor::send_descriptor;
 use crate::names::{list_sessions, socket_path};
 
-/// Asks a session. Without a name, the only one that is there. What takes long (a step
-/// of an hour) is waited for as long as the session answers others meanwhile.
+/// Sends a request to a session. Without a name, to the only one that exists. A long request (a
+/// step of an hour) is waited for as long as the session answers others meanwhile.
 ///
 /// # Errors
-/// No such session, several when none was named, one that does not answer, or the
-/// session's own refusal.
+/// Fails if there is no such session, if there are several and none was named, if the session does
+/// not answer, or if it refuses.
 pub fn connect(name: Option<&str>, request: &Request) -> Result<StatusText, ControlError> {
     let chosen = choose(name)?;
     let answered = ask(&chosen, request).map_err(|error| error.of(&chosen));
     answered.map(|(status, _)| status)
 }
 
-/// A session that is held, until this is dropped or the process ends.
+/// Hold on a session, until this is dropped or the process ends.
 #[must_use = "dropping it lets the session go on"]
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "it is the hold")] UnixStream);
 
-/// Holds a session beside others that do, chosen as by [`connect`]. Returns how it
-/// stands then.
+/// Holds a session, independently of other holders, chosen as by [`connect`]. Returns the status of
+/// the session.
 ///
 /// # Errors
-/// As [`connect`]; one that has no pause bus.
+/// Fails like [`connect`], and if the session has no pause bus.
 pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), ControlError> {
     let reason = reason.to_owned();
     let chosen = choose(name)?;
@@ -42,7 +42,7 @@ pub fn hold(name: Option<&str>, reason: &str) -> Result<(StatusText, Held), Cont
         .map_err(|error| error.of(&chosen))
 }
 
-/// The session of this name; without one, the only one that is there.
+/// Returns the session of this name; without one, the only one that exists.
 fn choose(name: Option<&str>) -> Result<String, ControlError> {
     let running = list_sessions()?;
     let chosen = match name {
@@ -56,11 +56,11 @@ fn choose(name: Option<&str>) -> Result<String, ControlError> {
     })
 }
 
-/// Starts a command on a host of a running session, with these three streams. Without
-/// a name, of the only session that is there.
+/// Starts a command on a host of a running session, with these three streams. Without a name, of
+/// the only session that exists.
 ///
 /// # Errors
-/// As [`connect`]; also when the command cannot be started.
+/// Fails like [`connect`], and if the command cannot be started.
 pub fn enter(
     name: Option<&str>,
     entry: Entry,
@@ -76,27 +76,27 @@ pub fn enter(
             send_descriptor(stream.as_fd(), descriptor);
         }
         inside.answer()?;
-        // It may run for as long as it likes.
+        // The command may run for any time.
         stream.set_read_timeout(None)?;
         Ok(inside)
     };
     inside().map_err(|error: Broken| error.of(&chosen))
 }
 
-/// A command of ours in a session. Dropping it hangs up on the command.
+/// Command of this client in a session. Dropping it sends the command a hangup.
 #[derive(Debug)]
 pub struct Inside {
     answers: BufReader<io::Take<UnixStream>>,
 }
 
 impl Inside {
-    /// Waits for the command's end. Returns its status, as a shell reports it; `None`
-    /// when the session has ended, and the command with it.
+    /// Waits for the command's end. Returns its status, as a shell reports it; `None` if the
+    /// session has ended, and the command with it.
     pub fn wait(mut self) -> Option<i32> {
         self.answer().ok()?
     }
 
-    /// The next answer: a status, if it is the last.
+    /// Returns the next answer: a status, if it is the last.
     fn answer(&mut self) -> Result<Option<i32>, Broken> {
         let mut line = String::new();
         self.answers.get_mut().set_limit(MOST_BYTES);
@@ -126,7 +126,7 @@ fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Bro
     let stream = begin(session, request)?;
     let answer = read_answer(stream.try_clone()?, || match request {
         Request::Query => Err(Broken::Silent),
-        // It may be busy with just that. Then it still says how it stands.
+        // The session may be busy with this very request. Then it still answers queries.
         _ => ask(session, &Request::Query).map(drop),
     })?;
     match serde_json::from_str(&answer) {
@@ -138,7 +138,7 @@ fn ask(session: &str, request: &Request) -> Result<(StatusText, UnixStream), Bro
     }
 }
 
-/// A line. `silence` is asked whether to go on whenever there was nothing for so long.
+/// Reads a line. `silence` is called after each time-out, and decides about waiting on.
 fn read_answer(
     stream: UnixStream,
     silence: impl Fn() -> Result<(), Broken>,
@@ -146,7 +146,7 @@ fn read_answer(
     let mut lines = BufReader::new(stream.take(MOST_BYTES));
     let mut answer = Vec::new();
     loop {
-        // What has come before a time-out stays in `answer`.
+        // Data received before a time-out stays in `answer`.
         match lines.read_until(b'\n', &mut answer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => silence()?,
             Err(error) => return Err(error.into()),
@@ -155,8 +155,8 @@ fn read_answer(
     }
 }
 
-/// How long a session may take to say how it stands. One that runs needs some
-/// milliseconds, on a machine that has them to give.
+/// Time within which a session must answer a query. A running session needs some milliseconds, if
+/// the machine is not overloaded.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Broken {
@@ -166,7 +166,7 @@ enum Broken {
 }
 
 impl Broken {
-    /// In the conversation with this session.
+    /// Converts to an error about this session.
     fn of(self, session: &str) -> ControlError {
         match self {
             Self::Silent => ControlError::Silent {
@@ -193,22 +193,22 @@ impl From<own::NotOwn> for ControlError {
     }
 }
 
-/// Why a request got no answer.
+/// Reason why a request got no answer.
 #[derive(Debug)]
 pub enum ControlError {
-    /// There is no session of this name; those that run are listed.
+    /// There is no session of this name; the running sessions are listed.
     NoSession {
-        /// As asked for.
+        /// Requested name.
         name: Option<String>,
         /// Names of running sessions.
         running: Vec<String>,
     },
-    /// The session is there, and does not answer.
+    /// The session exists, and does not answer.
     Silent {
-        /// Its name.
+        /// Name of the session.
         session: String,
     },
-    /// Sessions are not looked for where others could have put them.
+    /// The directory of sessions is writable by other users.
     Directory(own::NotOwn),
     /// The session refused, or broke off.
     Refused(String),

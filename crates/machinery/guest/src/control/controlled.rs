@@ -1,4 +1,4 @@
-//! What the socket controls: a session, or what stands for one.
+//! Target of the socket's requests: a session, or a substitute for one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,97 +14,98 @@ use crate::enter::identity::Identity;
 use crate::enter::root::Root;
 use crate::session::Session;
 
-/// What can be controlled through the socket.
+/// Target of requests through the socket.
 pub trait Controlled: Send + Sync {
     /// Stops clock and processes.
     fn pause(&self) -> Result<(), HoldError>;
-    /// Lets them go on.
+    /// Resumes clock and processes.
     fn resume(&self) -> Result<(), HoldError>;
-    /// Whether it was paused by [`Self::pause`], or has not been let go yet.
+    /// Returns true if it was paused by [`Self::pause`], or has not been started yet.
     fn is_held(&self) -> bool {
         self.session().clock().is_paused()
     }
-    /// Lets time skip while everything waits, or not any more.
+    /// Enables or disables skipping of time while all threads wait.
     fn skip(self: Arc<Self>, on: bool) -> Result<(), HoldError>;
-    /// Makes it stand until what is returned is dropped, beside others that hold it.
+    /// Stops the session until the returned value is dropped, independently of other holders.
     ///
     /// # Errors
-    /// When it cannot be done, or only one can hold it.
+    /// Fails if the session cannot be stopped, or allows only one holder.
     fn hold(&self, _requester: &str, _reason: &str) -> Result<Box<dyn Send>, HoldError> {
         Err(HoldError::other(
             "this session has no pause bus; `timeloom pause` stops it, \
              `timeloom run` and `timeloom agent` make sessions with one",
         ))
     }
-    /// Lets an engine of the network that is simulated for it leave, while the rest goes on, and
-    /// returns when it has.
+    /// Lets an engine of its simulated network leave, while the rest continues, and returns when it
+    /// has left.
     ///
     /// # Errors
-    /// There is no such engine, or it is not here.
+    /// Fails if there is no such engine, or if it is not present.
     fn leave(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
     }
-    /// Lets one that has left join the others again, and returns when it has.
+    /// Lets an engine that has left rejoin the others, and returns when it has joined.
     ///
     /// # Errors
-    /// There is no such engine, or it has not left.
+    /// Fails if there is no such engine, or if it has not left.
     fn join(&self, _engine: &str) -> Result<(), HoldError> {
         Err(HoldError::other(NO_ENGINES))
     }
-    /// Whether its pauses are agreed on with other machines, so that nobody may change
-    /// its clock alone.
+    /// Returns true if its pauses are agreed on with other machines, so that its clock must not be
+    /// changed alone.
     fn is_agreed(&self) -> bool {
         false
     }
-    /// What it has beyond if its time moves by grants only.
+    /// Returns the additional interface of a session whose time moves by grants only.
     fn stepped(&self) -> Option<&dyn Stepped> {
         None
     }
-    /// The session behind it, for all else.
+    /// Returns the underlying session.
     fn session(&self) -> &Session;
-    /// Where its results go, if it leaves any.
+    /// Returns the directory of its results, if it leaves any.
     fn directory(&self) -> Option<&Path> {
         None
     }
-    /// What a command gets that comes in to one of its hosts from outside. Without a
+    /// Returns the environment of a command started from outside on one of its hosts. Without a
     /// network of its own the host has the supervisor's.
     ///
     /// # Errors
-    /// It cannot be let in now.
+    /// Fails if the command cannot be admitted now.
     fn welcome(&self, _host: &str) -> Result<Welcome, HoldError> {
         Ok(Welcome::default())
     }
-    /// Tells of a command that has come in to a host: `"start"`, or `"end"` and how.
+    /// Reports a command that was started from outside on a host: `"start"`, or `"end"` and its
+    /// status.
     fn came_in(&self, _host: &str, _command: &str, _what: &str, _how: &str) {}
 }
 
 const NO_ENGINES: &str = "no network is simulated for this session in several engines; \
                           `timeloom run` makes sessions with one";
 
-/// What a host has for a command that comes in from outside.
+/// Environment that a host provides for a command started from outside.
 #[derive(Debug, Default)]
 pub struct Welcome {
-    /// Its network namespace.
+    /// Network namespace of the host.
     pub network: Option<OwnedFd>,
-    /// The container in which its programs run, if they do.
+    /// Container of its programs, if there is one.
     pub root: Option<Arc<Root>>,
-    /// Host name and name service files of its host, if it has its own.
+    /// Host name and name service files of the host, if it has its own.
     pub identity: Option<Arc<Identity>>,
     /// Variables of its programs.
     pub env: BTreeMap<OsString, OsString>,
-    /// What its programs may do.
+    /// Privileges of its programs.
     pub rights: HostRights,
 }
 
-/// What the programs of a host may do, and with them who comes in.
+/// Privileges of a host's programs, and of commands started there from outside.
 #[derive(Debug, Default)]
 pub enum HostRights {
-    /// What the session's supervisor may.
+    /// Those of the session's supervisor.
     #[default]
     Supervisors,
-    /// All of them this.
+    /// The same for all programs.
     Those(Rights),
-    /// Not all the same, so who comes in says what he wants.
+    /// Different ones, so the command must state its own.
     Several,
 }
 
@@ -128,13 +129,13 @@ impl Controlled for Session {
     }
 }
 
-/// What a session has whose time moves by grants only. Its granter is one more
+/// Additional interface of a session whose time moves by grants only. Its granter is one more
 /// participant in its pause.
 pub trait Stepped {
-    /// Who grants, and what was granted.
+    /// Returns the granter's state and the grants so far.
     fn grants(&self) -> &Arc<Grants>;
-    /// Lets go of the granter's share in the pause.
+    /// Releases the granter's share in the pause.
     fn go(&self) -> Result<(), HoldError>;
-    /// Takes it again.
+    /// Takes the granter's share in the pause again.
     fn stand(&self) -> Result<(), HoldError>;
 }

@@ -1,10 +1,10 @@
-//! A command that comes in to one of a session's hosts from outside: into its network,
-//! on its clock, on the streams of whoever asks.
+//! Command started from outside on one of a session's hosts: in its network, on its clock, on the
+//! streams of the client.
 //!
-//! The request is answered once when the command is welcome. Then come its standard
-//! input, output and error, a byte with each; a second answer when it has been started;
-//! and a third, with its status, when it has ended. Who closes the connection before
-//! hangs up on it.
+//! The request is answered once when the command is admitted. The client then sends the descriptors
+//! of standard input, output and error, with a byte each; a second answer follows when the command
+//! has been started; and a third, with its status, when it has ended. A client that closes the
+//! connection earlier hangs up on the command.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -29,8 +29,8 @@ use crate::error::GuestError;
 use crate::linux::descriptor::receive_descriptor;
 use crate::session::Session;
 
-/// Serves the client whose request this is until its command has ended. `lines` has
-/// nothing unread: a client sends no descriptor before it is asked to.
+/// Serves the client of this request until its command has ended. `lines` has no unread data: a
+/// client sends no descriptor before it is asked to.
 pub(crate) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     mut stream: UnixStream,
@@ -54,7 +54,7 @@ pub(crate) fn serve<C: Controlled>(
     send(&mut stream, &Response::Exited(status));
 }
 
-/// Starts the command; also says on which host.
+/// Starts the command; also returns its host.
 fn start<C: Controlled>(
     controlled: &Weak<C>,
     stream: &mut UnixStream,
@@ -73,7 +73,7 @@ fn start<C: Controlled>(
         rights,
     } = held.welcome(host.name())?;
     let rights = rights_of(entry, rights, host.name())?;
-    // What takes long must not keep the session.
+    // A slow operation must not keep the session alive.
     drop(held);
     send(stream, &obey(controlled, Request::Query)?);
     let Some(streams) = receive_streams(stream) else {
@@ -86,7 +86,7 @@ fn start<C: Controlled>(
     let mut variables: BTreeMap<OsString, OsString> = given
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
-    // Who it is, another user's variables do not say.
+    // Variables of another user do not describe the command's user.
     for (own, _) in rights
         .iter()
         .flat_map(Rights::account)
@@ -100,7 +100,7 @@ fn start<C: Controlled>(
         argv: entry.command.iter().map(Into::into).collect(),
         inherits: Variables::All,
         env: variables,
-        // Where the asker is, a container knows nothing of.
+        // A container does not know the client's directory.
         directory: Some(match root {
             Some(_) => "/".into(),
             None => entry.directory.clone().into(),
@@ -122,8 +122,9 @@ fn start<C: Controlled>(
     Ok((guest, host.name().to_owned()))
 }
 
-/// What the command may do. Who may come in by the socket is who we are, or root; so
-/// what he says for himself goes before what the host's programs have.
+/// Returns the privileges of the command. Access to the socket is limited to the supervisor's user
+/// and root; so the client's own statement takes precedence over the privileges of the host's
+/// programs.
 fn rights_of(entry: &Entry, hosts: HostRights, host: &str) -> Result<Option<Rights>, GuestError> {
     if entry.user.is_none() && entry.capabilities.is_empty() {
         return match hosts {
@@ -168,7 +169,7 @@ fn account(user: &str) -> Result<Account, GuestError> {
     })
 }
 
-/// The host of this name. Where hosts have names, one must be said.
+/// Returns the host of this name. The name is required if hosts have names.
 fn host_of(session: &Session, name: Option<&str>) -> Result<Arc<Host>, GuestError> {
     match name {
         Some(name) => Ok(session.hosts_named(&[name.to_owned()])?.remove(0)),
@@ -181,8 +182,8 @@ fn receive_streams(stream: &UnixStream) -> Option<[OwnedFd; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// Waits for the command's end. When its client has gone it is told so, as by a
-/// terminal that hangs up; what it makes of that is its own affair.
+/// Waits for the command's end. If the client has gone, sends the command a hangup, as a terminal
+/// does; the reaction is up to the command.
 fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
     let mut told = false;
     loop {
@@ -196,5 +197,5 @@ fn see_through(guest: &Guest, stream: &UnixStream) -> i32 {
     }
 }
 
-/// How often it is looked at whether the client is still there.
+/// Interval of checks that the client is still connected.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

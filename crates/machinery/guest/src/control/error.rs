@@ -1,4 +1,4 @@
-//! Why what was asked of a session was not done.
+//! Reasons why a request to a session failed.
 
 use std::error::Error;
 
@@ -6,78 +6,78 @@ use timeloom_time::Duration;
 
 use crate::error::GuestError;
 
-/// Why something could not be paused, let go on, or made to skip.
+/// Reason why a session could not be paused, resumed, or made to skip.
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Clock or processes could not be changed.
     #[error(transparent)]
     Session(#[from] GuestError),
-    /// Nobody at the keyboard holds it: its time moves by grants.
+    /// It is not paused by hand: its time moves by grants.
     #[error("it was not paused by hand; its time moves by grants only, as by `timeloom step`")]
     NotByHand,
-    /// What stands for the session has a reason of its own.
+    /// Reason of a substitute for the session.
     #[error(transparent)]
     Other(Box<dyn Error + Send + Sync>),
 }
 
-/// Why a session, or some of its hosts, did not run until an instant and stop there.
+/// Reason why a session, or some of its hosts, did not run until an instant and stop there.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The span to run is not more than zero.
+    /// The span is not more than zero.
     #[error("a span to run must be more than zero")]
     NoSpan,
-    /// The span to run leads beyond what a clock can show.
+    /// The span leads beyond the range of a clock.
     #[error("the span is too long")]
     SpanTooLong,
-    /// The session stands, so that no time passes for its hosts.
+    /// The session is stopped, so that no time passes for its hosts.
     #[error("the session stands, and so do its hosts; `timeloom resume` it first, or step it")]
     SessionStands,
-    /// It was paused on the way.
+    /// The session was paused on the way.
     #[error("the session was paused at {at}, before that instant")]
     Paused {
-        /// What its clock showed, since the session began.
+        /// Time of its clock since the session began.
         at: Duration,
     },
     /// A host was paused on the way.
     #[error("host {host} was paused before that instant")]
     HostPaused {
-        /// Its name.
+        /// Name of the host.
         host: String,
     },
     /// The session ended on the way.
     #[error("the session ended before that instant")]
     Ended,
-    /// It could not be let go on, or stopped there.
+    /// The session could not be resumed, or stopped at the instant.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// The instant is past, or another is awaited already.
+    /// The instant is past, or another one is awaited already.
     #[error(transparent)]
     Session(#[from] GuestError),
 }
 
-/// Why somebody cannot be the one who grants a session its time.
+/// Reason why a client cannot become the granter of a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeatError {
     #[error("the session has ended")]
     Ended,
     #[error("{by} grants this session its time; there can be one granter only")]
     Taken { by: String },
-    /// Its connection could not be kept.
+    /// The connection could not be kept.
     #[error(transparent)]
     Connection(std::io::Error),
 }
 
-/// Why a request was refused.
+/// Reason why a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the session has ended")]
     Ended,
     #[error("not a request: {0}")]
     Malformed(serde_json::Error),
-    /// A session that is to be stepped runs.
+    /// A session that is to be stepped is running.
     #[error("the session is running; `timeloom pause` it first, or `timeloom run-until +SPAN`")]
     Running,
-    /// A host that is to be stepped runs.
+    /// A host that is to be stepped is running.
     #[error(
         "host {host} is running; `timeloom pause --host {host}` it first, \
          or `timeloom run-until --host {host} +SPAN`"
@@ -96,7 +96,7 @@ pub(crate) enum Refusal {
          so its clock cannot be changed alone; `timeloom hold` or `pause` stops all"
     )]
     Agreed,
-    /// A hold was asked for on a connection that serves something else.
+    /// A hold was requested on a connection that has another purpose.
     #[error("a hold lasts as long as its connection; ask for it on one of its own")]
     HoldBeside,
     #[error(transparent)]
@@ -110,7 +110,7 @@ pub(crate) enum Refusal {
 }
 
 impl HoldError {
-    /// A reason that only what stands for the session knows.
+    /// Wraps a reason that only the session's substitute knows.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }

@@ -1,5 +1,5 @@
-//! A granter's side of the control socket: requests one after the other on one
-//! connection, which is its lifeline.
+//! Granter's side of the control socket: sequential requests on one connection, whose end also ends
+//! the granter's role.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -18,20 +18,20 @@ use crate::control::until::{ahead, travel};
 use crate::linux::processes;
 use crate::session::Session;
 
-/// Ends the granting of time, with the session. A grant under way is answered
-/// first. A granter that computes just now finds the answer to its next request:
-/// that the session has ended, if that was `as_planned`; else its connection closed.
+/// Ends the granting of time, with the session. A grant in progress is answered first. A granter
+/// that is busy computing finds the answer to its next request: that the session has ended, if that
+/// was `as_planned`; else its connection closed.
 pub fn end_grants<C: Controlled>(controlled: &C, as_planned: bool) {
     let Some(stepped) = controlled.stepped() else {
         return;
     };
     let grants = stepped.grants();
-    // Not with the grants locked, which the status needs.
+    // Not with the grants locked, since the status needs that lock.
     let answer = Response::Ok(stands(controlled.session(), grants, None, true));
     grants.close(as_planned, |connection| send(connection, &answer));
 }
 
-/// Serves the granter whose `first` request this is until it goes, or refuses it.
+/// Serves the granter whose `first` request this is until it disconnects, or refuses it.
 pub(crate) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     grants: &Arc<Grants>,
@@ -95,7 +95,7 @@ fn answer<C: Controlled>(
     Ok(Response::Ok(standing))
 }
 
-/// How things stand, for the granter.
+/// Returns the status for the granter.
 fn stands(
     session: &Session,
     grants: &Grants,
@@ -125,8 +125,8 @@ fn until<C: Controlled>(
     }
 }
 
-/// Lets the session run until `target`, or its end. What stopping took beyond;
-/// `None` when it ended as planned on the way.
+/// Lets the session run until `target`, or its end. Returns the additional time for stopping;
+/// `None` if the session ended as planned on the way.
 fn grant<C: Controlled>(
     controlled: &Weak<C>,
     grants: &Grants,
@@ -161,7 +161,7 @@ fn grant<C: Controlled>(
     }
 }
 
-/// The process at the other end, in words.
+/// Describes the peer process for messages.
 pub(crate) fn peer(stream: &UnixStream) -> String {
     match local::peer(stream).ok().and_then(|peer| peer.pid) {
         Some(pid) => format!("{} ({pid})", processes::name(pid)),
@@ -169,16 +169,16 @@ pub(crate) fn peer(stream: &UnixStream) -> String {
     }
 }
 
-/// Whether nobody is at the other end any more.
+/// Returns true if the peer has closed the connection.
 pub(crate) fn has_hung_up(stream: &UnixStream) -> bool {
     let mut poll = libc::pollfd {
         fd: stream.as_raw_fd(),
         events: libc::POLLRDHUP,
         revents: 0,
     };
-    // SAFETY: one descriptor of ours, no waiting.
+    // SAFETY: passes one descriptor of ours, without waiting.
     unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
 }
 
-/// How often that is looked at while a session gets ready.
+/// Interval of checks for a closed connection while a session gets ready.
 const HUNG_UP_EVERY: StdDuration = StdDuration::from_millis(200);

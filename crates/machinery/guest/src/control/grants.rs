@@ -1,9 +1,9 @@
-//! Whose word moves a stepped session: one granter at a time.
+//! Grants of time to a stepped session: one granter at a time.
 //!
-//! A session in time mode `stepped` stands until somebody grants it an instant,
-//! and again when it got there. The granter's connection to the control socket is
-//! its lifeline: when it closes, the session stays where it is, says so, and is
-//! given up when nobody else comes in time. It never goes on by itself.
+//! A session in time mode `stepped` stands until a client grants it an instant, and again when it
+//! has reached the instant. The granter's connection to the control socket determines its role:
+//! when the connection closes, the session stays where it is, reports this, and is ended if no
+//! other granter connects in time. The session never continues by itself.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -15,12 +15,12 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::clock::Clock;
 use crate::control::error::SeatError;
 
-/// Who may grant a session time, and what was granted.
+/// State of the granter and the grants of a session.
 pub struct Grants {
     clock: Arc<Clock>,
-    /// How long it stands with nobody there before it is given up.
+    /// Time without a granter after which the session is ended.
     patience: StdDuration,
-    /// Where the session ends; no grant goes further.
+    /// End of the session; no grant goes further.
     end: Option<Instant<Virtual>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -29,17 +29,17 @@ pub struct Grants {
 struct State {
     phase: Phase,
     seated: Option<Seated>,
-    /// The last to go.
+    /// Last granter to disconnect.
     left: Option<String>,
-    /// Since when it stands with nobody there.
+    /// Start of the present period without a granter.
     alone_since: StdInstant,
-    /// The user has been warned that nobody is there.
+    /// True if the user has been warned of the missing granter.
     warned: bool,
-    /// The granter has been told that the session has ended.
+    /// True if the granter has been informed of the session's end.
     knows_the_end: bool,
-    /// A request of the granter is being answered.
+    /// True while a request of the granter is being answered.
     answering: bool,
-    /// Since when it waits for the next grant.
+    /// Start of the wait for the next grant.
     waiting_since: StdInstant,
     tally: Tally,
 }
@@ -48,7 +48,7 @@ struct State {
 enum Phase {
     Preparing,
     Open,
-    /// As planned, or not.
+    /// The session has ended, as planned or not.
     Over {
         as_planned: bool,
     },
@@ -59,10 +59,10 @@ struct Seated {
     connection: UnixStream,
 }
 
-/// What was granted so far.
+/// Totals of the grants so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many grants were begun.
+    /// Number of grants begun.
     pub grants: u64,
     /// Wall time of all grants.
     pub ran: Duration,
@@ -70,26 +70,25 @@ pub struct Tally {
     pub waited: Duration,
 }
 
-/// What [`Grants::look`] has to say.
+/// Result of [`Grants::look`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookout {
-    /// Somebody grants, or has time left to come.
+    /// There is a granter, or time left for one to connect.
     Fine,
-    /// To be told to the user.
+    /// Message to the user.
     Alone(String),
-    /// Nobody came in time; the session is to be ended.
+    /// No granter connected in time; the session is to be ended.
     GaveUp(String),
 }
 
-/// Being the granter; given up when dropped.
+/// Role of the granter; released when dropped.
 pub(crate) struct Seat(Arc<Grants>);
 
-/// A request of the granter's under way: the end of the session waits for its
-/// answer to be sent.
+/// Granter's request in progress: the end of the session waits until its answer is sent.
 pub(crate) struct Answering<'a>(&'a Grants);
 
 impl Grants {
-    /// For a session with this clock that ends at `end`, if there is one.
+    /// Makes the state of a session with this clock that ends at `end`, if there is an end.
     pub fn new(clock: Arc<Clock>, patience: StdDuration, end: Option<Instant<Virtual>>) -> Self {
         let now = StdInstant::now();
         Self {
@@ -111,7 +110,7 @@ impl Grants {
         }
     }
 
-    /// From now on time may be granted. Who came earlier has been waiting.
+    /// Allows grants from now on. A granter that connected earlier has been waiting.
     pub fn open(&self) {
         let mut state = self.lock();
         state.phase = Phase::Open;
@@ -121,9 +120,8 @@ impl Grants {
         self.changed.notify_all();
     }
 
-    /// Nothing is granted any more. A grant under way is answered first; a granter
-    /// who has not heard of a planned end yet is told by `farewell`, and its
-    /// connection is closed.
+    /// Ends the granting of time. A grant in progress is answered first; a granter that has not
+    /// been informed of a planned end yet is informed by `farewell`, and its connection is closed.
     pub(crate) fn close(&self, as_planned: bool, farewell: impl FnOnce(&mut UnixStream)) {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Over { .. }) {
@@ -140,16 +138,16 @@ impl Grants {
         let knows = state.knows_the_end;
         if let Some(seated) = &mut state.seated {
             if as_planned && !knows {
-                // It may be at work and not read; then the end must not wait for it.
+                // The granter may be busy and not read; the end must not wait for it.
                 let _ = seated.connection.set_write_timeout(Some(FAREWELL_WITHIN));
                 farewell(&mut seated.connection);
             }
-            // It may have gone by itself.
+            // The granter may have disconnected by itself.
             let _ = seated.connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Whether somebody is there; to be called now and then.
+    /// Checks that there is a granter; to be called now and then.
     pub fn look(&self) -> Lookout {
         let mut state = self.lock();
         if state.phase != Phase::Open || state.seated.is_some() {
@@ -177,12 +175,12 @@ impl Grants {
         ))
     }
 
-    /// What was granted so far.
+    /// Returns the totals of the grants so far.
     pub fn tally(&self) -> Tally {
         self.lock().tally
     }
 
-    /// Who grants, or granted last.
+    /// Describes the present or last granter.
     pub fn who(&self) -> String {
         let state = self.lock();
         let seated = state.seated.as_ref().map(|seated| &seated.who);
@@ -202,20 +200,20 @@ impl Grants {
         self.lock().phase == Phase::Preparing
     }
 
-    /// The instant to go to for a grant until `target`.
+    /// Returns the instant to run to for a grant until `target`.
     pub(crate) fn within_the_end(&self, target: Instant<Virtual>) -> Instant<Virtual> {
         self.end.map_or(target, |end| target.min(end))
     }
 
-    /// Whether the session ends at this instant.
+    /// Returns true if the session ends at this instant or earlier.
     pub(crate) fn ends_at(&self, at: Instant<Virtual>) -> bool {
         self.end.is_some_and(|end| at >= end)
     }
 
-    /// Makes `who` the granter.
+    /// Makes the process `who` the granter.
     ///
     /// # Errors
-    /// Somebody else is, or nothing will be granted any more.
+    /// Fails if there is another granter, or if nothing will be granted any more.
     pub(crate) fn seat(
         self: &Arc<Self>,
         who: String,
@@ -242,12 +240,12 @@ impl Grants {
             .unwrap_or_else(PoisonError::into_inner);
     }
 
-    /// The granter is told that the session has ended.
+    /// Records that the granter is informed of the session's end.
     pub(crate) fn note_that_the_end_is_known(&self) {
         self.lock().knows_the_end = true;
     }
 
-    /// A grant begins, or has ended.
+    /// Records that a grant begins, or has ended.
     pub(crate) fn count(&self, begins: bool) {
         let mut state = self.lock();
         let now = StdInstant::now();
@@ -267,7 +265,7 @@ impl Grants {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is a few plain stores.
+        // Every change consists of a few plain stores.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -288,11 +286,11 @@ impl Drop for Seat {
     }
 }
 
-/// How long the end of a session waits for the answer to its last grant.
+/// Time for which the end of a session waits for the answer to its last grant.
 const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
 
-/// How long it takes to tell a granter of the end that does not listen.
+/// Time limit for informing a granter that does not read.
 const FAREWELL_WITHIN: StdDuration = StdDuration::from_secs(1);
 
-/// How long nobody need be there before the user hears of it.
+/// Time without a granter after which the user is warned.
 const WARN_AFTER: StdDuration = StdDuration::from_secs(5);

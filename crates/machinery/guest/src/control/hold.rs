@@ -1,4 +1,4 @@
-//! A hold that lasts as long as the connection on which it was asked for.
+//! Hold that lasts as long as the connection on which it was requested.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Weak;
@@ -8,7 +8,8 @@ use crate::control::error::Refusal;
 use crate::control::granter::peer;
 use crate::control::protocol::{Lines, Response, StatusText, send};
 
-/// Holds, says how things stand, and lets go when the client does, or says anything.
+/// Holds the session, sends its status, and releases it when the client disconnects or sends
+/// anything.
 pub(super) fn serve<C: Controlled>(
     controlled: &Weak<C>,
     mut stream: UnixStream,
@@ -16,7 +17,7 @@ pub(super) fn serve<C: Controlled>(
     reason: &str,
 ) {
     let who = peer(&stream);
-    // Not held meanwhile: the session ends when its owner lets go of it.
+    // No reference is kept meanwhile: the session ends when its owner drops it.
     let held = match controlled.upgrade() {
         Some(session) => session.hold(&who, reason).map_err(Refusal::from),
         None => Err(Refusal::Ended),

@@ -10,8 +10,8 @@ use crate::control::error::{Refusal, RunError};
 use crate::control::protocol::HostRequest;
 use crate::control::until_hosts::{HostTarget, run_hosts_until};
 
-/// Does what was asked of these hosts. What that took beyond, if they were to stop
-/// at an instant.
+/// Executes a request on these hosts. Returns the additional time for stopping, if they were to
+/// stop at an instant.
 pub(super) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],

@@ -1,4 +1,4 @@
-//! Doing what a client asked of a session.
+//! Execution of a client's request on a session.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use crate::control::hosts;
 use crate::control::protocol::{ProcessText, Request, Response, StatusText};
 use crate::control::until::{ahead, run_until};
 
-/// Does what was asked.
+/// Executes a request and returns the answer.
 pub(crate) fn obey<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
@@ -34,7 +34,7 @@ pub(crate) fn obey<C: Controlled>(
     }))
 }
 
-/// What it took beyond, if it was to stop at an instant.
+/// Executes a request. Returns the additional time for stopping, if it was to stop at an instant.
 fn carry_out<C: Controlled>(
     controlled: &Weak<C>,
     request: Request,
@@ -54,15 +54,15 @@ fn carry_out<C: Controlled>(
     match request {
         Request::Pause => {
             held.pause()?;
-            // Who pauses by hand does not want it to run to somewhere any more.
-            // What was granted stays so, and is used after the pause.
+            // A manual pause cancels a requested stop. A grant stays in force, and is used after
+            // the pause.
             if held.stepped().is_none() {
                 session.clock().forget_stop();
             }
         }
         Request::Resume => held.resume()?,
         Request::Attach => return Err(Refusal::NotStepped),
-        // Only as the first that is asked on a connection, which is its from then on.
+        // Only as the first request on a connection, which then serves nothing else.
         Request::Enter(_) => return Err(Refusal::EnterAlone),
         Request::Hold { .. } => return Err(Refusal::HoldBeside),
         Request::Dilate { factor } => session.dilate(factor)?,

@@ -1,4 +1,4 @@
-//! What goes over the control socket: one JSON object per line, each way.
+//! Protocol of the control socket: one JSON object per line, each way.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,118 +11,118 @@ use crate::clock::HostTime;
 use crate::control::error::Refusal;
 use crate::session::{Process, Status};
 
-/// What a client asks.
+/// Request of a client.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Request {
     /// Stop clock and processes.
     Pause,
-    /// Let them go on.
+    /// Resume clock and processes.
     Resume,
-    /// Wall seconds per virtual second from now on.
+    /// Set the wall seconds per virtual second from now on.
     Dilate {
-        /// The new factor.
+        /// New factor.
         factor: f64,
     },
-    /// From where it is paused, run for exactly so much virtual time; then
-    /// pause. The answer comes when that is done.
+    /// Run for exactly this virtual time, from a pause, then pause again. The answer follows when
+    /// that is done.
     Step {
-        /// How long, in nanoseconds.
+        /// Span in nanoseconds.
         span_ns: i64,
     },
     /// Run until an instant, then pause; as [`Self::Step`].
     #[serde(rename = "run-until")]
     RunUntil {
-        /// Virtual nanoseconds: since the session began, or from now.
+        /// Virtual nanoseconds since the session began, or from now.
         at_ns: i64,
-        /// From now.
+        /// True if counted from now.
         relative: bool,
     },
-    /// While everything waits, skip to the next thing that happens.
+    /// Skip to the next event while all threads wait.
     Skip {
-        /// Or not any more.
+        /// False to end skipping.
         on: bool,
     },
-    /// Make me the one who grants the session its time, for as long as this
-    /// connection lasts; further requests come on it. (`Step` and `RunUntil` do
-    /// the same, in a session whose time moves by grants.)
+    /// Make this client the granter of the session's time, as long as this connection lasts;
+    /// further requests follow on it. (`Step` and `RunUntil` do the same, in a session whose time
+    /// moves by grants.)
     Attach,
-    /// Make it stand for as long as this connection lasts, beside others that do.
+    /// Stop the session as long as this connection lasts, independently of other holders.
     Hold {
-        /// What for.
+        /// Reason of the hold.
         reason: String,
     },
-    /// To some of its hosts, while the others go on.
+    /// Execute a request on some hosts, while the others continue.
     Host {
-        /// Their names.
+        /// Names of the hosts.
         hosts: Vec<String>,
-        /// What to do to them.
+        /// Request for these hosts.
         request: HostRequest,
     },
-    /// How is it going, and with which processes?
+    /// Return the status and the processes.
     Query,
     /// Bring a running process into the session.
     Register {
-        /// Its identifier.
+        /// Process identifier.
         pid: i32,
     },
-    /// Let a process go that was brought in.
+    /// Release a process that was attached with [`Self::Register`].
     Unregister {
-        /// Its identifier.
+        /// Process identifier.
         pid: i32,
     },
-    /// Let an engine of its simulated network leave, while the rest goes on.
+    /// Let an engine of the simulated network leave, while the rest continues.
     Leave {
-        /// Its name.
+        /// Name of the engine.
         engine: String,
     },
-    /// Let one that has left join the others again.
+    /// Let an engine that has left rejoin the others.
     Join {
-        /// Its name.
+        /// Name of the engine.
         engine: String,
     },
-    /// Start a command of mine on one of its hosts, on descriptors that I send next.
+    /// Start a command on a host, on descriptors that are sent next.
     Enter(Entry),
 }
 
-/// A command that comes into a running session.
+/// Command to start in a running session from outside.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Entry {
-    /// The host to start it on; none for a session whose only host has no name.
+    /// Host to start it on; `None` for a session whose only host has no name.
     pub host: Option<String>,
-    /// The program and its arguments.
+    /// Program and its arguments.
     pub command: Vec<String>,
-    /// Where it runs.
+    /// Working directory.
     pub directory: String,
-    /// Its variables, on top of those of the session's supervisor.
+    /// Variables, added to those of the session's supervisor.
     pub env: BTreeMap<String, String>,
-    /// Whether its standard input is a terminal made for it.
+    /// True if its standard input is a terminal made for it.
     pub terminal: bool,
-    /// Who it is: a user's name, `UID` or `UID:GID`; none: who the host's programs are.
+    /// User of the command: a name, `UID` or `UID:GID`; if `None`, the user of the host's programs.
     #[serde(default)]
     pub user: Option<String>,
-    /// What it has of root's rights, as capabilities(7) names them. None said: what the
-    /// host's programs have, or nothing where a user is said.
+    /// Privileges of the command, as capability names of capabilities(7). If empty: those of the
+    /// host's programs, or none if a user is given.
     #[serde(default)]
     pub capabilities: Vec<String>,
 }
 
-/// What the session answers.
+/// Answer of the session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Response {
-    /// Done; how things stand now.
+    /// Success, with the present status.
     Ok(StatusText),
-    /// Not done, and why.
+    /// Failure, with the reason.
     Error(String),
-    /// The command that came in has ended, with this status.
+    /// The command that was started has ended, with this status.
     Exited(i32),
 }
 
-/// [`Status`] as it goes over the wire, and as `--json` prints it.
+/// [`Status`] in the protocol, and in the output of `--json`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct StatusText {
-    /// The session's name.
+    /// Name of the session.
     pub name: String,
     /// Virtual time since the session began.
     pub virtual_ns: i64,
@@ -132,57 +132,57 @@ pub struct StatusText {
     pub wall_ns: i64,
     /// Wall time during which the clock stood.
     pub paused_total_ns: i64,
-    /// Whether it stands now.
+    /// True if the clock stands now.
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
-    /// Whether time skips while everything waits.
+    /// True if time skips while all threads wait.
     #[serde(default)]
     pub skipping: bool,
-    /// Where its results go, of a run.
+    /// Directory of the results, if it is a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// After a step: wall time from when the clock stood at the instant asked
-    /// for to when all processes stood. No reader saw a later time meanwhile.
+    /// After a step: wall time between the stop of the clock at the requested instant and the stop
+    /// of all processes. No reader saw a later time meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after_ns: Option<i64>,
-    /// After a grant: what the granter wants to know.
+    /// After a grant: information for the granter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<Standing>,
-    /// Its hosts, in an answer to a query or to what was asked of hosts. In others those whose
-    /// own time is not the session's: who changes the time of a thousand does not wait until
-    /// all are listed.
+    /// Hosts, in an answer to a query or to a request for hosts. In other answers, only the hosts
+    /// whose own time differs from the session's: a client that changes the time of a thousand
+    /// hosts does not wait until all are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostText>,
-    /// Its processes, in an answer to a query alone.
+    /// Processes, in an answer to a query only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessText>>,
 }
 
-/// How things stand when a granted instant was reached.
+/// State when a granted instant was reached.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Standing {
-    /// The first instant at which something may happen by itself, in virtual
-    /// nanoseconds since the session began: where it stands, if a program was
-    /// stopped while it computed; none, if all wait for what others send.
+    /// First instant at which something may happen by itself, in virtual nanoseconds since the
+    /// session began: the present instant, if a program was stopped while it computed; `None`, if
+    /// all programs wait for data from others.
     pub next_deadline_ns: Option<i64>,
     /// The session has ended; nothing more can be granted.
     pub ended: bool,
-    /// How many grants there have been.
+    /// Number of grants so far.
     pub grants: u64,
 }
 
 /// A process of a session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ProcessText {
-    /// Its identifier.
+    /// Process identifier.
     pub pid: i32,
-    /// Its name, as in `ps`.
+    /// Name of the process, as in `ps`.
     pub name: String,
-    /// The host that it is on, if that has a name.
+    /// Its host, if that has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The program of the scenario that it belongs to, or what came in from outside.
+    /// Program of the scenario that it belongs to, or command started from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
@@ -225,53 +225,52 @@ impl From<Status> for StatusText {
 }
 
 impl StatusText {
-    /// Without hosts whose own time is the session's.
+    /// Converts a status without the hosts whose own time is the session's.
     pub(crate) fn brief(mut status: Status) -> Self {
         status.hosts.retain(HostTime::is_off);
         status.into()
     }
 }
 
-/// What a client asks of some hosts of a session.
+/// Request of a client for some hosts of a session.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum HostRequest {
     /// Stop their clocks and processes.
     Pause,
-    /// Let them go on from where they stand.
+    /// Resume them from where they stand.
     Resume,
-    /// Seconds of the session per second of the host from now on.
+    /// Set the seconds of the session per second of the host from now on.
     Dilate {
-        /// The new factor.
+        /// New factor.
         factor: f64,
     },
-    /// From where they are paused, run for exactly so much of their own time; then
-    /// pause. The answer comes when that is done.
+    /// Run for exactly this span of their own time, from a pause, then pause again. The answer
+    /// follows when that is done.
     Step {
-        /// How long, in nanoseconds.
+        /// Span in nanoseconds.
         span_ns: i64,
     },
     /// Run until an instant of their own time, then pause; as [`Self::Step`].
     #[serde(rename = "run-until")]
     RunUntil {
-        /// Nanoseconds that they have lived through since the session began, or
-        /// from now.
+        /// Nanoseconds that they have lived through since the session began, or from now.
         at_ns: i64,
-        /// From now.
+        /// True if counted from now.
         relative: bool,
     },
 }
 
-/// How the own time of a host stands against the session's.
+/// State of a host's own time against the session's.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct HostText {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// The virtual time that it has lived through since the session began.
+    /// Virtual time that it has lived through since the session began.
     pub virtual_ns: i64,
-    /// How much it has missed; negative when it is ahead.
+    /// Lag behind the session; negative if it is ahead.
     pub behind_ns: i64,
-    /// Whether it is paused by itself.
+    /// True if the host itself is paused.
     pub paused: bool,
     /// Seconds of the session per second of the host.
     pub dilation: f64,
@@ -289,7 +288,7 @@ impl From<HostTime> for HostText {
     }
 }
 
-/// What a client sends, line by line.
+/// Requests of a client, line by line.
 pub(crate) struct Lines<R = UnixStream>(BufReader<R>);
 
 impl<R: Read> Lines<R> {
@@ -297,7 +296,7 @@ impl<R: Read> Lines<R> {
         Self(BufReader::new(stream))
     }
 
-    /// `None` when it has no more to say.
+    /// Returns the next request; `None` at the end of the stream.
     pub(crate) fn next_request(&mut self) -> Option<Result<Request, Refusal>> {
         let mut line = String::new();
         let read = (&mut self.0).take(MOST_BYTES).read_line(&mut line);
@@ -308,7 +307,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Sends an answer; who has gone needs none.
+/// Sends an answer; a client that has disconnected needs none.
 pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
     if let Ok(mut text) = serde_json::to_string(response) {
         text.push('\n');
@@ -316,5 +315,5 @@ pub(crate) fn send(stream: &mut UnixStream, response: &Response) {
     }
 }
 
-/// A status of a session with ten thousand processes fits.
+/// Limit of an answer. A status of a session with ten thousand processes fits.
 pub(crate) const MOST_BYTES: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! A session without a pause bus whose time moves by grants: the granter and the
-//! person at the keyboard are the two who may hold it.
+//! Session without a pause bus whose time moves by grants: the granter and the user are the two
+//! parties that may hold it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::control::error::HoldError;
 use crate::control::grants::Grants;
 use crate::session::Session;
 
-/// A paused [`Session`] that runs while neither its granter nor a person holds it.
+/// [`Session`] that runs while neither its granter nor the user holds it.
 pub struct SteppedSession {
     session: Arc<Session>,
     grants: Arc<Grants>,
@@ -21,7 +21,7 @@ struct Holders {
 }
 
 impl SteppedSession {
-    /// `session` was made with its clock standing, and stands for its granter.
+    /// Wraps `session`, which was made with its clock paused, and is held for its granter.
     pub fn new(session: Arc<Session>, grants: Arc<Grants>) -> Self {
         Self {
             session,

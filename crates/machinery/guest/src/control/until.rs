@@ -1,8 +1,7 @@
 //! Letting a session run until an instant of its clock, and no further.
 //!
-//! The clock stops there by itself, for every reader; here somebody waits for
-//! that and stops the processes too. Called by the control socket, in a thread
-//! per request or granter.
+//! The clock stops there by itself, for every reader; a thread here waits for that and stops the
+//! processes too. Called by the control socket, in a thread per request or granter.
 
 use std::sync::{Arc, Weak};
 
@@ -12,12 +11,12 @@ use crate::control::controlled::Controlled;
 use crate::control::error::{HoldError, RunError};
 use crate::session::Session;
 
-/// Lets `controlled` run until its clock shows `target`, then pauses it. Returns
-/// for how long the clock stood before all processes did.
+/// Lets `controlled` run until its clock shows `target`, then pauses it. Returns the time between
+/// the stop of the clock and the stop of all processes.
 ///
 /// # Errors
-/// The instant is past, another is awaited already, or somebody paused or ended
-/// the session on the way.
+/// Fails if the instant is past, if another one is awaited already, or if the session was paused or
+/// ended on the way.
 pub fn run_until<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
@@ -32,9 +31,9 @@ pub fn run_until<C: Controlled>(
     }
 }
 
-/// Lets `controlled` run until its clock shows `target`, set going by `go` and stopped
-/// by `stand`. Returns for how long the clock stood before all processes did, or `None`
-/// when it was `over` first, which is asked whenever the clock is woken.
+/// Lets `controlled` run until its clock shows `target`, started by `go` and stopped by `stand`.
+/// Returns the time between the stop of the clock and the stop of all processes, or `None` if
+/// `over`, called whenever the clock is woken, returned true first.
 pub(crate) fn travel<C: Controlled>(
     controlled: &Weak<C>,
     target: Instant<Virtual>,
@@ -42,7 +41,7 @@ pub(crate) fn travel<C: Controlled>(
     stand: impl FnOnce(&C) -> Result<(), HoldError>,
     over: impl Fn() -> bool,
 ) -> Result<Option<Duration>, RunError> {
-    // Not held while we wait: the session ends when its owner lets go of it.
+    // No reference is kept during the wait: the session ends when its owner drops it.
     let session = controlled.upgrade().ok_or(RunError::Ended)?;
     let clock = Arc::clone(session.session().clock());
     let stop = clock.stop_at(target)?;
@@ -68,7 +67,7 @@ pub(crate) fn travel<C: Controlled>(
     Ok(Some(stood_for.unwrap_or(Duration::ZERO)))
 }
 
-/// So much later than the session's clock shows.
+/// Returns the instant `span_ns` after the session's present time.
 pub(crate) fn ahead(session: &Session, span_ns: i64) -> Result<Instant<Virtual>, RunError> {
     if span_ns <= 0 {
         return Err(RunError::NoSpan);

@@ -1,8 +1,7 @@
 //! Letting single hosts run until an instant of their own time, and no further.
 //!
-//! As [`mod@super::until`] for a session: the host's line ends at that instant, for
-//! every reader; here somebody waits for that and stops its processes too, while
-//! the others go on.
+//! Like [`mod@super::until`] for a session: the host's line ends at that instant, for every reader;
+//! a thread here waits for that and stops its processes too, while the other hosts continue.
 
 use std::sync::{Arc, Weak};
 
@@ -15,29 +14,28 @@ use crate::control::controlled::Controlled;
 use crate::control::error::RunError;
 use crate::session::Session;
 
-/// Where hosts are to run to.
+/// Instant at which hosts are to stop.
 #[derive(Clone, Copy, Debug)]
 pub enum HostTarget {
-    /// To this instant of their own time.
+    /// Instant of their own time.
     At(Instant<Lived>),
-    /// So much further than each of them is.
+    /// Span from the present time of each host.
     After(Duration),
 }
 
-/// Lets these hosts run until their own time is at the target, each of them, then
-/// pauses them. Those that are paused are let go first. Returns for how long, at
-/// most, the clock of one stood before all its processes did.
+/// Lets each of these hosts run until its own time reaches the target, then pauses them. Paused
+/// hosts are resumed first. Returns the maximum time between the stop of a host's clock and the
+/// stop of its processes.
 ///
 /// # Errors
-/// The session stands, so that no time passes for its hosts; the instant is past,
-/// another is awaited already, or somebody paused a host or ended the session on
-/// the way.
+/// Fails if the session is stopped, so that no time passes for its hosts; if the instant is past;
+/// if another one is awaited already; or if a host was paused or the session ended on the way.
 pub fn run_hosts_until<C: Controlled>(
     controlled: &Weak<C>,
     hosts: &[Arc<Host>],
     target: HostTarget,
 ) -> Result<Duration, RunError> {
-    // Not held while we wait: the session ends when its owner lets go of it.
+    // No reference is kept during the wait: the session ends when its owner drops it.
     let held = controlled.upgrade().ok_or(RunError::Ended)?;
     if held.is_held() {
         return Err(RunError::SessionStands);

@@ -1,10 +1,9 @@
-//! What tells or takes time on Linux beside the calls of `timeloom-calls`, and what of it
-//! is virtual: the second table of `docs/coverage.md`.
+//! Interfaces of Linux with time beside the calls of `timeloom-calls`, and their virtualisation:
+//! the second table of `docs/coverage.md`.
 //!
-//! A row that is real without being named at run time has a reason, says whom it hurts
-//! and how to get round it; a row without does not compile. What its tests hold to:
-//! every call of the kernel is in one of the tables, or in the list of those that tell
-//! no time.
+//! A row for an interface that shows real time without a report at run time gives the reason, the
+//! programs affected and a workaround; a row without these does not compile. The tests ensure that
+//! every call of the kernel is in one of the tables, or in the list of calls without time.
 
 mod devices;
 mod files;
@@ -14,33 +13,33 @@ mod timeless;
 
 use std::fmt::Write as _;
 
-/// One interface, or several that are alike.
+/// One interface, or several similar ones.
 pub(super) struct Interface {
-    /// As its users call it.
+    /// Name used by its users.
     name: &'static str,
-    /// What it tells, or takes.
+    /// Time that it returns or accepts.
     time: &'static str,
-    /// What becomes of it.
+    /// Treatment of the interface.
     fate: Fate,
-    /// Calls of the kernel that carry this time and that no filter of ours treats.
+    /// Calls of the kernel that carry this time and are not treated by our filters.
     calls: &'static [&'static str],
 }
 
-/// What becomes of an interface.
+/// Treatment of an interface.
 pub(super) enum Fate {
     /// Virtual time.
     Virtual { how: &'static str },
-    /// It is not there for guests.
+    /// It is unavailable to guests.
     Refused {
         why: &'static str,
         way_out: &'static str,
     },
-    /// Real time, counted and named on stderr and in the report.
+    /// Real time, counted and reported on stderr and in the report.
     Named {
         harm: &'static str,
         way_out: &'static str,
     },
-    /// Real time, and nothing says so while a program runs.
+    /// Real time, without a report while a program runs.
     Real {
         why: &'static str,
         harm: &'static str,
@@ -59,7 +58,7 @@ const GROUPS: &[(&str, &[Interface])] = &[
     ("Processes, processors and tracing", processes::ROWS),
 ];
 
-/// The table in Markdown.
+/// Returns the table in Markdown.
 pub(super) fn table() -> String {
     let mut text = String::from(
         "\n# What else tells or takes time\n\n\
@@ -95,7 +94,7 @@ pub(super) fn table() -> String {
 }
 
 impl Fate {
-    /// The last three columns.
+    /// Returns the last three columns.
     fn cells(&self) -> (&'static str, String, &'static str) {
         match *self {
             Self::Virtual { how } => ("virtual", how.to_owned(), "—"),

@@ -1,18 +1,17 @@
-//! Which call is made by which test program, and under which conditions those
-//! are run: the second table of `docs/coverage.md`.
+//! Calls made by each test program, and conditions under which the programs are run: the second
+//! table of `docs/coverage.md`.
 //!
-//! A program makes a call when its source names it, or a function of the C
-//! library that makes it. The conditions are those of the tests in
-//! `tests/virtual_time`, where every program is also run natively for comparison;
-//! they are repeated here by hand, and the tests below notice a program that is
-//! missing or is not run any more.
+//! A program makes a call if its source names the call, or a function of the C library that makes
+//! it. The conditions are those of the tests in `tests/virtual_time`, where every program is also
+//! run natively for comparison; they are repeated here by hand, and the tests below detect a
+//! program that is missing or is not run any more.
 
 use std::fs;
 use std::path::PathBuf;
 
 use timeloom_calls::{Extra, IMAGE_CALL, calls};
 
-/// Program, and where its cases pass as they do natively.
+/// Programs, and conditions under which their cases pass as they do natively.
 const PROGRAMS: &[(&str, &[&str])] = &[
     (
         "waits",
@@ -77,7 +76,7 @@ const STORM: &str = "many pauses";
 const HOST: &str = "host alone";
 const MUSL: &str = "musl";
 
-/// Functions of the C library that come down to a call.
+/// Functions of the C library that make a call.
 const WRAPPERS: &[(&str, &[&str])] = &[
     (
         "futex",
@@ -110,7 +109,7 @@ const WRAPPERS: &[(&str, &[&str])] = &[
     ("sendto", &["send"]),
 ];
 
-/// The table in Markdown.
+/// Returns the table in Markdown.
 pub(super) fn table() -> String {
     let mut text = String::from(
         "\n# Where each call is tested\n\n\
@@ -134,7 +133,7 @@ pub(super) fn table() -> String {
     let always = calls()
         .filter(|call| call.treatment.is_some() && call.number() != Some(IMAGE_CALL as u32))
         .map(|call| (call.name, None));
-    // These mean something only where a timeout or stamps were asked for.
+    // These have an effect only if a timeout or stamps were requested.
     let on_demand = calls()
         .filter(|call| call.treatment.is_none() && !call.on_demand.is_empty())
         .map(|call| {
@@ -175,7 +174,7 @@ pub(super) fn table() -> String {
     text
 }
 
-/// Whether a source names the call, as a word before a parenthesis or as SYS_….
+/// Returns true if a source names the call, as a word before a parenthesis or as SYS_….
 fn makes(source: &str, call: &str) -> bool {
     let wrappers = WRAPPERS
         .iter()

@@ -1,4 +1,4 @@
-//! The child's side of the fork: it becomes the program.
+//! The child's side of the fork, up to the exec of the program.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -20,40 +20,41 @@ pub(super) const STEP_RIGHTS: i32 = 7;
 pub(super) const STEP_ROOT: i32 = 8;
 pub(super) const STEP_IDENTITY: i32 = 9;
 
-/// What went wrong in the child; it writes here, in the memory that it shares, and its
-/// parent reads when the child has executed the program or ended.
+/// Errors in the child, which writes them in the memory that it shares; its parent reads them when
+/// the child has executed the program or ended.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
-    /// Where it could not go on, and the error's number.
+    /// Step that failed, and its errno.
     step: AtomicI32,
     errno: AtomicI32,
-    /// Why it sees the machine's files that tell time: an error's number.
+    /// Errno that explains why the child sees the machine's files with time information.
     time_files: AtomicI32,
 }
 
 impl Problems {
-    /// The step that failed, if one did without which there is no program.
+    /// Returns the failed step, if it prevented the program's start.
     pub(super) fn fatal(&self) -> Option<(i32, io::Error)> {
         let step = self.step.load(Ordering::SeqCst);
         let error = || io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst));
         (step != 0).then(|| (step, error()))
     }
 
-    /// Why the program sees the machine's files that tell time, if it does.
+    /// Returns the reason why the program sees the machine's files with time information, if it
+    /// does.
     pub(super) fn time_files(&self) -> Option<io::Error> {
         let errno = self.time_files.load(Ordering::SeqCst);
         (errno != 0).then(|| io::Error::from_raw_os_error(errno))
     }
 }
 
-/// The child's side of the fork. It shares its parent's memory and the calling thread's
+/// Runs the child's side of the fork. The child shares its parent's memory and the calling thread's
 /// errno, and nothing else: descriptors, signals, limits and credentials are its own.
 ///
-/// Once it is another user, that one might reach our memory through it: the kernel makes
+/// After a change of user, that user could access our memory through the child: the kernel makes
 /// the memory undumpable first, for good, so that only root may attach.
 ///
 /// # Safety
-/// Only in a freshly forked child: never returns, makes only system calls.
+/// Call in a freshly forked child only: never returns, makes only system calls.
 pub(super) unsafe fn child(
     spec: &CommandSpec,
     prepared: &Prepared,
@@ -61,19 +62,19 @@ pub(super) unsafe fn child(
     [supervisors, socket]: [RawFd; 2],
     problems: &Problems,
 ) -> ! {
-    // SAFETY: errno is that of the thread that waits for us.
+    // SAFETY: errno is that of the thread that waits for this child.
     let errno = || unsafe { *libc::__errno_location() };
     let fail = |step: i32| -> ! {
         problems.errno.store(errno(), Ordering::SeqCst);
         problems.step.store(step, Ordering::SeqCst);
-        // SAFETY: ends this process, which has nothing to tidy up.
+        // SAFETY: ends this process, which has nothing to clean up.
         unsafe { libc::_exit(127) }
     };
     // SAFETY: each call gets pointers that were prepared and are alive.
     unsafe {
-        // Where the listener is received is the supervisor's alone. Were it held here
-        // too, a listener under way to a supervisor that dies would stay, and the exec
-        // wait for its answer for ever.
+        // The socket on which the listener is received belongs to the supervisor alone. If it were
+        // held here too, a listener in transit to a supervisor that dies would persist, and the
+        // exec would wait for its answer for ever.
         libc::close(supervisors);
         timeloom_sys::limit::restore_descriptors();
         let_signals_through();
@@ -108,8 +109,8 @@ pub(super) unsafe fn child(
             is_terminal,
         } = &spec.output
         {
-            // A session that was begun by nohup ignores it. Whoever comes in by a terminal
-            // must end with it.
+            // A session started by nohup ignores SIGHUP. A command started from a terminal must end
+            // with the terminal.
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
             let numbers = [0, 1, 2];
             let done = streams
@@ -142,14 +143,14 @@ pub(super) unsafe fn child(
         if !is_trusted && libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC) != 0 {
             fail(STEP_STREAMS);
         }
-        // All that needs our rights is done, but for the filter, which asks for none where
+        // All steps that need our privileges are done, except for the filter, which needs none if
         // no exec gains any.
         if let Some(rights) = &spec.rights {
             if let (Output::To(descriptor), Some(account)) = (&spec.output, rights.account()) {
-                // Else it could not open /dev/stderr, as it can what it inherits.
+                // Else the program could not open /dev/stderr, as it can with inherited streams.
                 libc::fchown(descriptor.as_raw_fd(), account.user, account.group);
             }
-            // A terminal was made for this program alone.
+            // The terminal was made for this program alone.
             if let (
                 Output::Streams {
                     streams: [input, ..],
@@ -162,8 +163,8 @@ pub(super) unsafe fn child(
             }
         }
         // A link of an image, or of a script's interpreter, could lead through one of these
-        // to the machine's files: `/proc/self/fd/3`. The kernel closes them only when it has
-        // found what it executes.
+        // descriptors to the machine's files: `/proc/self/fd/3`. The kernel closes them only after
+        // it has found the file to execute.
         if spec.root.is_some() && !close_all_but_streams_and(socket) {
             fail(STEP_ROOT);
         }
@@ -178,8 +179,7 @@ pub(super) unsafe fn child(
             *libc::__errno_location() = error.raw_os_error();
             fail(STEP_RIGHTS);
         }
-        // Kept by whatever this process starts or becomes: threads, children and
-        // programs executed.
+        // Inherited by all threads and children of this process, and kept by exec.
         if prepared.emulates_tsc && libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) != 0 {
             fail(STEP_TSC);
         }
@@ -187,7 +187,7 @@ pub(super) unsafe fn child(
         if listener < 0 {
             fail(STEP_FILTER);
         }
-        // From here on no call that the filter traps: there is no handler yet.
+        // From here on, no calls that the filter traps: there is no handler yet.
         let [socket, kept] = [socket, listener].map(|fd| BorrowedFd::borrow_raw(fd));
         send_descriptor(socket, kept);
         libc::close(listener);
@@ -200,34 +200,34 @@ pub(super) unsafe fn child(
     }
 }
 
-/// Whether no descriptor is open but 0, 1, 2 and this one.
+/// Closes all descriptors but 0, 1, 2 and `kept`; returns true if that succeeded.
 ///
 /// # Safety
-/// In the forked child only: its parent's descriptors are others.
+/// Call in the forked child only: its parent's descriptors are others.
 unsafe fn close_all_but_streams_and(kept: RawFd) -> bool {
     let kept = kept as libc::c_uint;
     let close = |from: libc::c_uint, to: libc::c_uint| {
-        // SAFETY: what is closed is this process's alone, and nothing here uses it again.
+        // SAFETY: the closed descriptors belong to this process alone, and are not used again.
         from > to || unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) } == 0
     };
     close(3, kept - 1) && close(kept + 1, libc::c_uint::MAX)
 }
 
-/// No handler of ours is left, and no signal blocked: a handler would run in the memory
-/// that we share. All signals are blocked until then.
+/// Resets all handlers of ours and unblocks all signals: a handler would run in the memory that the
+/// child shares. All signals are blocked until then.
 ///
 /// # Safety
-/// In the forked child only.
+/// Call in the forked child only.
 unsafe fn let_signals_through() {
     // SAFETY: reads and writes structures of ours.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // The C library keeps two to itself, for its own threads.
+            // The C library reserves two signals for its own threads.
             let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
             let is_handled = known && !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
-            // The Rust runtime ignores SIGPIPE, and a session may have been begun with
-            // these ignored; programs expect neither.
+            // The Rust runtime ignores SIGPIPE, and a session may have been started with these
+            // ignored; programs expect neither.
             let is_expected = matches!(
                 signal,
                 libc::SIGPIPE | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
@@ -245,7 +245,7 @@ unsafe fn let_signals_through() {
 /// Installs the filter for the calling thread; returns the listener.
 ///
 /// # Safety
-/// In the forked child only.
+/// Call in the forked child only.
 unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
@@ -266,7 +266,7 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
         if listener >= 0 || *libc::__errno_location() != libc::EACCES {
             return listener;
         }
-        // Without privileges the kernel demands that no exec gains any.
+        // Without privileges the kernel requires that no exec gains any.
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         install()
     }
@@ -274,8 +274,8 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> RawFd {
 
 const CLOEXEC: libc::c_uint = libc::CLOSE_RANGE_CLOEXEC;
 const SET_MODE_FILTER: u32 = 1;
-/// Without it, speculation is restricted and every call is slower.
+/// Without this flag, speculation is restricted and every call is slower.
 const FILTER_SPEC_ALLOW: u32 = 1 << 2;
 const FILTER_NEW_LISTENER: u32 = 1 << 3;
-/// Signals do not interrupt a question that we have begun to answer.
+/// Signals do not interrupt a request whose handling the supervisor has begun.
 const FILTER_WAIT_KILLABLE: u32 = 1 << 5;

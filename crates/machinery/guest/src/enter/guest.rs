@@ -1,10 +1,10 @@
-//! A program that was started, as its parent has it.
+//! Started program, as seen by its parent.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A program that was started. Dropping it does not end it.
+/// Started program. Dropping this does not end it.
 #[derive(Debug)]
 pub struct Guest {
     child: Arc<Child>,
@@ -14,17 +14,17 @@ pub struct Guest {
 struct Child {
     pid: i32,
     pidfd: OwnedFd,
-    /// Whoever waits for it knows of its end, and has done what follows from it.
+    /// True if the thread waiting for its end has handled the end.
     is_settled: AtomicBool,
-    /// How it ended, since the kernel says so once. As a shell reports it.
+    /// Exit status as a shell reports it, kept since the kernel reports it only once.
     status: OnceLock<i32>,
 }
 
-/// The end of a program, as its parent has it. While this is kept, the parent is still
-/// at work on it, and time does not skip.
+/// End of a program, as seen by its parent. While this is kept, the parent is still handling the
+/// end, and time does not skip.
 #[derive(Debug)]
 pub struct Ended {
-    /// As a shell reports it: the code, or 128 + the signal's number.
+    /// Status as a shell reports it: the code, or 128 + the signal's number.
     pub status: i32,
     child: Arc<Child>,
 }
@@ -35,7 +35,7 @@ impl Drop for Ended {
     }
 }
 
-/// The children of a session whose ends somebody waits for.
+/// Children of a session with a thread waiting for their end.
 #[derive(Debug, Default)]
 pub(crate) struct Children(Vec<Weak<Child>>);
 
@@ -44,8 +44,8 @@ impl Children {
         self.0.push(Arc::downgrade(&guest.child));
     }
 
-    /// Whether one has ended whose end is not settled yet. One that nobody keeps any
-    /// more has nobody to settle its end.
+    /// Returns true if a child has ended whose end is not settled yet. The end of a child without
+    /// references is considered settled.
     pub(crate) fn has_unsettled_end(&mut self) -> bool {
         self.0.retain(|child| {
             let child = child.upgrade();
@@ -54,13 +54,13 @@ impl Children {
         let children: Vec<Arc<Child>> = self.0.iter().filter_map(Weak::upgrade).collect();
         let mut ends: Vec<_> = children.iter().map(|child| child.pollfd()).collect();
         let count = ends.len() as libc::nfds_t;
-        // SAFETY: so many entries, ours; it does not wait.
+        // SAFETY: this number of entries, ours, without waiting.
         unsafe { libc::poll(ends.as_mut_ptr(), count, 0) != 0 }
     }
 }
 
 impl Child {
-    /// To be told of its end.
+    /// Returns the entry to poll for its end.
     fn pollfd(&self) -> libc::pollfd {
         libc::pollfd {
             fd: self.pidfd.as_raw_fd(),
@@ -69,11 +69,11 @@ impl Child {
         }
     }
 
-    /// Its status. It has ended.
+    /// Returns the status of the ended child.
     fn reap(&self) -> i32 {
         *self.status.get_or_init(|| {
             let mut status = 0;
-            // SAFETY: writes `status`. The process has ended, so this returns; nobody else
+            // SAFETY: writes `status`. The process has ended, so this returns; no other thread
             // waits for it.
             let reaped = unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) };
             debug_assert_eq!(reaped, self.pid, "{}", std::io::Error::last_os_error());
@@ -87,7 +87,7 @@ impl Child {
 }
 
 impl Guest {
-    /// A child of ours that has not been waited for.
+    /// Makes the value for a child of ours that has not been waited for.
     pub(super) fn child(pid: i32, pidfd: OwnedFd) -> Self {
         Self {
             child: Arc::new(Child {
@@ -99,7 +99,7 @@ impl Guest {
         }
     }
 
-    /// Process identifier.
+    /// Returns the process identifier.
     pub fn pid(&self) -> i32 {
         self.child.pid
     }
@@ -110,22 +110,22 @@ impl Guest {
         self.ended().status
     }
 
-    /// As [`Self::wait`], for at most `limit`; `None` when it still runs.
+    /// Waits like [`Self::wait`], for at most `limit`; returns `None` if it still runs.
     pub fn wait_for(&self, limit: Option<std::time::Duration>) -> Option<i32> {
         self.ended_within(limit).map(|ended| ended.status)
     }
 
-    /// As [`Self::ended_within`], without a limit. The waiting thread sleeps until then:
-    /// where a thousand programs run, looking now and then would cost more than they do.
+    /// Waits like [`Self::ended_within`], without a limit. The waiting thread sleeps until then:
+    /// with a thousand programs, polling would cost more than the programs do.
     pub fn ended(&self) -> Ended {
         self.ended_within(None).expect("waited without limit")
     }
 
-    /// As [`Self::wait_for`]; time does not skip between the program's end and the
-    /// instant at which the caller lets go of what it gets.
+    /// Waits like [`Self::wait_for`]; time does not skip between the program's end and the drop of
+    /// the returned value.
     pub fn ended_within(&self, limit: Option<std::time::Duration>) -> Option<Ended> {
-        // The pidfd first: a plain `waitpid` would also take the ptrace stops
-        // that belong to the thread which follows an exec.
+        // The pidfd first: a plain `waitpid` would also take the ptrace stops that belong to the
+        // thread which follows an exec.
         let mut ended = self.child.pollfd();
         let begun = std::time::Instant::now();
         loop {
@@ -149,7 +149,8 @@ impl Guest {
         })
     }
 
-    /// Tells it, and all in its process group if it leads one, that its terminal is gone.
+    /// Sends it a hangup, as when its terminal closes, and to all processes in its process group if
+    /// it is the leader.
     pub(crate) fn hang_up(&self) {
         // SAFETY: no pointers. The number is our child's: it has not been waited for.
         unsafe { libc::kill(-self.pid(), libc::SIGHUP) };

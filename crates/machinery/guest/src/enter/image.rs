@@ -1,4 +1,4 @@
-//! The image: read from what the build script linked, relocated, in a memfd.
+//! The image: linked by the build script, relocated here, in a memfd.
 
 use std::fs::File;
 
@@ -11,22 +11,21 @@ use crate::arch;
 use crate::error::GuestError;
 use crate::linux::memory::sealed_memfd;
 
-/// The image as it is mapped into guests: the vDSO at [`VDSO_ADDRESS`], the rest at
-/// [`IMAGE_ADDRESS`].
+/// Image as mapped into guests: the vDSO at [`VDSO_ADDRESS`], the rest at [`IMAGE_ADDRESS`].
 pub(crate) struct Image {
     /// Sealed; mapped shared, so that all guests together hold one copy.
     pub(crate) file: File,
     bytes: Vec<u8>,
-    /// Bytes from the beginning of the vDSO to the end, a multiple of the page size.
+    /// Size from the beginning of the vDSO to the end, a multiple of the page size.
     pub(crate) length: usize,
     /// Handler of SIGSYS.
     pub(crate) handler: u64,
-    /// Where signals enter that the image keeps for the program: SIGSEGV, where the
-    /// time-stamp counter is emulated.
+    /// Handler of a signal that the image manages for the program: SIGSEGV, if the time-stamp
+    /// counter is emulated.
     pub(crate) kept: u64,
-    /// What the handler returns into (`sa_restorer`).
+    /// Return address of the handler (`sa_restorer`).
     pub(crate) restorer: u64,
-    /// An instruction for system calls that the filter lets pass.
+    /// Address of an instruction for system calls that the filter allows.
     pub(crate) syscall: u64,
     /// Address of the code for a thread that is to be traced from its exec on.
     pub(crate) be_traced: u64,
@@ -37,11 +36,11 @@ pub(crate) struct Image {
     /// Offset of the image's flag that unwinders can find its tables, on architectures that read
     /// it.
     is_listed: Option<usize>,
-    /// Threads seen with their instruction pointer in this range wait.
+    /// Addresses of a wait: a thread with its instruction pointer in this range is waiting.
     pub(crate) wait: std::ops::RangeInclusive<u64>,
 }
 
-/// ELF structures are read in place, which needs their alignment.
+/// Storage with the alignment that ELF structures need to be read in place.
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
@@ -51,8 +50,8 @@ impl Image {
     /// Relocates the linked image to its address.
     ///
     /// # Panics
-    /// When the image has a shape that the linker script does not produce: a
-    /// fault of the build, not of the machine.
+    /// Panics if the image has a shape that the linker script does not produce: a fault of the
+    /// build, not of the machine.
     pub(crate) fn new() -> Result<Self, GuestError> {
         let elf = ElfFile64::<Endianness>::parse(&LINKED.0).expect("the linked image is ELF");
         let endian = elf.endian();
@@ -60,7 +59,7 @@ impl Image {
         let loads: Vec<_> = loads
             .filter(|header| header.p_type(endian) == elf::PT_LOAD)
             .collect();
-        // The address that the beginning of the file was linked for.
+        // Address that the beginning of the file was linked for.
         let base = loads.first().expect("it has a segment").p_vaddr(endian);
         let starts = loads.iter().map(|load| load.p_vaddr(endian) - base);
         assert!(
@@ -159,8 +158,8 @@ impl Image {
     }
 }
 
-/// Adds the address, less `base`, to every word that the linker left for a loader. Only
-/// relative relocations can occur: the image needs no symbol of anyone.
+/// Adds the address, less `base`, to every word that the linker left for a loader. Only relative
+/// relocations can occur: the image needs no external symbol.
 fn relocate(elf: &ElfFile64<'_, Endianness>, base: u64, bytes: &mut [u8]) {
     let Some(relocations) = elf.dynamic_relocations() else {
         return;

@@ -1,10 +1,10 @@
-//! At every exec: image and clock page into the new program.
+//! Mapping of image and clock page into the new program at every exec.
 //!
-//! The kernel has just built a new address space; nothing of the program has
-//! run. The process stands at its first instruction (the dynamic linker's, or
-//! the program's own if it is static), and on its stack lies the auxiliary
-//! vector, whose entry AT_SYSINFO_EHDR tells where the vDSO is. We map ours,
-//! put it in that one's place, install the handler of SIGSYS, and let go.
+//! The kernel has just built a new address space; nothing of the program has run. The process
+//! stands at its first instruction (the dynamic linker's, or the program's own if it is static),
+//! and its stack holds the auxiliary vector, whose entry AT_SYSINFO_EHDR gives the address of the
+//! vDSO. The supervisor maps its own vDSO, replaces the entry, installs the handler of SIGSYS, and
+//! releases the process.
 
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
@@ -20,33 +20,33 @@ use crate::linux::processes;
 use crate::linux::ptrace::{Stop, Tracee};
 use crate::supervise::notify::{Answer, Listener, Notification};
 
-/// What every guest of a session gets mapped, beside its host's clock page.
+/// Objects mapped into every guest of a session, beside its host's clock page.
 pub(crate) struct Injector {
     pub(crate) image: Image,
-    /// Whether programs see an emulated time-stamp counter.
+    /// True if programs see an emulated time-stamp counter.
     pub(crate) emulates_tsc: bool,
-    /// What is done to the kernel's vDSO of each, if that can be done here.
+    /// Changes to the kernel's vDSO of each program, if it can be redirected on this machine.
     pub(super) redirection: Option<Redirection>,
-    /// What of the kernel's vDSO still tells the machine's time, for the user.
+    /// Functions of the kernel's vDSO that still return the machine's time, for the user.
     pub(super) remark: OnceLock<String>,
     /// True if programs may have seccomp filters of their own at their exec.
     pub(super) expects_filters: AtomicBool,
-    /// Whether the user knows.
+    /// True if the user has been informed.
     pub(super) has_remarked: AtomicBool,
 }
 
-/// What a new program gets mapped.
+/// Objects to map into a new program.
 #[derive(Clone, Copy)]
 pub(crate) struct Outfit<'a> {
     /// Its clock page.
     pub(crate) page: BorrowedFd<'a>,
     /// The image.
     pub(crate) image: BorrowedFd<'a>,
-    /// Whether the image takes the place of the kernel's vDSO.
+    /// True if the image replaces the kernel's vDSO.
     pub(crate) is_vdso: bool,
 }
 
-/// How an exec ended.
+/// Outcome of an exec.
 #[derive(Debug)]
 pub(crate) enum ExecOutcome {
     /// The program runs under the virtual clock.
@@ -64,13 +64,13 @@ impl Injector {
         self.expects_filters.store(true, Ordering::SeqCst);
     }
 
-    /// Lets a waiting exec happen and prepares the new program. Answers `asker`.
-    /// `before_release` is called with the process when all is ready, while it
-    /// still stands before its first instruction.
+    /// Lets a waiting exec happen and prepares the new program. Answers `asker`. `before_release`
+    /// is called with the process when all is ready, while it still stands before its first
+    /// instruction.
     ///
     /// # Errors
-    /// When the new program could not be prepared; it has been killed then,
-    /// since it would run on the machine's clock.
+    /// Fails if the new program could not be prepared; it has been killed then, since it would run
+    /// on the machine's clock.
     pub(crate) fn follow_exec(
         &self,
         listener: &Listener,
@@ -87,8 +87,8 @@ impl Injector {
         let descriptors = match given {
             Ok(descriptors) => descriptors,
             Err(source) => {
-                // Dead, or it has no descriptor left: then exec fails as it
-                // does when the program cannot be opened for that reason.
+                // The process is dead, or has no descriptor left: then exec fails as it does if the
+                // program cannot be opened for that reason.
                 listener.answer(
                     asker,
                     Answer::Error(source.raw_os_error().unwrap_or(libc::EAGAIN)),
@@ -109,8 +109,8 @@ impl Injector {
                 });
             }
         };
-        // The asker waits killably, so this takes effect when it returns to
-        // user mode: after the exec, or after its failure.
+        // The process waits killably, so this takes effect when it returns to user mode: after the
+        // exec, or after its failure.
         let _ = tracee.interrupt();
         listener.answer(asker, Answer::Continue);
 
@@ -119,8 +119,8 @@ impl Injector {
             match tracee.wait_through_exec() {
                 Stop::Exec => {
                     executed = true;
-                    // Any stop uses up the one that was asked for; ask again,
-                    // for here the exec has not returned yet.
+                    // Any stop uses up the requested one; request it again, since the exec has not
+                    // returned yet.
                     let _ = tracee.interrupt();
                 }
                 Stop::Interrupted => break,
@@ -139,7 +139,7 @@ impl Injector {
         let prepared = self.prepare(&mut tracee, descriptors, outfit.is_vdso);
         match prepared.and_then(|()| before_release(tracee.pid(), &ExecOutcome::Running)) {
             Ok(()) => Ok(ExecOutcome::Running),
-            // The process was killed meanwhile, as at the end of a run.
+            // The process was killed meanwhile, for example at the end of a run.
             Err(_) if tracee.is_ending() => Ok(ExecOutcome::Gone),
             Err(error) => {
                 // SAFETY: our own tracee.
@@ -162,8 +162,8 @@ impl Injector {
             .registers()
             .map_err(failed("reading the registers"))?;
 
-        // There is no instruction of ours in the process yet: borrow the place of
-        // the program's first one.
+        // There is no instruction of ours in the process yet: use the place of the program's first
+        // one.
         let at = arch::instruction(&base);
         let entry = tracee
             .peek(at)
@@ -176,7 +176,7 @@ impl Injector {
             .poke(at, entry)
             .map_err(failed("restoring the first instruction"))?;
 
-        // Below the stack pointer and its red zone nothing is in use yet.
+        // The memory below the stack pointer and its red zone is not in use yet.
         let stack = arch::stack(&base);
         self.install_handler(tracee, &base, (stack - 1024) & !15)?;
         if is_vdso {
@@ -252,15 +252,15 @@ impl Injector {
         Ok(())
     }
 
-    /// Installs the handler of SIGSYS and, where the time-stamp counter traps,
-    /// that of SIGSEGV. `scratch` is 32 bytes of the process to write to.
+    /// Installs the handler of SIGSYS and, if the time-stamp counter traps, that of SIGSEGV.
+    /// `scratch` is the address of 32 writable bytes of the process.
     pub(crate) fn install_handler(
         &self,
         tracee: &mut Tracee,
         base: &Registers,
         scratch: u64,
     ) -> Result<(), GuestError> {
-        // SA_RESTART: a kick that comes late must not show in another call.
+        // SA_RESTART: a late kick must not interrupt another call.
         let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64
             | (libc::SA_RESTART | SA_RESTORER) as u64;
         let Image {
@@ -270,20 +270,20 @@ impl Injector {
             ..
         } = self.image;
         let action = [handler, flags, restorer, HANDLER_MASK];
-        // Ignored by who started it outside the session, it is ignored here.
+        // If the signal was ignored when the program was started outside the session, it is ignored
+        // here.
         if processes::signal_state(tracee.pid(), libc::SIGSYS).is_ignored {
             let ignored = [libc::SIG_IGN as u64, 0, 0, 0];
             self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, ignored)?;
         }
         self.set_action(tracee, base, libc::SIGSYS, scratch, action)?;
         if self.emulates_tsc {
-            // The program's own action lies in the place of the restorer: the
-            // default one. See `intercepted.rs` of the image.
+            // The restorer's place holds the program's own action: the default one. See
+            // `intercepted.rs` of the image.
             let action = [kept, flags, libc::SIG_DFL as u64, 0];
             self.set_action(tracee, base, libc::SIGSEGV, scratch, action)?;
         }
-        // An inherited mask may hold SIGSYS when the program was started by
-        // something outside the session.
+        // An inherited mask may hold SIGSYS if the program was started from outside the session.
         tracee
             .exchange_in_mask(libc::SIGSYS, SIGSYS_STAND_IN)
             .map_err(GuestError::system(format!(
@@ -292,7 +292,7 @@ impl Injector {
             )))
     }
 
-    /// Keeps an action of SIGSYS, a program's own, as the image keeps it (`wrapped` in
+    /// Stores a program's own action of SIGSYS in the image's format (`wrapped` in
     /// `intercepted.rs`).
     pub(crate) fn keep_action_of_sigsys(
         &self,
@@ -317,8 +317,8 @@ impl Injector {
         self.set_action(tracee, base, SIGSYS_STAND_IN, scratch, action)
     }
 
-    /// `rt_sigaction` is itself a trapped call; made by the image's `syscall`
-    /// instruction it passes.
+    /// Installs a signal action. `rt_sigaction` is itself a trapped call; made by the image's
+    /// `syscall` instruction it passes.
     fn set_action(
         &self,
         tracee: &mut Tracee,
@@ -354,7 +354,7 @@ fn is_name_of_gdb(name: &str) -> bool {
     matches!(name, "gdb" | "gdb-multiarch" | "gdb.minimal") || name.ends_with("-gdb")
 }
 
-/// Our image is 64-bit; a 32-bit program would run on the machine's clock.
+/// Refuses 32-bit programs: our image is 64-bit; such a program would run on the machine's clock.
 fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
     use std::io::Read;
     let path = format!("/proc/{pid}/exe");
@@ -374,8 +374,8 @@ fn refuse_32_bit(pid: i32) -> Result<(), GuestError> {
 
 /// Closes descriptors in the tracee. `image` is the address of the image's call instruction.
 fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
-    // Best effort in a process whose exec failed: two descriptors of ours more
-    // would do no harm, but a program may count on their numbers.
+    // Best effort in a process whose exec failed: two additional descriptors would do no harm, but
+    // a program may count on their numbers.
     let Ok(base) = tracee.registers() else { return };
     let is_there = tracee
         .peek(image)
@@ -399,10 +399,11 @@ fn close_descriptors(tracee: &mut Tracee, image: u64, descriptors: [i32; 2]) {
 }
 
 const SA_RESTORER: i32 = 0x0400_0000;
-/// As which the kernel knows what is the program's of SIGSYS (`intercepted.rs` of the image).
+/// Signal under which the kernel keeps the program's own state of SIGSYS (`intercepted.rs` of the
+/// image).
 pub(crate) const SIGSYS_STAND_IN: i32 = libc::SIGSTKFLT;
-/// What waits while the image's handler decides: every signal but its own and
-/// those by which the processor reports faults. See `handle_kick` in the image.
+/// Signals blocked while the image's handler runs: all but its own and those by which the processor
+/// reports faults. See `handle_kick` in the image.
 const HANDLER_MASK: u64 = {
     let stay = [
         libc::SIGSYS,

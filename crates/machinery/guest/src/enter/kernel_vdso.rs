@@ -1,10 +1,10 @@
-//! The kernel's vDSO in a process, made to lead to the image.
+//! The kernel's vDSO in a process, redirected to the image.
 //!
-//! The C library takes what the auxiliary vector on its stack says. Others find the vDSO
-//! by `prctl(PR_GET_AUXV)`, by `/proc/self/auxv` or by the word `[vdso]` in
-//! `/proc/self/maps`. So its functions are overwritten with jumps; the kernel copies the
-//! pages for that, and what else is in them (how signals return, on ARM) stays. The
-//! pages from which it reads the time, `[vvar]`, are taken away: anybody could read them.
+//! The C library uses the auxiliary vector on its stack. Other programs find the vDSO by
+//! `prctl(PR_GET_AUXV)`, by `/proc/self/auxv` or by the word `[vdso]` in `/proc/self/maps`.
+//! Therefore its functions are overwritten with jumps; the kernel copies the pages for that, and
+//! their other contents (the return from signals, on ARM) stay. The pages from which it reads the
+//! time, `[vvar]`, are unmapped: any code could read them.
 
 use std::fs;
 use std::io;
@@ -16,17 +16,19 @@ use crate::enter::vdso::{jumps, strangers};
 use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
-/// The kernel's vDSO as it lies in a process.
+/// The kernel's vDSO as mapped in a process.
 pub(crate) struct KernelVdso {
     pub(crate) range: Range<u64>,
     bytes: Vec<u8>,
-    /// The pages from which its functions read the time.
+    /// Pages from which its functions read the time.
     pub(crate) data: Vec<Range<u64>>,
 }
 
 impl KernelVdso {
+    /// Reads the vDSO of a process.
+    ///
     /// # Errors
-    /// A process that cannot be looked at, or has none.
+    /// Fails if the process cannot be read, or has no vDSO.
     pub(crate) fn of(pid: i32) -> Result<Self, GuestError> {
         let missing = || {
             GuestError::Unsupported(format!(
@@ -57,7 +59,7 @@ impl KernelVdso {
         Ok(Self { range, bytes, data })
     }
 
-    /// Address of an instruction for system calls in it.
+    /// Returns the address of an instruction for system calls in it.
     pub(crate) fn syscall(&self) -> Result<u64, GuestError> {
         let offset = arch::find_syscall(&self.bytes).ok_or_else(|| {
             GuestError::Unsupported("the kernel's vDSO makes no system call".into())
@@ -66,7 +68,7 @@ impl KernelVdso {
     }
 }
 
-/// The mappings whose names begin so, in a `/proc/PID/maps`.
+/// Returns the mappings in a `/proc/PID/maps` whose names begin with `name`.
 fn mappings<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Range<u64>> + 'a {
     maps.lines().filter_map(move |line| {
         let mut words = line.split_ascii_whitespace();
@@ -77,7 +79,7 @@ fn mappings<'a>(maps: &'a str, name: &'a str) -> impl Iterator<Item = Range<u64>
     })
 }
 
-/// `ranges` and the next one, which may continue the last.
+/// Returns `ranges` with the next one, merged with the last if they are adjacent.
 fn joined(mut ranges: Vec<Range<u64>>, next: Range<u64>) -> Vec<Range<u64>> {
     match ranges.last_mut() {
         Some(last) if last.end == next.start => last.end = next.end,
@@ -86,28 +88,30 @@ fn joined(mut ranges: Vec<Range<u64>>, next: Range<u64>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// What is done to a kernel's vDSO, wherever in a process it lies.
+/// Changes to a kernel's vDSO, independent of its address in a process.
 pub(crate) struct Redirection {
     words: Vec<Word>,
     length: u64,
-    /// The pages with its data, less where it begins itself; none where some function
-    /// stays that may need them.
+    /// Pages with its data, relative to its own start; empty if some function stays that may need
+    /// them.
     data: Vec<Range<u64>>,
-    /// Functions of the kernel's that stay, for that reason.
+    /// Functions of the kernel's that stay, and prevent the unmapping of the data.
     pub(crate) strangers: Vec<String>,
 }
 
-/// A word that is overwritten.
+/// Word to overwrite.
 struct Word {
-    /// Bytes from the beginning.
+    /// Offset in bytes.
     offset: usize,
     kernels: u64,
     ours: u64,
 }
 
 impl Redirection {
+    /// Plans the redirection.
+    ///
     /// # Errors
-    /// Functions that cannot be overwritten.
+    /// Fails if there are functions that cannot be overwritten.
     pub(crate) fn plan(vdso: &KernelVdso, image: &Image) -> Result<Self, GuestError> {
         let start = vdso.range.start;
         let jumps = jumps(&vdso.bytes, &vdso.range, |name| image.function(name))
@@ -140,19 +144,19 @@ impl Redirection {
         })
     }
 
-    /// Makes the vDSO that begins at `start` lead to the image.
+    /// Redirects the vDSO that begins at `start` to the image.
     pub(crate) fn apply(&self, tracee: &Tracee, start: u64) -> io::Result<()> {
         let mut words = self.words.iter();
         words.try_for_each(|word| tracee.poke(start + word.offset as u64, word.ours))
     }
 
-    /// Makes it the kernel's again.
+    /// Restores the kernel's vDSO.
     pub(crate) fn undo(&self, tracee: &Tracee, start: u64) -> io::Result<()> {
         let mut words = self.words.iter();
         words.try_for_each(|word| tracee.poke(start + word.offset as u64, word.kernels))
     }
 
-    /// Whether this was done to `vdso`.
+    /// Returns true if this was applied to `vdso`.
     pub(crate) fn is_in(&self, vdso: &KernelVdso) -> bool {
         vdso.bytes.len() as u64 == self.length
             && self.words.iter().all(|word| {
@@ -161,7 +165,7 @@ impl Redirection {
             })
     }
 
-    /// The pages with the time that a vDSO at `start` needs no longer.
+    /// Returns the pages with the time that a vDSO at `start` no longer needs.
     pub(crate) fn data_of(&self, start: u64) -> impl Iterator<Item = Range<u64>> {
         let absolute =
             move |it: &Range<u64>| it.start.wrapping_add(start)..it.end.wrapping_add(start);

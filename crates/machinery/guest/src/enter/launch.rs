@@ -1,4 +1,4 @@
-//! Starting a program under the virtual clock: fork, filter, exec.
+//! Start of a program under the virtual clock: fork, filter, exec.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,24 +21,24 @@ use super::prepare::prepare;
 use super::spec::CommandSpec;
 use super::vfork::vfork;
 
-/// What programs of a session have in common.
+/// Common conditions for the programs of a session.
 pub(crate) struct Conditions<'a> {
-    /// Whether the time-stamp counter is to trap.
+    /// True if the time-stamp counter traps.
     pub(crate) emulates_tsc: bool,
     /// True if dates of files are virtual.
     pub(crate) dates_files: bool,
-    /// The files that tell time, if they are not the machine's.
+    /// Files with time information, if they are not the machine's.
     pub(crate) view: Option<View>,
-    /// Called with the number of a child that did not become the program, while it is
-    /// nobody else's.
+    /// Called with the number of a child that did not become the program, before the number can be
+    /// reused.
     pub(crate) fails: &'a dyn Fn(i32),
     /// Called with messages for the user.
     pub(crate) warn: &'a dyn Fn(String),
 }
 
-/// Starts `spec`. `serve` gets the new process and the listener of its filter, in a thread
-/// of its own, and answers there until no process is left that could ask: the exec waits
-/// for its answer, and this thread for the exec.
+/// Starts `spec`. `serve` gets the new process and the listener of its filter, in a thread of its
+/// own, and answers there until all processes with this filter have ended: the exec waits for its
+/// answer, and this thread for the exec.
 pub(crate) fn launch(
     spec: &CommandSpec,
     how: &Conditions<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn launch(
     let number = Arc::new(AtomicI32::new(0));
     let its = Arc::clone(&number);
     let receive = move || {
-        // None when the child ended before it got that far.
+        // None if the child ended earlier.
         if let Some(listener) = receive_descriptor(&ours) {
             drop(ours);
             serve(its.load(Ordering::SeqCst), listener);
@@ -71,13 +71,13 @@ pub(crate) fn launch(
         // SAFETY: this is the child.
         unsafe { child(spec, &prepared, view, sockets, &problems) }
     };
-    // SAFETY: the child only makes system calls on what was prepared.
+    // SAFETY: the child only makes system calls on prepared data.
     let pidfd = unsafe { vfork(become_program, &number, spec.root.is_some()) }
         .map_err(GuestError::system(format!("forking for `{}`", program())))?;
     drop(theirs);
     let guest = Guest::child(number.load(Ordering::SeqCst), pidfd);
     if let Some((step, error)) = problems.fatal() {
-        // Until it is waited for, its number is nobody else's.
+        // The number cannot be reused until the child is waited for.
         (how.fails)(guest.pid());
         guest.wait();
         return Err(explain(spec, step, error));
@@ -108,7 +108,7 @@ fn explain(spec: &CommandSpec, step: i32, source: io::Error) -> GuestError {
             ),
             source,
         },
-        // The kernel allows one such listener to a process, and its children have it.
+        // The kernel allows one such listener per process, and its children inherit it.
         STEP_FILTER if source.raw_os_error() == Some(libc::EBUSY) => GuestError::Usage(
             "this runs in a session already, and there is none inside another; \
              change the clock of that one (`timeloom ps`, `dilate`, `pause`)"

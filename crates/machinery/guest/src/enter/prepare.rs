@@ -1,5 +1,5 @@
-//! What the child of a fork needs, made before it: after the fork, in memory that it
-//! shares with all threads of its parent, nothing may allocate.
+//! Data for the child of a fork, made in advance: after the fork, in memory that it shares with all
+//! threads of its parent, the child must not allocate.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -14,16 +14,16 @@ use crate::filter;
 
 use super::spec::{CommandSpec, Variables};
 
-/// Everything that the child hands to the kernel.
+/// All data that the child passes to the kernel.
 pub(super) struct Prepared {
     pub(super) program: CString,
     pub(super) arguments: Vec<*const libc::c_char>,
     pub(super) environment: Vec<*const libc::c_char>,
     pub(super) directory: Option<CString>,
     pub(super) filter: Vec<libc::sock_filter>,
-    /// Whether the time-stamp counter is to trap.
+    /// True if the time-stamp counter traps.
     pub(super) emulates_tsc: bool,
-    /// Strings that the pointer lists point into.
+    /// Strings referenced by the pointer lists.
     _strings: Vec<CString>,
 }
 
@@ -107,8 +107,8 @@ fn directory(spec: &CommandSpec) -> Result<Option<PathBuf>, GuestError> {
     Ok(Some(here.join(given.unwrap_or_default())))
 }
 
-/// As `execvp`: a name with a slash is a path, relative to the directory in
-/// which the program will start; others are looked up.
+/// Resolves like `execvp`: a name with a slash is a path, relative to the directory in which the
+/// program will start; others are looked up.
 fn resolve(name: &Path, directory: &Path, path: Option<&OsString>) -> PathBuf {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return name.to_owned();

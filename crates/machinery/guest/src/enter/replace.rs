@@ -1,8 +1,8 @@
-//! The image in the place of the kernel's vDSO, wherever a new program may look for that.
+//! Replacement of the kernel's vDSO by the image in all places where a new program may look for it.
 //!
-//! It is announced in two copies of the auxiliary vector: one on the stack, one that the
-//! kernel keeps (`PR_GET_AUXV`, `/proc/PID/auxv`), which only privilege may change. Who
-//! finds the kernel's all the same comes through it to the image.
+//! The vDSO is announced in two copies of the auxiliary vector: one on the stack, one that the
+//! kernel keeps (`PR_GET_AUXV`, `/proc/PID/auxv`), which only privilege may change. A program that
+//! finds the kernel's vDSO all the same is redirected by it to the image.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,9 +18,10 @@ use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
 impl Injector {
-    /// One that gives `image` to programs.
+    /// Makes an injector that maps `image` into programs.
     pub(crate) fn new(image: Image, emulates_tsc: bool) -> Self {
-        // The kernel gives every program the same, and so us. (With `vdso=0` none.)
+        // The kernel maps the same vDSO into every program, including this one. (With `vdso=0`
+        // none.)
         let (redirection, remark) = match KernelVdso::of(std::process::id() as i32) {
             Err(_) => (None, None),
             Ok(own) => match Redirection::plan(&own, &image) {
@@ -43,20 +44,21 @@ impl Injector {
         }
     }
 
-    /// What of the kernel's vDSO still tells the machine's time, once.
+    /// Returns, once, the functions of the kernel's vDSO that still return the machine's time.
     pub(crate) fn take_remark(&self) -> Option<String> {
         let remark = self.remark.get()?;
         (!self.has_remarked.swap(true, Relaxed)).then(|| remark.clone())
     }
 
-    /// The kernel does not let the vDSO's data be unmapped (CONFIG_MSEAL_SYSTEM_MAPPINGS).
+    /// Records that the kernel does not let the vDSO's data be unmapped
+    /// (CONFIG_MSEAL_SYSTEM_MAPPINGS).
     pub(crate) fn remark_on_sealed_data(&self) {
         let why = "this kernel does not let its data be taken away";
         self.remark.get_or_init(|| stays(why));
     }
 
-    /// Puts the image in the place of the vDSO of a program that stands before its first
-    /// instruction, with these registers.
+    /// Replaces the vDSO by the image in a program that stands before its first instruction, with
+    /// these registers.
     pub(super) fn replace_vdso(
         &self,
         tracee: &mut Tracee,
@@ -78,8 +80,8 @@ impl Injector {
         }
         if let Some((at, length)) = vector.place {
             let args = [PR_SET_MM, PR_SET_MM_AUXV, at, length, 0, 0];
-            // It takes CAP_SYS_RESOURCE. Without, the way through the kernel's vDSO is
-            // longer, and right.
+            // Needs CAP_SYS_RESOURCE. Without it, the way through the kernel's vDSO is longer, and
+            // correct.
             tracee
                 .syscall(base, self.image.syscall, libc::SYS_prctl, args)
                 .map_err(changing())?;
@@ -94,11 +96,11 @@ fn stays(why: &str) -> String {
     )
 }
 
-/// The auxiliary vector on a new program's stack.
+/// Auxiliary vector on a new program's stack.
 struct Vector {
-    /// What AT_SYSINFO_EHDR said.
+    /// Original value of AT_SYSINFO_EHDR.
     kernels_vdso: Option<u64>,
-    /// Where it lies, and its bytes.
+    /// Its address and size in bytes.
     place: Option<(u64, u64)>,
 }
 
@@ -112,7 +114,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
         Some(&word) => Ok(word),
         None => tracee.peek(stack + 8 * index as u64).map_err(failed()),
     };
-    // Without a vDSO all clock reads trap, and are right.
+    // Without a vDSO all clock reads trap, and are correct.
     let mut kernels_vdso = None;
     if let Some(at) = auxv::vdso_entry(word)? {
         kernels_vdso = Some(word(at)?);
@@ -123,7 +125,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
     if arch::TELLS_SIGNAL_STACK
         && let Some(at) = auxv::entry(auxv::AT_MINSIGSTKSZ, word)?
     {
-        // A handler of the program, and within it ours.
+        // Room for a handler of the program, and within it ours.
         let least = word(at)?
             .saturating_mul(2)
             .saturating_add(arch::HANDLER_STACK);
@@ -141,7 +143,7 @@ fn edit_auxiliary_vector(tracee: &Tracee, stack: u64) -> Result<Vector, GuestErr
     })
 }
 
-/// Most initial stacks fit, so that one call reads them; peeking helps out.
+/// Words of most initial stacks, so that one call reads them; peeking reads the rest.
 const INITIAL_STACK_WORDS: usize = 512;
 
 fn read_words(pid: i32, address: u64, count: usize) -> Vec<u64> {

@@ -1,13 +1,12 @@
-//! The root of a container: namespaces whose programs see an image's files and none of the
-//! machine's.
+//! Root of a container: namespaces whose programs see an image's files and none of the machine's.
 //!
-//! The image is never written to: an overlay in memory lies over it, which all programs of
-//! one container share and which ends with the last of them (`root/build`). Each program is
-//! the first process of process numbers of its own, with a `/proc` of those. The namespaces
-//! have no name: nobody outside finds them, and nothing is left behind.
+//! The image is never written to: an overlay in memory lies over it, which all programs of one
+//! container share and which ends with the last of them (`root/build`). Each program is the first
+//! process of a PID namespace of its own, with a `/proc` of that namespace. The namespaces have no
+//! name: they cannot be found from outside, and leave nothing behind.
 //!
-//! It takes no rights away: what programs may do is `Rights`' business, and who keeps all
-//! capabilities leaves any such root. It knows no image format.
+//! The root takes no privileges away: `Rights` limits the privileges of programs, and a process
+//! that keeps all capabilities can leave any such root. It knows no image format.
 
 mod build;
 
@@ -23,40 +22,40 @@ use timeloom_sys::rooted;
 use super::identity::HostNames;
 use crate::error::GuestError;
 
-/// What the root of a container is made of.
+/// Specification of a container's root.
 pub struct RootSpec<'a> {
     /// The image: a directory of this machine.
     pub image: PathBuf,
-    /// Whether programs can write only to `rooms` and what they are bound.
+    /// True if programs can write only to `rooms` and to writable binds.
     pub read_only: bool,
-    /// Directories of the container that are memory, empty at first.
+    /// Directories of the container in memory, empty at first.
     pub rooms: Vec<PathBuf>,
     /// Files and directories of this machine that programs see.
     pub binds: Vec<Bind>,
     /// Host name, and files below `/etc` that replace those of the image. Binds of the container
     /// are mounted over them.
     pub names: HostNames,
-    /// Their network, whose interfaces `/sys` shows.
+    /// Network namespace of the programs, whose interfaces `/sys` shows.
     pub network: BorrowedFd<'a>,
 }
 
-/// A file or directory of the machine inside a container.
+/// File or directory of the machine inside a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Where it is on the machine.
+    /// Path on the machine.
     pub source: PathBuf,
-    /// Where it is in the container: an absolute path, which is made if it is not there.
+    /// Absolute path in the container, which is made if it does not exist.
     pub target: PathBuf,
-    /// Whether programs may write to it.
+    /// True if programs may write to it.
     pub writable: bool,
 }
 
-/// A root, as long as this lives or a program is in it.
+/// Root that exists as long as this value or a program in it.
 #[derive(Debug)]
 pub struct Root {
-    /// Of mounts, of the machine's name, of System V's memory.
+    /// Mount, UTS and IPC namespaces.
     namespaces: [(LinkNameSpaceType, OwnedFd); 3],
-    /// Its top directory.
+    /// Top directory.
     top: OwnedFd,
 }
 
@@ -64,8 +63,8 @@ impl Root {
     /// Makes the root.
     ///
     /// # Errors
-    /// Without root; for an image or a bind that is not there; where the kernel has no
-    /// overlay.
+    /// Fails without root privileges, if the image or a bind does not exist, or if the kernel has
+    /// no overlay file system.
     pub fn new(spec: &RootSpec<'_>) -> Result<Self, GuestError> {
         build::build(spec).map_err(|trouble| GuestError::System {
             doing: format!(
@@ -77,13 +76,13 @@ impl Root {
         })
     }
 
-    /// Puts the calling process into the root, with a `/proc` of its own process numbers.
+    /// Moves the calling process into the root, with a `/proc` of its own PID namespace.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the kernel's error.
     ///
     /// # Safety
-    /// In a freshly forked child only. (It makes only system calls.)
+    /// Call in a freshly forked child only. (It makes only system calls.)
     pub(super) unsafe fn enter(&self) -> rustix::io::Result<()> {
         for (kind, namespace) in &self.namespaces {
             move_into_link_name_space(namespace.as_fd(), Some(*kind))?;
@@ -91,7 +90,7 @@ impl Root {
         // SAFETY: no descriptor of this process is shared or borrowed across it.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
         mount(c"proc", c"/proc", c"proc", HARMLESS, None::<&CStr>)?;
-        // A root user may write to these whatever capabilities are taken away.
+        // A root user may write to these files even without any capabilities.
         for shown in [
             c"/proc/sys",
             c"/proc/sysrq-trigger",
@@ -113,13 +112,13 @@ impl Root {
         Ok(())
     }
 
-    /// The file of a program, as who lives here finds it.
+    /// Returns the path of a program's file inside the container.
     pub(super) fn program(&self, name: &Path, directory: &Path, path: &str) -> Option<PathBuf> {
         rooted::program(&self.top, name, directory, path)
     }
 }
 
-/// Not every kernel has every file.
+/// Ignores a missing file: not every kernel has every file.
 fn if_there(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match done {
         Err(Errno::NOENT) => Ok(()),
@@ -127,7 +126,7 @@ fn if_there(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     }
 }
 
-/// No set-user-id and no devices.
+/// No set-user-id bits and no devices.
 const NO_SURPRISES: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
-/// And no programs.
+/// Additionally, no execution.
 const HARMLESS: MountFlags = NO_SURPRISES.union(MountFlags::NOEXEC);

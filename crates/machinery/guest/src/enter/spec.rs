@@ -1,4 +1,4 @@
-//! What is to be started, and how.
+//! Specification of a program to start.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,35 +13,36 @@ use crate::clock::Host;
 use super::identity::Identity;
 use super::root::Root;
 
-/// A program to run, and where.
+/// Program to run, with its environment.
 pub struct CommandSpec {
-    /// The program and its arguments. A name without a slash is looked up.
+    /// Program and its arguments. A name without a slash is looked up.
     pub argv: Vec<OsString>,
     /// Variables inherited from this process. A program of another user inherits the usual ones at
     /// most, a program in a container none.
     pub inherits: Variables,
     /// Variables to set in addition to those.
     pub env: BTreeMap<OsString, OsString>,
-    /// Working directory; ours if none. In a container it is one of its own.
+    /// Working directory; ours if `None`. In a container it is one of its own.
     pub directory: Option<PathBuf>,
-    /// Where standard output and error go.
+    /// Destination of standard output and error.
     pub output: Output,
     /// Network namespace to enter.
     pub network: Option<OwnedFd>,
-    /// The container that it is the first process of, with process numbers of its own.
+    /// Container of the program, which is its first process, in a PID namespace of its own.
     pub root: Option<Arc<Root>>,
     /// Host name and name service files of its host, if the host has its own and no container.
     pub identity: Option<Arc<Identity>>,
-    /// What it may do, when that is less than we may.
+    /// Privileges, if they are less than ours.
     pub rights: Option<Rights>,
-    /// Whose clock it lives by; the session's own host if none.
+    /// Host of the program; the session's own host if `None`.
     pub host: Option<Arc<Host>>,
-    /// What `timeloom ps` calls it and all that it starts.
+    /// Name in `timeloom ps` of the program and all processes that it starts.
     pub name: Option<String>,
 }
 
 impl CommandSpec {
-    /// Runs `argv` with our own environment, directory, streams and network.
+    /// Makes a specification that runs `argv` with our own environment, directory, streams and
+    /// network.
     pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -68,22 +69,22 @@ pub enum Variables {
     Usual,
 }
 
-/// Where a program's streams go.
+/// Destination of a program's streams.
 #[derive(Debug)]
 pub enum Output {
     /// The streams of this process, including standard input. With [`CommandSpec::rights`] the
     /// program leads a kernel session of its own, without a terminal; otherwise it shares the
     /// terminal and inherits all other open descriptors.
     Inherit,
-    /// Both to this descriptor (a pipe or file); standard input is empty, and
-    /// the program leads a session of the kernel's of its own, without a terminal.
+    /// Both to this descriptor (a pipe or file); standard input is empty, and the program leads a
+    /// kernel session of its own, without a terminal.
     To(OwnedFd),
-    /// Standard input, output and error are these. The program leads a session of the
-    /// kernel's of its own, whose terminal is standard input, if that is said to be one.
+    /// Descriptors of standard input, output and error. The program leads a kernel session of its
+    /// own, whose terminal is standard input if `is_terminal`.
     Streams {
-        /// In the order of their numbers.
+        /// Streams in the order of their numbers.
         streams: [OwnedFd; 3],
-        /// Whether standard input is a terminal that nobody else controls.
+        /// True if standard input is a terminal that controls no other session.
         is_terminal: bool,
     },
 }

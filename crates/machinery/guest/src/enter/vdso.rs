@@ -1,8 +1,7 @@
-//! What to overwrite in the kernel's vDSO of a program, so that its functions jump to
-//! ours.
+//! Planned changes to the kernel's vDSO of a program, so that its functions jump to ours.
 //!
-//! The bytes are those of another process. Whatever they say, no jump is planned
-//! that does not lie in the vDSO whole.
+//! The bytes are those of another process. Whatever their contents, every planned jump lies
+//! entirely in the vDSO.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,25 +11,25 @@ use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 use crate::arch;
 
-/// A jump to be written.
+/// Jump to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Jump {
-    /// Where in the process.
+    /// Address in the process.
     pub(crate) at: u64,
-    /// To where.
+    /// Target.
     pub(crate) to: u64,
 }
 
-/// Why a kernel's vDSO cannot be redirected; the functions are named.
+/// Reason why a kernel's vDSO cannot be redirected, with the function's name.
 #[derive(Debug)]
 pub(crate) enum JumpError {
     /// It is no ELF file.
     Unreadable(object::Error),
     /// A jump does not fit into the function.
     TooShort(String),
-    /// It does not lie where an instruction may begin.
+    /// The jump would not begin at an instruction.
     NotCode(String),
-    /// Its beginning is that of another function's jump.
+    /// The jump would overlap another function's jump.
     Overlaps(String),
 }
 
@@ -47,8 +46,8 @@ impl fmt::Display for JumpError {
     }
 }
 
-/// Jumps for all functions of the vDSO mapped at `range`, with these contents,
-/// that `ours` knows by name; or why there can be none.
+/// Returns jumps for all functions, known to `ours` by name, of the vDSO mapped at `range` with
+/// these contents; or the reason why there can be none.
 pub(crate) fn jumps(
     bytes: &[u8],
     range: &Range<u64>,
@@ -61,7 +60,7 @@ pub(crate) fn jumps(
     for symbol in elf.dynamic_symbols() {
         let Ok(name) = symbol.name() else { continue };
         let Some(to) = ours(name) else { continue };
-        // Symbols of a vDSO are relative to where it is loaded.
+        // Symbols of a vDSO are relative to its load address.
         let offset = symbol.address().checked_rem(length).unwrap_or(0);
         if length - offset.min(length) < JUMP_BYTES || !has_room(bytes, offset, symbol.size()) {
             return Err(JumpError::TooShort(name.to_owned()));
@@ -88,8 +87,8 @@ pub(crate) fn jumps(
     Ok(jumps)
 }
 
-/// Whether a jump fits into the function of this size, or into it and what lies unused
-/// behind it. (Compilers make of some a mere jump of five bytes.)
+/// Returns true if a jump fits into the function of this size, or into it and the unused space
+/// behind it. (Compilers reduce some functions to a jump of five bytes.)
 fn has_room(bytes: &[u8], offset: u64, size: u64) -> bool {
     let Some(missing) = JUMP_BYTES.checked_sub(size) else {
         return true;
@@ -98,8 +97,8 @@ fn has_room(bytes: &[u8], offset: u64, size: u64) -> bool {
     size > 0 && arch::is_filler(behind, missing as usize)
 }
 
-/// Functions that [`jumps`] leaves the kernel's although they may read time: `ours` does
-/// not know them.
+/// Returns functions that [`jumps`] does not redirect although they may read time: `ours` does not
+/// know them.
 pub(crate) fn strangers(bytes: &[u8], ours: impl Fn(&str) -> Option<u64>) -> Vec<String> {
     let Ok(elf) = ElfFile64::<Endianness>::parse(bytes) else {
         return Vec::new();
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The vDSO of this very process.
+    /// Returns the vDSO of this very process.
     fn own_vdso() -> (Vec<u8>, Range<u64>) {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
         let line = maps
@@ -161,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Compilers make of a function that only calls another a jump of five bytes.
+    /// Compilers reduce a function that only calls another to a jump of five bytes.
     #[test]
     fn a_jump_may_go_on_in_what_lies_unused_behind_a_function() {
         let mut code = vec![0xcc; 64];
@@ -175,8 +174,8 @@ mod tests {
         }
     }
 
-    /// Bytes changed here and there, and the end cut off: no panic, and no jump
-    /// that would be written outside.
+    /// Bytes are changed at random, and the end is cut off: there is no panic, and no jump that
+    /// would be written outside.
     #[test]
     fn a_damaged_vdso_is_refused_or_redirected_within_its_bounds() {
         let (good, range) = own_vdso();

@@ -1,10 +1,9 @@
-//! A child that shares our memory until it executes a program or ends, as by vfork(2).
+//! A child that shares our memory until it executes a program or ends, like vfork(2).
 //!
-//! fork(2) copies the map of the whole memory, which the exec throws away. A supervisor
-//! with a thousand programs has thousands of threads, each with a stack: copying their
-//! map took most of the time in which programs started. Nothing is copied here; the
-//! calling thread stands meanwhile, and all others go on. So whoever answers the child's
-//! exec must be another thread.
+//! fork(2) copies the map of the whole memory, which the exec discards. A supervisor with a
+//! thousand programs has thousands of threads, each with a stack: copying their map took most of
+//! the time in which programs started. Nothing is copied here; the calling thread is suspended
+//! meanwhile, and all others continue. Therefore another thread must answer the child's exec.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,19 +12,19 @@ use std::sync::atomic::AtomicI32;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use timeloom_sys::signals::Blocked;
 
-/// Calls `work` in a new process, whose number is in `pid` before that. Returns a pidfd of
-/// it when it has executed a program, or ended. With `is_first` it is the first process of
-/// process numbers of its own, and all that it starts ends with it.
+/// Calls `work` in a new process, whose number is stored in `pid` before that. Returns a pidfd when
+/// the process has executed a program, or ended. With `is_first` it is the first process of a new
+/// PID namespace, and all processes that it starts end with it.
 ///
-/// It begins with all signals blocked that can be: handlers of ours would run in the
-/// shared memory.
+/// The child begins with all signals blocked that can be: handlers of ours would run in the shared
+/// memory.
 ///
 /// # Errors
-/// The kernel's, as of fork(2).
+/// Fails with the kernel's errors, as of fork(2).
 ///
 /// # Safety
-/// `work` makes only system calls, and changes nothing in memory but what its caller gave
-/// it for that. It takes no lock and makes no memory.
+/// `work` makes only system calls, and changes nothing in memory except data that its caller passed
+/// for that purpose. It takes no lock and allocates no memory.
 pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     work: F,
     pid: &AtomicI32,
@@ -36,8 +35,9 @@ pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     let _blocked = Blocked::all()?;
     let own_numbers = if is_first { libc::CLONE_NEWPID } else { 0 };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
-    // SAFETY: the stack is nobody else's and lives until the child has left it; `begin`
-    // gets what it expects; the number, as it is for us, is written before the child runs.
+    // SAFETY: the stack is used by this child alone and lives until the child has left it; `begin`
+    // gets its expected argument; the number, in our PID namespace, is written before the child
+    // runs.
     let child = unsafe {
         libc::clone(
             begin::<F>,
@@ -50,29 +50,29 @@ pub(super) unsafe fn vfork<F: FnOnce() -> libc::c_int>(
     if child < 0 {
         return Err(io::Error::last_os_error());
     }
-    // Nobody else waits for it, so its number is its own until we have.
+    // No other thread waits for the child, so its number cannot be reused before we do.
     let child = Pid::from_raw(child).expect("a child has a number");
     let pidfd = pidfd_open(child, PidfdFlags::empty());
     if pidfd.is_err() {
-        // Nobody would see its end.
+        // Its end would not be noticed.
         let _ = kill_process(child, Signal::KILL);
         let _ = waitpid(Some(child), WaitOptions::empty());
     }
     Ok(pidfd?)
 }
 
-/// What the child begins with.
+/// Argument of the child's first function.
 struct Beginning<F> {
     work: Option<F>,
 }
 
 extern "C" fn begin<F: FnOnce() -> libc::c_int>(beginning: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: who called `clone` stands, and gave us this.
+    // SAFETY: the caller of `clone` is suspended, and passed this value.
     let beginning = unsafe { &mut *beginning.cast::<Beginning<F>>() };
     beginning.work.take().map_or(127, |work| work())
 }
 
-/// Memory for a child's frames, with a page below that nobody may touch.
+/// Memory for a child's frames, with an inaccessible page below.
 struct Stack {
     bottom: *mut libc::c_void,
 }
@@ -86,7 +86,7 @@ impl Stack {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE,
         );
-        // SAFETY: a new mapping, wherever there is room.
+        // SAFETY: a new mapping, at any free address.
         let bottom =
             unsafe { libc::mmap(std::ptr::null_mut(), Self::BYTES, protection, flags, -1, 0) };
         if bottom == libc::MAP_FAILED {
@@ -100,7 +100,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Where the first frame begins: stacks grow down.
+    /// Returns the address of the first frame: stacks grow down.
     fn top(&self) -> *mut libc::c_void {
         // SAFETY: the end of the mapping.
         unsafe { self.bottom.byte_add(Self::BYTES) }
@@ -186,11 +186,11 @@ mod tests {
         unsafe { vfork(work, &pid, false) }.expect("there is room for a process");
         assert_eq!(reap(pid.into_inner()), 0);
         assert!(!RAN.load(Ordering::SeqCst));
-        // We take them again.
+        // Signals are enabled again here.
         // SAFETY: as above.
         unsafe { libc::raise(libc::SIGURG) };
         assert!(RAN.load(Ordering::SeqCst));
-        // SAFETY: what it was.
+        // SAFETY: restores the previous handler.
         unsafe { libc::signal(libc::SIGURG, before) };
     }
 }

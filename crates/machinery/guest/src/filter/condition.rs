@@ -1,4 +1,4 @@
-//! When a call is treated, as steps of the filter.
+//! Conditions for the treatment of a call, as steps of the filter.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
         steps.push(Step::Load(argument_high(index)));
         steps.push(Step::IfAtLeast(1, label));
     };
-    // A negative `int` has its top bit set; what lies between is positive.
+    // A negative `int` has its top bit set; values between are positive.
     let skip = LOCAL + steps.len() as Label;
     let positive = |steps: &mut Vec<Step>, index: u32| {
         steps.push(Step::Load(argument_low(index)));
@@ -81,8 +81,8 @@ pub(super) fn condition(steps: &mut Vec<Step>, when: When, label: Label) {
             ] {
                 steps.push(Step::IfEqual(clock as u32, skip));
             }
-            // Negative ones are those of processes, threads and clock devices.
-            // The kernel refuses timers on the last.
+            // Negative identifiers are those of processes, threads and clock devices. The kernel
+            // refuses timers on the last.
             steps.push(Step::IfAtLeast(0x8000_0000, skip));
             steps.push(Step::Goto(label));
             steps.push(Step::Mark(skip));
@@ -191,7 +191,7 @@ fn range(steps: &mut Vec<Step>, address: u32, length: u32, label: Label) {
     steps.push(Step::IfAtLeast(1, label));
 }
 
-/// Levels of socket options, and of each the options, and whether they are the image's.
+/// Returns the levels of socket options, with the options of each, and if they are the image's.
 fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
     let own = SOCKET_TIME_OPTIONS.map(|option| (option, true));
     let mut levels = BTreeMap::from([(libc::SOL_SOCKET as u32, own.to_vec())]);
@@ -208,7 +208,7 @@ const NEXT_LEVEL: Label = 2 * LOCAL;
 pub(super) const PACKET_STAMPS: [u32; 4] = [0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
 /// WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
-/// The flag means something to absolute timers only, and others are refused.
+/// The flag is effective for absolute timers only, and refused for others.
 const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
 /// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];

@@ -1,5 +1,5 @@
-//! The filter's program, run by a small interpreter of classic BPF, and what it should
-//! do, worked out from the table without it. For the tests, and for the fuzzer.
+//! Oracle for the filter's program: a small interpreter of classic BPF, and the expected result,
+//! computed from the table without the filter. For the tests, and for the fuzzer.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::phc;
 use crate::timers::FIRST_POSIX;
 
-/// Addresses at which the image asks for the verdicts of a program's own filters.
+/// Addresses at which the image requests the verdicts of a program's own filters.
 pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
     IMAGE_ADDRESS + verdict::FORESEE as u64,
     IMAGE_ADDRESS + verdict::JUDGE as u64,
@@ -22,13 +22,13 @@ pub(crate) const ASKING_ADDRESSES: [u64; 2] = [
 pub(crate) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 pub(crate) const ASK: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
-/// What the kernel would do with a call that a launched program makes at `address`.
+/// Returns the kernel's action on a call that a launched program makes at `address`.
 pub(crate) fn outcome(architecture: u32, number: i64, address: u64, args: [u64; 6]) -> u32 {
     static PROGRAM: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Launched));
     run(&PROGRAM, architecture, number, address, args)
 }
 
-/// What it would do with such a call where the time-stamp counter is emulated.
+/// Returns the kernel's action on such a call if the time-stamp counter is emulated.
 pub(crate) fn outcome_emulating(
     architecture: u32,
     number: i64,
@@ -45,20 +45,20 @@ pub(crate) fn outcome_dating(number: i64, address: u64, args: [u64; 6]) -> u32 {
     run(&PROGRAM, AUDIT_ARCH, number, address, args)
 }
 
-/// What it would do with a call of a registered program, before it is let go and after.
+/// Returns the actions on a call of a registered program, before its release and after.
 pub(crate) fn outcomes_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     static REGISTERED: LazyLock<Vec<sock_filter>> = LazyLock::new(|| program(Guest::Registered));
     static RELEASE: LazyLock<Vec<sock_filter>> = LazyLock::new(release_program);
     let run = |program| run(program, AUDIT_ARCH, number, address, args);
     let first = run(&REGISTERED);
-    // Of several filters the strictest wins, which has the least number (signed).
+    // Of several filters the strictest takes effect, which has the least number (signed).
     let both = [first, run(&RELEASE)]
         .into_iter()
         .min_by_key(|action| *action as i32);
     [first, both.expect("two")]
 }
 
-/// What the table says of a call, worked out without the filter.
+/// Returns the action on a call according to the table, computed without the filter.
 pub(crate) fn by_the_table(guest: Guest, number: i64, address: u64, args: [u64; 6]) -> u32 {
     let mut rows = rows(number).peekable();
     if rows.peek().is_none() {
@@ -120,7 +120,7 @@ fn by_row(guest: Guest, call: &Call, address: u64, args: [u64; 6]) -> u32 {
         When::NewTimeOrAny(flags) => int(flags) == 0 || int(flags) as u32 & CLONE_NEWTIME != 0,
     };
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
-    // In the image: processor time, and what it can put onto virtual time.
+    // In the image: processor time, and timers that it can put onto virtual time.
     let treatment = match when {
         When::IntervalTimer if int(0) != 0 => Treatment::Trap,
         When::MayCancel if int(1) == 3 => Treatment::Trap,
@@ -154,7 +154,8 @@ fn is_own_option((level, option): (u32, u32)) -> bool {
     level == 1 && SOCKET_TIME_OPTIONS.contains(&option)
 }
 
-/// What the table says of a registered program's call, before it is let go and after.
+/// Returns the actions on a registered program's call according to the table, before its release
+/// and after.
 pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6]) -> [u32; 2] {
     let inside = (IMAGE_ADDRESS..IMAGE_ADDRESS + IMAGE_LIMIT).contains(&address);
     let asks = asks_in_session_only(number);
@@ -168,7 +169,7 @@ pub(crate) fn by_the_table_registered(number: i64, address: u64, args: [u64; 6])
     [before, after]
 }
 
-/// Whether the supervisor answers a call until its program is let go.
+/// Returns true if the supervisor answers a call until its program is released.
 pub(crate) fn asks_in_session_only(number: i64) -> bool {
     rows(number).any(|call| {
         matches!(call.treatment, Some(Treatment::Ask(service)) if !service.outlasts_session())

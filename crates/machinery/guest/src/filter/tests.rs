@@ -1,4 +1,4 @@
-//! The filter's program against its table, and the shape that the kernel demands.
+//! The filter's program against its table, and against the form that the kernel requires.
 
 use timeloom_page::{IMAGE_ADDRESS, IMAGE_LIMIT};
 
@@ -85,7 +85,7 @@ fn old_calls_trap_as_their_successors_do() {
             [1, 1, 1, 1, 0, 0],
             [1, 1, 1, 1, 0x7fff_0000_0000, 0],
         ),
-        // Times given, and set to now.
+        // Explicit times, and the present time.
         (
             libc::SYS_utimes,
             [1, 1 << 32, 0, 0, 0, 0],
@@ -150,7 +150,7 @@ fn ranges_of_memory_pass_unless_they_may_reach_the_image() {
     assert_eq!(advise(libc::MADV_DONTNEED), ALLOW);
 }
 
-/// Containers are made as fast as ever.
+/// Making containers is not slowed down.
 #[test]
 fn only_time_namespaces_are_asked_about() {
     let new_time = 0x80;
@@ -167,7 +167,7 @@ fn only_time_namespaces_are_asked_about() {
     assert_eq!(native(libc::SYS_clone, [new_time, 0, 0, 0, 0, 0]), ALLOW);
 }
 
-/// Let go, a program asks nobody any more, except for an exec.
+/// A released program does not need the supervisor, except for an exec.
 #[test]
 fn a_program_that_was_let_go_needs_no_supervisor() {
     let program = 0x5555_0000_1000;
@@ -175,7 +175,7 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
         let (number, name) = (number_of(call), call.name);
         let mut args = [0; 6];
         match call.when {
-            // Some address.
+            // Arbitrary address.
             When::Given(index) => args[index as usize] = 8,
             When::OneOf(index, values) => args[index as usize] = values[0].into(),
             When::NewTime(flags) | When::NewTimeOrAny(flags) => args[flags as usize] = 0x80,
@@ -184,7 +184,7 @@ fn a_program_that_was_let_go_needs_no_supervisor() {
                 let (level, option) = SOCKET_OPTIONS[0].place;
                 args[1..3].copy_from_slice(&[level.into(), option.into()]);
             }
-            // A timer of the session's; others are the kernel's in any case.
+            // Timer of the session; others are the kernel's in any case.
             _ if name.starts_with("timer_") => args[0] = FIRST_POSIX as u64,
             _ => {}
         }
@@ -283,7 +283,7 @@ fn the_tables_numbers_are_the_kernels() {
 #[test]
 fn the_program_does_what_the_table_says() {
     let listed: Vec<i64> = calls().map(number_of).collect();
-    // What chance would hardly find.
+    // Values that random tests would hardly hit.
     let own = crate::phc::COMMANDS.into_iter().chain(PACKET_STAMPS);
     let places = SOCKET_OPTIONS
         .iter()
@@ -339,8 +339,8 @@ fn the_program_does_what_the_table_says() {
     }
 }
 
-/// What the kernel demands of a filter: jumps forwards and inside, loads of whole
-/// words of the data, an end at every end, and room for it all.
+/// The kernel's requirements of a filter: jumps forwards and inside, loads of whole words of the
+/// data, a return at every end, and a limited length.
 #[test]
 fn the_programs_are_such_that_the_kernel_takes_them() {
     for program in [

@@ -1,7 +1,6 @@
-//! Stopping by the cgroup v2 freezer: one group for the session and, in it, one
-//! for each host that has processes or is held. A group stands when it is frozen
-//! itself or what it is in, so that pauses of a host and of the session nest in
-//! any order without our doing.
+//! Stopping by the cgroup v2 freezer: one group for the session and, in it, one for each host that
+//! has processes or is held. A group is stopped if it or an ancestor is frozen, so that pauses of a
+//! host and of the session nest in any order without further measures.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,22 +17,22 @@ use rustix::io::Errno;
 use crate::error::GuestError;
 use crate::linux::spare::with_spare;
 
-/// The cgroup of a session.
+/// Cgroup of a session.
 pub(crate) struct CgroupFreezer {
-    /// It is not ours any more: another session may have one of this name.
+    /// True if the cgroup is not ours any more: another session may have one of this name.
     removed: AtomicBool,
     whole: Group,
-    /// Its `cgroup.stat`.
+    /// Open file `cgroup.stat`.
     counts: File,
     hosts: Mutex<BTreeMap<usize, Arc<HostGroup>>>,
-    /// How many groups there are for helpers.
+    /// Number of groups for helpers.
     helpers: Mutex<usize>,
 }
 
-/// That of a host of it.
+/// Cgroup of a host.
 struct HostGroup {
     group: Group,
-    /// Whether it is frozen itself.
+    /// True if it is frozen itself.
     held: AtomicBool,
 }
 
@@ -67,9 +66,9 @@ impl CgroupFreezer {
         )))
     }
 
-    /// Puts a process out, to the cgroup `home` where it was before.
+    /// Removes a process from the session, into the cgroup `home` where it was before.
     pub(super) fn let_go(&self, pid: i32, home: Option<&Path>) -> Result<(), GuestError> {
-        // Gone meanwhile, or never known: where everything begins.
+        // If `home` was removed meanwhile or never known: the root of the hierarchy.
         let mount = self.directory().parent().unwrap_or(Path::new("/"));
         home.map_or(Err(io::ErrorKind::NotFound.into()), |home| enter(home, pid))
             .or_else(|_| enter(mount, pid))
@@ -83,7 +82,7 @@ impl CgroupFreezer {
         hosts.values().flat_map(|it| it.group.processes()).collect()
     }
 
-    /// As [`Self::processes`], for who must miss none: each with its host.
+    /// Returns a complete list of the processes, each with its host.
     pub(super) fn list_with_hosts(&self) -> Result<Vec<(usize, i32)>, GuestError> {
         let mut all = Vec::new();
         for (&index, host) in &*self.lock() {
@@ -108,8 +107,8 @@ impl CgroupFreezer {
         going.flat_map(|it| it.group.processes()).collect()
     }
 
-    /// What was moved out of the groups by somebody does not stand. Where they removed
-    /// one as well, that is seen here.
+    /// Freezes the session. A process that was moved out of the groups by another program does not
+    /// stop. A group that was removed as well is detected here.
     pub(super) fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         self.whole.freeze(patience)?;
         let known = self.lock().len();
@@ -129,7 +128,7 @@ impl CgroupFreezer {
         self.whole.thaw()
     }
 
-    /// As [`Self::freeze`], of one host.
+    /// Freezes like [`Self::freeze`], for one host.
     pub(super) fn freeze_host(&self, host: usize, patience: Duration) -> Result<(), GuestError> {
         let host = self.group(host)?;
         host.held.store(true, Ordering::SeqCst);
@@ -142,13 +141,13 @@ impl CgroupFreezer {
         host.group.thaw()
     }
 
-    /// A new group beside those of the session, for a process that works for it and is
+    /// Makes a group beside those of the session, for a process that works for the session and is
     /// never stopped.
     pub(super) fn helper(&self) -> io::Result<PathBuf> {
         let mut count = self.helpers.lock().unwrap_or_else(|e| e.into_inner());
         let all = helpers_of(self.directory());
         if *count == 0 {
-            // A dead session of our name may have left it.
+            // May be left over from a dead session of our name.
             remove_cgroup(&all);
             fs::create_dir(&all)?;
         }
@@ -168,7 +167,7 @@ impl CgroupFreezer {
         }
     }
 
-    /// Made when it is needed first: most hosts of a large network have no
+    /// Returns the group, made when it is first needed: most hosts of a large network have no
     /// processes.
     fn group(&self, host: usize) -> Result<Arc<HostGroup>, GuestError> {
         let mut hosts = self.lock();
@@ -196,7 +195,7 @@ impl Drop for CgroupFreezer {
     }
 }
 
-/// A cgroup of our own with its control files open.
+/// Cgroup of our own with its control files open.
 struct Group {
     directory: PathBuf,
     control: File,
@@ -234,10 +233,10 @@ impl Group {
     fn freeze(&self, patience: Duration) -> Result<(), GuestError> {
         let failed = || GuestError::system(format!("freezing {}", self.directory.display()));
         self.control.write_all_at(b"1", 0).map_err(failed())?;
-        // The files stay open where the directory was removed: then nothing stands.
+        // If the directory was removed, the files stay open: then nothing is stopped.
         let begun = Instant::now();
-        // Read, not polled for: the kernel limits the notification to one per
-        // 10 ms, and the state is mostly there at the first look.
+        // Read, not polled for: the kernel limits the notification to one per 10 ms, and the group
+        // is usually frozen at the first read.
         for attempt in 0u32.. {
             let mut text = [0u8; 128];
             let length = self.events.read_at(&mut text, 0).map_err(failed())?;
@@ -254,7 +253,7 @@ impl Group {
                     timeloom_time::Duration::from(patience)
                 )));
             }
-            // Busy processes stop when they are scheduled next: give way.
+            // Busy processes stop when they are scheduled next: yield.
             if attempt > 3 {
                 std::thread::yield_now();
             }
@@ -264,9 +263,8 @@ impl Group {
 
     fn thaw(&self) -> Result<(), GuestError> {
         let doing = format!("thawing {}", self.directory.display());
-        // The kernel wakes the processes one by one, and the first that is busy
-        // would take this processor from us: the rest would stand for some 30 ms
-        // while their clock runs.
+        // The kernel wakes the processes one by one, and the first busy one would take this
+        // processor: the rest would be stopped for some 30 ms while their clock runs.
         let _ahead = AheadOfGuests::new();
         self.control
             .write_all_at(b"0", 0)
@@ -274,8 +272,8 @@ impl Group {
     }
 }
 
-/// While it exists, the calling thread is scheduled before all processes of a
-/// session. Where that is not allowed, it has no effect.
+/// Schedules the calling thread before all processes of a session, while this exists. Has no effect
+/// if that is not permitted.
 struct AheadOfGuests {
     usual_policy: Option<i32>,
 }
@@ -286,7 +284,7 @@ impl AheadOfGuests {
         // SAFETY: concerns this thread only; reads `first`.
         let usual_policy = unsafe {
             let policy = libc::sched_getscheduler(0);
-            // Who runs under another policy has a reason for it.
+            // A thread under another policy has it for a reason.
             let usual = policy == libc::SCHED_OTHER || policy == libc::SCHED_BATCH;
             (usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0)
                 .then_some(policy)
@@ -299,13 +297,13 @@ impl Drop for AheadOfGuests {
     fn drop(&mut self) {
         if let Some(policy) = self.usual_policy {
             let none = libc::sched_param { sched_priority: 0 };
-            // SAFETY: as above. Giving a priority up needs no privilege.
+            // SAFETY: as above. Lowering the priority needs no privilege.
             unsafe { libc::sched_setscheduler(0, policy, &raw const none) };
         }
     }
 }
 
-/// How many groups there are in one, by its `cgroup.stat`.
+/// Returns the number of descendants of a group, by its `cgroup.stat`.
 fn descendants(counts: &File) -> io::Result<usize> {
     let mut text = [0u8; 512];
     let length = counts.read_at(&mut text, 0)?;
@@ -321,7 +319,7 @@ fn enter(directory: &Path, pid: i32) -> io::Result<()> {
     fs::write(directory.join("cgroup.procs"), pid.to_string())
 }
 
-/// The processes in a cgroup of a session's and in those that it is divided into.
+/// Returns the processes in a session's cgroup and in its descendants.
 pub(crate) fn pids_below(directory: &Path) -> Vec<i32> {
     let parts = groups_in(directory);
     let all = parts.iter().map(PathBuf::as_path).chain([directory]);
@@ -353,14 +351,14 @@ pub(crate) fn remove_session(directory: &Path) {
     remove_cgroup(&helpers_of(directory));
 }
 
-/// Beside a session's own: that is frozen while its helpers work.
+/// Outside the session's own cgroup, which is frozen while its helpers work.
 fn helpers_of(directory: &Path) -> PathBuf {
     let mut name = directory.as_os_str().to_owned();
     name.push(HELPERS_SUFFIX);
     name.into()
 }
 
-/// Kills what is left in a session's cgroup and removes it.
+/// Kills the remaining processes of a session's cgroup and removes it.
 pub(crate) fn remove_cgroup(directory: &Path) {
     let _ = fs::write(directory.join("cgroup.kill"), "1");
     for _ in 0..200 {
@@ -370,7 +368,7 @@ pub(crate) fn remove_cgroup(directory: &Path) {
         if fs::remove_dir(directory).is_ok() || !directory.exists() {
             return;
         }
-        // The killed leave the group when their parent, or we, reap them.
+        // Killed processes leave the group when they are reaped by their parent, or by us.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -391,13 +389,13 @@ pub(crate) fn is_supervised(directory: &Path) -> bool {
     matches!(taken, Err(Errno::AGAIN | Errno::ACCESS))
 }
 
-/// Every cgroup of ours begins with this.
+/// Prefix of every cgroup of ours.
 pub(crate) const CGROUP_PREFIX: &str = "timeloom.";
 
-/// No name of a session has a point in it.
+/// Names of sessions contain no point.
 pub(crate) const HELPERS_SUFFIX: &str = ".helpers";
 
 const HELPER_PREFIX: &str = "helper-";
 
-/// The group of a host is named by its number: names of hosts may hold anything.
+/// The group of a host is named by its number: names of hosts may contain any character.
 const HOST_PREFIX: &str = "host-";

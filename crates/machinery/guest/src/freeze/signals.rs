@@ -1,8 +1,8 @@
 //! Stopping by SIGSTOP and SIGCONT, one process at a time.
 //!
-//! A signal does not nest: what is stopped twice goes on at once when it is
-//! continued. So it is noted what is to stand, and a process is continued when
-//! neither the session stands nor its host.
+//! Signals do not nest: a process stopped twice continues at the first SIGCONT. Therefore the
+//! freezer keeps the set of stopped hosts, and continues a process when neither the session nor its
+//! host is stopped.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -19,19 +19,19 @@ use crate::names::PageName;
 
 /// Stops the processes of a session by signal.
 pub(crate) struct SignalFreezer {
-    /// The session's clock page, by which its processes are known.
+    /// The session's clock page, which identifies its processes.
     page: PageName,
     standing: Mutex<Standing>,
 }
 
-/// What stands.
+/// Objects that are to be stopped.
 #[derive(Default)]
 struct Standing {
     /// The whole session.
     session: bool,
     /// Hosts, by their numbers.
     hosts: BTreeSet<usize>,
-    /// What was stopped, to be continued: that process, and no other of its number.
+    /// Stopped processes, to be continued, with pidfds since numbers can be reused.
     stopped: Vec<(i32, Pidfd)>,
 }
 
@@ -44,7 +44,7 @@ impl Standing {
         host_of(pid).is_some_and(|host| self.hosts.contains(&host))
     }
 
-    /// Stops a process, if it is one of the session still.
+    /// Stops a process, if it still belongs to the session.
     fn stop(&mut self, pid: i32, page: &PageName) -> Result<(), GuestError> {
         let held = with_spare(|| Pidfd::of_process(pid));
         let held = match held {
@@ -65,14 +65,14 @@ impl Standing {
         self.stopped.iter().any(|(other, _)| *other == pid)
     }
 
-    /// Once more, to one that was stopped already.
+    /// Sends the signal again to a process that was already stopped.
     fn stop_again(&self, pid: i32) {
         if let Some((_, held)) = self.stopped.iter().find(|(other, _)| *other == pid) {
             let _ = held.send(libc::SIGSTOP);
         }
     }
 
-    /// Continues what is not to stand any more.
+    /// Continues processes that need not be stopped any more.
     fn go_on(&mut self) {
         for (pid, held) in std::mem::take(&mut self.stopped) {
             if self.concerns(pid) {
@@ -84,7 +84,7 @@ impl Standing {
     }
 }
 
-/// To a process that may have ended.
+/// Sends a signal to a process that may have ended.
 fn send(pid: i32, held: &Pidfd, signal: i32) -> Result<(), GuestError> {
     match held.send(signal) {
         Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
@@ -182,12 +182,12 @@ impl SignalFreezer {
         *standing = Standing::default();
     }
 
-    /// Stops all that is to stand.
+    /// Stops all processes that are to be stopped.
     fn stop_all(&self, standing: &mut Standing, patience: Duration) -> Result<(), GuestError> {
         let begun = Instant::now();
-        // Its number may be another's by now.
+        // Numbers of ended processes may be reused.
         standing.stopped.retain(|(_, held)| !held.has_ended());
-        // Again until no new process is seen: one may fork while we look.
+        // Repeat until no new process is seen: one may fork meanwhile.
         loop {
             let mut fresh = self.list()?;
             fresh.retain(|pid| !standing.has_stopped(*pid) && standing.concerns(*pid));
@@ -200,8 +200,8 @@ impl SignalFreezer {
             for &pid in &fresh {
                 let mut asked = Instant::now();
                 while !is_stopped(pid)? {
-                    // Again: the first may have gone to a thread that we follow
-                    // through an exec, where it stops nobody else.
+                    // Again: the first signal may have gone to a thread that the supervisor follows
+                    // through an exec, where it stops no other thread.
                     if asked.elapsed() > ASK_AGAIN {
                         standing.stop_again(pid);
                         asked = Instant::now();
@@ -224,17 +224,16 @@ impl SignalFreezer {
     }
 }
 
-/// The number of the host by whose clock a process lives, from its clock page.
+/// Returns the number of a process's host, from its clock page.
 fn host_of(pid: i32) -> Option<usize> {
     let number = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64);
     number.read(pid).map(|number| number as usize)
 }
 
-/// Whether every thread is stopped, by signal or by a tracer, or not there any
-/// more.
+/// Returns true if every thread is stopped, by signal or by a tracer, or has ended.
 ///
-/// A thread that waits for its `vfork` child takes no signal until that child
-/// executes or ends; the child is of the session and stopped, so it stands too.
+/// A thread that waits for its `vfork` child takes no signal until that child executes or ends; the
+/// child belongs to the session and is stopped, so the thread does not run either.
 fn is_stopped(pid: i32) -> Result<bool, GuestError> {
     let threads = processes::try_threads(pid);
     let looking = format!("looking at the threads of process {pid}");
@@ -246,5 +245,5 @@ fn is_stopped(pid: i32) -> Result<bool, GuestError> {
     }))
 }
 
-/// When a process that does not stop is sent the signal once more.
+/// Time after which the signal is sent again to a process that does not stop.
 const ASK_AGAIN: Duration = Duration::from_millis(2);

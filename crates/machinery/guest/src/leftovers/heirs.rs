@@ -1,7 +1,7 @@
-//! Who inherited what a killed supervisor had open: a child that had not become its
-//! program yet. It keeps the control socket, so that connecting succeeds and nobody
-//! answers, and the device of the files that tell time, so that nobody who reads them is
-//! told that they have ended.
+//! Processes that inherited a killed supervisor's open descriptors: a child that had not become its
+//! program yet. It keeps the control socket, so that connecting succeeds without an answer, and the
+//! device of the files with time information, so that their readers do not learn that these have
+//! ended.
 
 use std::fs;
 use std::io;
@@ -14,21 +14,21 @@ use crate::linux::processes;
 use crate::names::{Found, PageName, find};
 use crate::time_files::{mounts_of, seen_by};
 
-/// Whether a session of which no supervisor is seen may have one all the same: one that
-/// lives where we cannot look.
+/// Returns true if a session without a visible supervisor may still have one in a place that we
+/// cannot see.
 pub(super) fn may_be_supervised(socket: &Path) -> bool {
     let stream = match find(socket) {
         // A refused connection proves that no process listens. Otherwise an untrusted process may
         // listen.
         Found::Nobody => return !is_refused(socket),
-        Found::Full => return true, // and we cannot learn whose it is
+        Found::Full => return true, // and its owner is unknown
         Found::Listener(stream) => stream,
     };
-    // That of the process that made the socket, also when another holds it now.
+    // PID of the process that made the socket, also if another process holds it now.
     match local::peer(&stream).map(|peer| peer.pid) {
         Ok(Some(pid)) => fs::read_to_string(format!("/proc/{pid}/maps"))
             .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied),
-        // In another container, or so.
+        // Possibly in another container.
         _ => true,
     }
 }
@@ -41,7 +41,7 @@ fn is_refused(socket: &Path) -> bool {
     local::connect(socket, Duration::from_millis(1)).is_err_and(|error| refused(&error))
 }
 
-/// Ends the file systems that sessions left whose page `is_dead`.
+/// Ends the file systems left by sessions whose page `is_dead`.
 pub(super) fn end_connections(is_dead: impl Fn(&PageName) -> bool) {
     let mut ended = Vec::new();
     for pid in processes::others(|_| true) {
@@ -55,7 +55,7 @@ pub(super) fn end_connections(is_dead: impl Fn(&PageName) -> bool) {
     }
 }
 
-/// Kills who holds the socket of a session that has no supervisor.
+/// Kills processes that hold the socket of a session without a supervisor.
 pub(super) fn end_holders(socket: &Path) -> Vec<i32> {
     let Some(inode) = inode_of(socket) else {
         return Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn end_holders(socket: &Path) -> Vec<i32> {
     ended
 }
 
-/// What /proc/PID/fd shows of a socket that listens at this path.
+/// Returns the link text in /proc/PID/fd of a socket that listens at this path.
 fn inode_of(socket: &Path) -> Option<String> {
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
     let path = socket.to_str()?;
@@ -74,8 +74,8 @@ fn inode_of(socket: &Path) -> Option<String> {
     Some(format!("socket:[{inode}]"))
 }
 
-/// From /proc/net/unix: `NUMBER: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH`. The flag
-/// says that it listens; connections have its path too.
+/// Parses a line of /proc/net/unix: `NUMBER: REFERENCES PROTOCOL FLAGS TYPE STATE INODE PATH`. The
+/// flag marks a listening socket; connections have its path too.
 fn listener_in<'a>(line: &'a str, path: &str) -> Option<&'a str> {
     const LISTENS: &str = "00010000";
     let mut fields = line.split_ascii_whitespace();

@@ -1,5 +1,5 @@
-//! The child that waits for the supervisor's end, and removes what is left of its
-//! session when that end was not an orderly one. `ps` shows it as `timeloom-keeper`.
+//! Child that waits for the supervisor's end, and removes the leftovers of its session if that end
+//! was not an orderly one. `ps` shows it as `timeloom-keeper`.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use crate::linux::processes;
 use crate::names::{PageName, socket_path};
 use crate::time_files::Connection;
 
-/// The child that waits for the supervisor's end.
+/// Child that waits for the supervisor's end.
 pub(crate) struct Reaper {
     pid: i32,
-    /// Closed by the kernel when we die, however we die.
+    /// Closed by the kernel when this process ends in any way.
     line: Option<OwnedFd>,
 }
 
@@ -30,8 +30,8 @@ impl Reaper {
         let cgroup = freezer.cgroup().map(Path::to_owned);
         let socket = socket_path(session);
         let (theirs, ours) = socket_pair()?;
-        // SAFETY: the child uses what exists already; glibc makes its
-        // allocator usable in the child of a process with threads.
+        // SAFETY: the child uses existing data; glibc makes its allocator usable in the child of a
+        // process with threads.
         let pid = check(unsafe { libc::fork() }.into(), "forking the reaper")? as i32;
         if pid == 0 {
             drop(ours);
@@ -43,18 +43,18 @@ impl Reaper {
         })
     }
 
-    /// At a disorderly end the file system of this mount ends, too, whoever has inherited
-    /// its device meanwhile.
+    /// Hands over the file system of this mount, to be ended at a disorderly end, even if another
+    /// process has inherited its device meanwhile.
     pub(crate) fn will_end(&self, mount: BorrowedFd<'_>) {
         if let Some(line) = &self.line {
             send_descriptor(line.as_fd(), mount);
         }
     }
 
-    /// An orderly end: there is nothing left to remove.
+    /// Reports an orderly end: there is nothing left to remove.
     pub(crate) fn dismiss(&mut self) {
         if let Some(line) = self.line.take() {
-            // A keeper that was killed needs none.
+            // A reaper that was killed needs no message.
             let _ = rustix::net::send(&line, &[ORDERLY], SendFlags::NOSIGNAL);
             drop(line);
             // SAFETY: our own child.
@@ -64,15 +64,15 @@ impl Reaper {
 }
 
 impl Drop for Reaper {
-    /// A session that could not be made leaves nothing either, and the reaper
-    /// must not take its supervisor for one of its programs.
+    /// A session that could not be made leaves nothing either, and the reaper must not take its
+    /// supervisor for one of its programs.
     fn drop(&mut self) {
         self.dismiss();
     }
 }
 
 fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &PageName) -> ! {
-    // A terminal's Ctrl-C is not for us.
+    // Not affected by Ctrl-C on a terminal.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"timeloom-keeper");
     let number = line.as_raw_fd();
@@ -83,12 +83,12 @@ fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &Pa
     }
     let (orderly, mounts) = listen(line);
     if !orderly {
-        // First: who waits for the dead to answer cannot be killed.
+        // First, since a process that waits for an answer of the dead supervisor cannot be killed.
         for mount in mounts {
             let _ = Connection::of(mount.as_fd()).and_then(Connection::abort);
         }
         for pid in page.mapped_by() {
-            // A program of the session whose supervisor has died.
+            // Program of the session whose supervisor has died.
             processes::kill_if(pid, |pid| page.is_page_of(pid));
         }
         if let Some(cgroup) = cgroup {
@@ -100,8 +100,8 @@ fn wait_and_reap(line: &OwnedFd, cgroup: Option<&Path>, socket: &Path, page: &Pa
     unsafe { libc::_exit(0) }
 }
 
-/// Whether the end was an orderly one, and the mounts that were handed over until then.
-/// (Held, they keep their connections' numbers from others.)
+/// Returns true if the end was an orderly one, with the mounts that were handed over until then.
+/// (Held mounts keep their connections' numbers from being reused.)
 fn listen(line: &OwnedFd) -> (bool, Vec<OwnedFd>) {
     let mut mounts = Vec::new();
     while let Some((byte, mount)) = receive(line) {
@@ -113,5 +113,5 @@ fn listen(line: &OwnedFd) -> (bool, Vec<OwnedFd>) {
     (false, mounts)
 }
 
-/// Sent before an orderly end.
+/// Message before an orderly end.
 const ORDERLY: u8 = b'q';

@@ -1,8 +1,8 @@
-//! A small assembler for classic BPF, as seccomp takes it.
+//! Assembler for classic BPF, in the form that seccomp accepts.
 
 use libc::{seccomp_data, sock_filter};
 
-/// One step of a filter under construction. Jumps name labels.
+/// Step of a filter under construction. Jumps name labels.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Load a 32-bit word of `seccomp_data` at this offset.
@@ -15,13 +15,13 @@ pub(crate) enum Step {
     IfAnyOf(u32, Label),
     /// Go to the label.
     Goto(Label),
-    /// The place that jumps to the label go to.
+    /// Target of jumps to the label.
     Mark(Label),
     /// End with this action.
     Return(u32),
 }
 
-/// A place in a filter.
+/// Position in a filter.
 pub(crate) type Label = u32;
 
 /// Offset of the system call's number.
@@ -43,11 +43,11 @@ pub(crate) const fn argument_high(index: u32) -> u32 {
     argument_low(index) + 4
 }
 
-/// Resolves labels. Conditional jumps reach 255 steps only, so each is made of
-/// a test that skips over a long jump.
+/// Resolves labels. Conditional jumps reach 255 steps only, so each is replaced by a test that
+/// skips over a long jump.
 ///
 /// # Panics
-/// On a jump backwards or to a label that is not there: a mistake in a filter.
+/// Panics on a jump backwards or to a missing label: a mistake in a filter.
 pub(crate) fn assemble(steps: &[Step]) -> Vec<sock_filter> {
     let mut place = Vec::new();
     let mut at = 0u32;

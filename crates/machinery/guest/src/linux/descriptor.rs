@@ -1,4 +1,4 @@
-//! A descriptor from one process to another, over a pair of sockets.
+//! Transfer of a descriptor to another process, over a pair of sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,18 +15,18 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), GuestError> {
         .map_err(GuestError::system("making a socket pair"))
 }
 
-/// Whether something is to be read, or the other end is gone. Does not wait.
+/// Returns true if there is data to read, or the peer has closed its end. Does not wait.
 pub(crate) fn is_readable(descriptor: impl AsFd) -> bool {
     let mut ready = [PollFd::new(&descriptor, PollFlags::IN)];
     poll(&mut ready, Some(&Timespec::default())) == Ok(1)
 }
 
-/// A failure is seen by who receives. A forked child may.
+/// Sends a descriptor. The receiver detects a failure. A forked child may call this.
 pub(crate) fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) {
     let _ = descriptor::send(socket, descriptor);
 }
 
-/// `None` when the child died before it got that far.
+/// Receives a descriptor; returns `None` if the child died before sending it.
 pub(crate) fn receive_descriptor(socket: impl AsFd) -> Option<OwnedFd> {
     receive(socket)?.1
 }

@@ -1,19 +1,19 @@
-//! What the kernel's log says of programs whose signals found no room on their alternate
-//! stacks: it ends them with SIGSEGV, and says why nowhere else.
+//! Messages in the kernel's log about programs whose signals found no room on their alternate
+//! stacks: the kernel ends them with SIGSEGV, and reports the reason nowhere else.
 //!
-//! Under the clock that is nearer than natively, since a call that tells time or waits takes
-//! a signal's frame of that stack while it lasts.
+//! Under the clock this is more likely than natively, since a call that reads time or waits uses a
+//! signal's frame of that stack while it lasts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The log from some instant on.
+/// Kernel log from some instant on.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 
 impl KernelLog {
-    /// From now on. `None` where it may not be read.
+    /// Opens the log from now on. Returns `None` if it may not be read.
     pub(crate) fn from_now_on() -> Option<Self> {
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -22,10 +22,10 @@ impl KernelLog {
         Some(Self(file))
     }
 
-    /// The name of the thread whose signals found no room last, since it was asked last.
+    /// Returns the name of the last thread whose signals found no room since the last call.
     pub(crate) fn overflowed(&mut self) -> Option<String> {
         let mut last = None;
-        // A read is a record.
+        // Each read returns one record.
         let mut record = [0; LONGEST_RECORD];
         loop {
             match self.0.read(&mut record) {
@@ -34,7 +34,7 @@ impl KernelLog {
                     let text = String::from_utf8_lossy(&record[..length]);
                     last = who_overflowed(&text).map(str::to_owned).or(last);
                 }
-                // What was overwritten meanwhile is skipped.
+                // Records overwritten meanwhile are skipped.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return last,
@@ -43,17 +43,17 @@ impl KernelLog {
     }
 }
 
-/// `PRIORITY,NUMBER,TIME,…;signal: NAME[THREAD] overflowed sigaltstack`
+/// Parses `PRIORITY,NUMBER,TIME,…;signal: NAME[THREAD] overflowed sigaltstack`.
 fn who_overflowed(record: &str) -> Option<&str> {
     let (_, text) = record.lines().next()?.split_once(';')?;
     let (name, _) = text
         .strip_suffix("] overflowed sigaltstack")?
         .rsplit_once('[')?;
-    // Which part of the kernel says it, where it says that.
+    // Prefix of the kernel's subsystem, in kernels that add it.
     Some(name.strip_prefix("signal: ").unwrap_or(name))
 }
 
-/// As the kernel has it (PRINTK_MESSAGE_MAX), and more.
+/// More than the kernel's maximum (PRINTK_MESSAGE_MAX).
 const LONGEST_RECORD: usize = 8192;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use timeloom_time::Scale;
 
 use crate::error::GuestError;
 
-/// A memfd with `contents` that nobody can change any more.
+/// Returns a memfd with `contents` that cannot be changed any more.
 pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestError> {
     let mut file = memfd(name)?;
     file.write_all(contents)
@@ -21,8 +21,8 @@ pub(crate) fn sealed_memfd(name: &CStr, contents: &[u8]) -> Result<File, GuestEr
     Ok(file)
 }
 
-/// The supervisor's writable view of a clock page, which shows the time `S`. Guests
-/// can map the memfd for reading only and cannot change its size.
+/// Supervisor's writable view of a clock page, which shows the time `S`. Guests can map the memfd
+/// for reading only and cannot change its size.
 pub(crate) struct PageMapping<S: Scale> {
     pub(crate) file: File,
     address: *mut ClockPage<S>,
@@ -34,7 +34,7 @@ unsafe impl<S: Scale> Send for PageMapping<S> {}
 unsafe impl<S: Scale> Sync for PageMapping<S> {}
 
 impl<S: Scale> PageMapping<S> {
-    /// A zeroed page under `name`, which shows in /proc/PID/maps of guests.
+    /// Makes a zeroed page under `name`, which shows in /proc/PID/maps of guests.
     pub(crate) fn new(name: &CStr) -> Result<Self, GuestError> {
         let file = memfd(name)?;
         file.set_len(PAGE_SIZE as u64)
@@ -46,7 +46,7 @@ impl<S: Scale> PageMapping<S> {
             mmap(anywhere, PAGE_SIZE, protection, MapFlags::SHARED, &file, 0)
         }
         .map_err(GuestError::system("mapping the clock page"))?;
-        // Children of ours that are no guests must not pass for supervisors.
+        // Children of ours that are no guests must not be taken for supervisors.
         // SAFETY: our own mapping.
         unsafe { madvise(address, PAGE_SIZE, Advice::LinuxDontFork) }
             .map_err(GuestError::system("keeping the clock page from children"))?;

@@ -1,5 +1,5 @@
-//! Processes and threads held by a descriptor: a number may be another's by the time it
-//! is used, a descriptor never is.
+//! Processes and threads referenced by a descriptor: a number may be reused before it is used, a
+//! descriptor refers to the same process always.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::descriptor::is_readable;
 
-/// A process or thread, whatever becomes of its number.
+/// Reference to a process or thread, unaffected by the reuse of its number.
 #[derive(Debug)]
 pub(crate) struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// The process that has this number now.
+    /// Opens the process that has this number now.
     ///
     /// # Errors
-    /// When there is none (ESRCH), or no descriptor left.
+    /// Fails if there is none (ESRCH), or no descriptor is left.
     pub(crate) fn of_process(pid: i32) -> io::Result<Self> {
         Self::open(pid, PidfdFlags::empty())
     }
 
-    /// The thread that has this number now.
+    /// Opens the thread that has this number now.
     ///
     /// # Errors
-    /// As [`Self::of_process`]; EINVAL before Linux 6.9.
+    /// Fails like [`Self::of_process`]; EINVAL before Linux 6.9.
     pub(crate) fn of_thread(thread: i32) -> io::Result<Self> {
         Self::open(thread, PIDFD_THREAD)
     }
@@ -34,24 +34,23 @@ impl Pidfd {
         Ok(Self(pidfd_open(number, flags)?))
     }
 
-    /// Whether it has ended; it may not have been waited for.
+    /// Returns true if it has ended; it may not have been waited for.
     pub(crate) fn has_ended(&self) -> bool {
         is_readable(&self.0)
     }
 
-    /// Sends a signal with this information. What is held as a thread gets it as that
-    /// thread.
+    /// Sends a signal with this information. A thread opened as such gets it as that thread.
     ///
     /// # Errors
-    /// ESRCH when it has ended; EAGAIN when its user has too many signals queued.
+    /// Fails with ESRCH if it has ended; with EAGAIN if its user has too many signals queued.
     pub(crate) fn signal(&self, number: i32, info: &libc::siginfo_t) -> io::Result<()> {
         self.send_with(number, std::ptr::from_ref(info))
     }
 
-    /// Sends a signal as `kill` does.
+    /// Sends a signal like `kill`.
     ///
     /// # Errors
-    /// ESRCH when it has ended; EPERM when it became another user's.
+    /// Fails with ESRCH if it has ended; with EPERM if it now belongs to another user.
     pub(crate) fn send(&self, number: i32) -> io::Result<()> {
         self.send_with(number, std::ptr::null())
     }

@@ -1,4 +1,4 @@
-//! What /proc tells about the processes of a session.
+//! Information from /proc about the processes of a session.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::linux::memory;
 use crate::linux::pidfd::Pidfd;
 use crate::linux::spare::with_spare;
 
-/// Identifiers under a directory of /proc; none, if it is gone.
+/// Returns the identifiers under a directory of /proc; none, if it is gone.
 fn numbers_in(path: &str) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     let entries = match with_spare(|| fs::read_dir(path)) {
@@ -33,39 +33,39 @@ fn numbers_in(path: &str) -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Whether what was looked at has ended, and could be looked at before.
+/// Returns true if the error means that the process has ended.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// All processes.
+/// Returns all processes.
 pub(crate) fn all() -> Vec<i32> {
     try_all().unwrap_or_default()
 }
 
-/// As [`all`], for who must miss none.
+/// Returns all processes like [`all`], or an error instead of an incomplete list.
 ///
 /// # Errors
-/// There is no descriptor or no memory to look.
+/// Fails if no descriptor or no memory is left.
 pub(crate) fn try_all() -> io::Result<Vec<i32>> {
     numbers_in("/proc")
 }
 
-/// The threads of a process; empty when it is gone.
+/// Returns the threads of a process; empty if it is gone.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     try_threads(pid).unwrap_or_default()
 }
 
-/// As [`threads`], for who must miss none.
+/// Returns all threads like [`threads`], or an error instead of an incomplete list.
 ///
 /// # Errors
-/// As those of [`try_all`].
+/// Fails like [`try_all`].
 pub(crate) fn try_threads(pid: i32) -> io::Result<Vec<i32>> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// The command's name, as in `ps`. A program names itself (PR_SET_NAME), so control
-/// characters, which a terminal would obey, are question marks.
+/// Returns the command's name, as in `ps`. A program names itself (PR_SET_NAME), so control
+/// characters, which a terminal would obey, are replaced by question marks.
 pub(crate) fn name(pid: i32) -> String {
     let name = with_spare(|| fs::read_to_string(format!("/proc/{pid}/comm")));
     let Ok(name) = name else {
@@ -75,19 +75,19 @@ pub(crate) fn name(pid: i32) -> String {
     name.trim_end().chars().map(shown).collect()
 }
 
-/// Whom a process comes from.
+/// Relatives of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
-    /// Its parent.
+    /// Parent of the process.
     pub(crate) parent: i32,
-    /// Its process group.
+    /// Process group.
     pub(crate) group: i32,
 }
 
-/// The family of a process; `None` when it is gone.
+/// Returns the parent and group of a process; `None` if it is gone.
 pub(crate) fn family(pid: i32) -> Option<Family> {
     let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
-    // The name, in parentheses, may contain anything. Then: state, parent, group.
+    // The name, in parentheses, may contain any character. Then: state, parent, group.
     let after = &stat[stat.rfind(')')? + 1..];
     let mut fields = after.split_ascii_whitespace().skip(1);
     let mut next = || fields.next()?.parse().ok();
@@ -97,7 +97,7 @@ pub(crate) fn family(pid: i32) -> Option<Family> {
     })
 }
 
-/// The process that a thread belongs to.
+/// Returns the process that a thread belongs to.
 pub(crate) fn process_of(thread: i32) -> i32 {
     status_field(thread, "Tgid:")
         .and_then(|text| text.parse().ok())
@@ -110,24 +110,24 @@ pub(crate) fn tracer_of(thread: i32) -> Option<i32> {
     (tracer != 0).then_some(tracer)
 }
 
-/// The numbers of a process, in our namespace of processes and in those within it.
+/// Returns the numbers of a process, in our PID namespace and in those nested in it.
 pub(crate) fn numbers(pid: i32) -> Vec<i32> {
     let text = status_field(pid, "NSpid:").unwrap_or_default();
     let numbers = text.split_ascii_whitespace();
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// What a thread does about a signal.
+/// State of a signal for a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SignalState {
-    /// It is pending, for the thread or for its process.
+    /// True if it is pending, for the thread or for its process.
     pub(crate) is_pending: bool,
-    /// Sent now, it would be thrown away, unless the thread waits for it (`sigwaitinfo`):
-    /// while it does, its status shows the signal as neither blocked nor waited for.
+    /// True if it would be discarded now, unless the thread waits for it (`sigwaitinfo`): while it
+    /// does, its status shows the signal as neither blocked nor waited for.
     pub(crate) is_ignored: bool,
 }
 
-/// What a thread does about a signal. Nothing, if it is gone.
+/// Returns the state of a signal for a thread; the default, if it is gone.
 pub(crate) fn signal_state(thread: i32, signal: i32) -> SignalState {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let has = |name: &str| {
@@ -144,7 +144,7 @@ pub(crate) fn signal_state(thread: i32, signal: i32) -> SignalState {
     }
 }
 
-/// The capabilities that a thread may use, in its own user namespace.
+/// Returns the capabilities that a thread may use, in its own user namespace.
 pub(crate) fn effective_capabilities(thread: i32) -> u64 {
     status_field(thread, "CapEff:")
         .and_then(|text| u64::from_str_radix(&text, 16).ok())
@@ -176,8 +176,8 @@ fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
         .find_map(|line| Some(line.strip_prefix(field)?.trim()))
 }
 
-/// The thread of a process that has this number as the process itself counts, which may
-/// be in a namespace of its own.
+/// Returns the thread of a process that has this number in the PID namespace of the process, which
+/// may be different from ours.
 pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
     threads(pid).into_iter().find(|&thread| {
         let numbers = status_field(thread, "NSpid:");
@@ -188,20 +188,20 @@ pub(crate) fn thread_as_it_counts(pid: i32, number: i32) -> Option<i32> {
     })
 }
 
-/// Scheduler state, from /proc/PID/stat; `None` when it is gone.
+/// Returns the scheduler state, from /proc/PID/stat; `None` if the process is gone.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = with_spare(|| fs::read_to_string(format!("/proc/{pid}/stat"))).ok()?;
     behind_name(&stat)?.chars().next()
 }
 
-/// Scheduler state, as [`state`], of a thread: sooner told, for the file of a process
-/// adds up the times of all its threads.
+/// Returns the scheduler state of a thread, like [`state`], but faster: the file of a process sums
+/// up the times of all its threads.
 pub(crate) fn thread_state(thread: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{thread}/task/{thread}/stat")).ok()?;
     behind_name(&stat)?.chars().next()
 }
 
-/// The children that a thread has started and that nobody has waited for; none where the
+/// Returns the children that a thread has started and that have not been waited for; none if the
 /// kernel does not list them (CONFIG_PROC_CHILDREN).
 pub(crate) fn children(thread: i32) -> Vec<i32> {
     let path = format!("/proc/{thread}/task/{thread}/children");
@@ -210,13 +210,13 @@ pub(crate) fn children(thread: i32) -> Vec<i32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a process is about to end, and its parent does not know yet.
+/// Returns true if a process is about to end, and its parent is not notified yet.
 pub(crate) fn is_ending(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| is_ending_in(&stat).unwrap_or(false))
 }
 
-/// From /proc/PID/stat: the third field is the state, the ninth the kernel's flags.
+/// Parses /proc/PID/stat: the third field is the state, the ninth the kernel's flags.
 fn is_ending_in(stat: &str) -> Option<bool> {
     let mut fields = behind_name(stat)?.split_ascii_whitespace();
     let state = fields.next()?;
@@ -227,14 +227,13 @@ fn is_ending_in(stat: &str) -> Option<bool> {
 /// From <linux/sched.h>.
 const PF_EXITING: u32 = 4;
 
-/// What follows the name in /proc/PID/stat: from the third field on.
+/// Returns the text after the name in /proc/PID/stat: from the third field on.
 pub(crate) fn behind_name(stat: &str) -> Option<&str> {
-    // The name, in parentheses, may contain anything.
+    // The name, in parentheses, may contain any character.
     Some(stat[stat.rfind(')')? + 1..].trim_start())
 }
 
-/// Whether a thread that sleeps without taking signals does so in a call that
-/// made a process.
+/// Returns true if a thread in uninterruptible sleep is in a call that made a process.
 pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default();
     let number = text
@@ -245,26 +244,26 @@ pub(crate) fn waits_for_vfork_child(thread: i32) -> bool {
         && (number == VFORK || matches!(number, Some(libc::SYS_clone | libc::SYS_clone3)))
 }
 
-/// A memfd in the memory of a process.
+/// Memfd in the memory of a process.
 pub(crate) struct MappedMemfd {
     pub(crate) start: u64,
     pub(crate) writable: bool,
-    /// As its maker called it, up to the first space.
+    /// Name given by its maker, up to the first space.
     pub(crate) name: String,
 }
 
-/// The memfds whose names begin with `prefix` that a process has mapped. A file of such
-/// a name is none, wherever it lies: by these names processes are found that are then
-/// stopped or killed.
+/// Returns the memfds whose names begin with `prefix` that a process has mapped. Files of such a
+/// name are ignored, wherever they lie: these names identify processes that are then stopped or
+/// killed.
 pub(crate) fn memfds_of(pid: i32, prefix: &str) -> Vec<MappedMemfd> {
     try_memfds_of(pid, prefix).unwrap_or_default()
 }
 
-/// As [`memfds_of`], for who must miss none.
+/// Returns all memfds like [`memfds_of`], or an error instead of an incomplete list.
 ///
 /// # Errors
-/// There is no descriptor to look. What another user's process has mapped is none of ours,
-/// and no error.
+/// Fails if no descriptor is left. Mappings of another user's process cannot be ours, and are no
+/// error.
 pub(crate) fn try_memfds_of(pid: i32, prefix: &str) -> io::Result<Vec<MappedMemfd>> {
     let maps = match with_spare(|| fs::read_to_string(format!("/proc/{pid}/maps"))) {
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
@@ -276,7 +275,7 @@ pub(crate) fn try_memfds_of(pid: i32, prefix: &str) -> io::Result<Vec<MappedMemf
     Ok(memfds_in(&maps, device, prefix).collect())
 }
 
-/// From /proc/PID/maps: `START-END r--s OFFSET DEVICE INODE /memfd:NAME (deleted)`.
+/// Parses /proc/PID/maps: `START-END r--s OFFSET DEVICE INODE /memfd:NAME (deleted)`.
 fn memfds_in(maps: &str, device: &str, prefix: &str) -> impl Iterator<Item = MappedMemfd> {
     let memfd = move |line: &str| {
         let mut fields = line.split_ascii_whitespace();
@@ -296,20 +295,20 @@ fn memfds_in(maps: &str, device: &str, prefix: &str) -> impl Iterator<Item = Map
         .filter_map(memfd)
 }
 
-/// Where the kernel keeps memfds, and nothing that has a name of its own.
+/// Returns the device on which the kernel keeps memfds, and no named files.
 fn memfd_device() -> Option<&'static str> {
     static DEVICE: OnceLock<String> = OnceLock::new();
     if let Some(known) = DEVICE.get() {
         return Some(known);
     }
-    // What failed for want of a descriptor is tried again.
+    // A failure for want of a descriptor is not cached, so it is tried again.
     let memfd = memory::memfd(c"timeloom-device").ok()?;
     let device = memfd.metadata().ok()?.dev();
     let text = format!("{:02x}:{:02x}", major(device), minor(device));
     Some(DEVICE.get_or_init(|| text))
 }
 
-/// All processes but our own of which this is so.
+/// Returns all processes but our own for which `is_so` is true.
 pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut found = all();
@@ -317,19 +316,19 @@ pub(crate) fn others(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
     found
 }
 
-/// Kills a process of which `is_so` is true, and no other that gets its number.
+/// Kills a process for which `is_so` is true, and no other that gets its number.
 pub(crate) fn kill_if(pid: i32, is_so: impl Fn(i32) -> bool) -> bool {
     let held = with_spare(|| Pidfd::of_process(pid));
     held.is_ok_and(|held| is_so(pid) && held.send(libc::SIGKILL).is_ok())
 }
 
-/// The time namespace in which a process lives, by its name in /proc.
+/// Returns the time namespace of a process, by its name in /proc.
 pub(crate) fn time_namespace(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/time")).ok()
 }
 
-/// Whether `setns` by this descriptor could bring a thread into another time namespace
-/// than its own: one of that kind, or a process in another.
+/// Returns true if `setns` by this descriptor could move a thread into another time namespace than
+/// its own: a time namespace, or a process in another one.
 pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     let Ok(link) = fs::read_link(format!("/proc/{thread}/fd/{descriptor}")) else {
         return false;
@@ -339,7 +338,7 @@ pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     } else {
         let path = format!("/proc/{thread}/fdinfo/{descriptor}");
         let text = fs::read_to_string(path).unwrap_or_default();
-        // A pidfd's, in the processes that we see.
+        // For a pidfd, of the processes visible here.
         let pid = text.lines().find_map(|line| line.strip_prefix("Pid:"));
         let pid = pid.and_then(|pid| pid.trim().parse().ok());
         pid.and_then(time_namespace)
@@ -347,13 +346,13 @@ pub(crate) fn leads_to_other_time(thread: i32, descriptor: i32) -> bool {
     led_to.is_some() && led_to != time_namespace(thread)
 }
 
-/// The clock of a timer that the kernel keeps for a process.
+/// Returns the clock of a timer that the kernel keeps for a process.
 pub(crate) fn clock_of_timer(pid: i32, timer: i32) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/timers")).ok()?;
     clock_in(&text, timer)
 }
 
-/// From /proc/PID/timers: a line `ID: 0` and, among those below it, `ClockID: -6`.
+/// Parses /proc/PID/timers: a line `ID: 0` and, among those below it, `ClockID: -6`.
 fn clock_in(text: &str, timer: i32) -> Option<i32> {
     let value = |line: &str, name: &str| line.strip_prefix(name)?.trim().parse::<i32>().ok();
     text.lines()

@@ -2,8 +2,8 @@
 //!
 //! All operations on one tracee must come from the thread that seized it.
 //!
-//! A tracee that dies is waited for here, so that its parent hears of it. Not so a child of
-//! ours: how it ended is for whoever started it, and can be asked for only once.
+//! A tracee that dies is waited for here, so that its parent is notified. A child of ours is not:
+//! its exit status can be read only once, and belongs to the thread that started it.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,40 +15,40 @@ use crate::linux::debugger::Debugger;
 use crate::linux::processes;
 use crate::linux::remote::Alleged;
 
-/// A thread of another process that this thread has seized and stopped.
-/// Dropping it lets it go on.
+/// Thread of another process that this thread has seized and stopped. Dropping it resumes the
+/// thread.
 pub(crate) struct Tracee {
     pid: i32,
-    /// The process that it is a thread of.
+    /// Process of the thread.
     process: i32,
-    /// Signals that arrived while it was ours; delivered when it is let go.
+    /// Signals that arrived during the attachment; delivered at its end.
     held_signals: Vec<i32>,
     gone: bool,
     /// Debugger that is the tracer, if it is not this process.
     through: Option<Box<RefCell<Debugger>>>,
 }
 
-/// Why a tracee stopped.
+/// Reason of a tracee's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// A program was executed; the call has not returned yet.
     Exec,
-    /// The stop that [`Tracee::interrupt`] asked for.
+    /// The stop requested by [`Tracee::interrupt`].
     Interrupted,
     /// A signal is about to be delivered.
     Signal(i32),
-    /// It exists no longer.
+    /// The thread has ended.
     Gone,
 }
 
 impl Tracee {
-    /// Attaches without stopping. Execs will be reported; should we die, the
-    /// tracee dies too instead of running on half prepared.
+    /// Attaches without stopping. Execs will be reported; if this process dies, the tracee dies too
+    /// instead of running on half prepared.
     ///
-    /// It should stand meanwhile: what executes a program may lose its number, and
-    /// only until then can be found out to which process it belongs.
-    /// `is_it` returns true if the thread with this number is the intended one. It is called after
-    /// the attachment, which prevents the reuse of the number.
+    /// The tracee should be stopped meanwhile: a thread that executes a program may lose its
+    /// number, and its process can be found out only before that. `is_it` returns true if the
+    /// thread with this number is the intended one. It is called after the attachment, which
+    /// prevents the reuse of the number.
     ///
     /// # Errors
     /// Returns the kernel's error; ESRCH if the thread is not the intended one, which was left
@@ -82,7 +82,7 @@ impl Tracee {
         }
     }
 
-    /// Asks it to stop at its next return to user mode.
+    /// Requests a stop at the next return to user mode.
     pub(crate) fn interrupt(&self) -> io::Result<()> {
         request(libc::PTRACE_INTERRUPT, self.pid, 0, 0).map(drop)
     }
@@ -98,10 +98,10 @@ impl Tracee {
         }
     }
 
-    /// Waits for the next stop of a tracee that may be executing a program: an
-    /// exec by another thread than the first gives the process the first
-    /// thread's identifier. The kernel waits for one number or for all, and among
-    /// all may be a child that nobody has waited for yet; so both are asked in turns.
+    /// Waits for the next stop of a tracee that may be executing a program: an exec by another
+    /// thread than the first gives the process the first thread's identifier. The kernel waits for
+    /// one number or for all, and among all may be a child that has not been waited for yet; so
+    /// both numbers are polled in turns.
     pub(crate) fn wait_through_exec(&mut self) -> Stop {
         if self.process == self.pid {
             return self.wait();
@@ -127,11 +127,11 @@ impl Tracee {
         Stop::Gone
     }
 
-    /// Takes up what has become of `whom`, this tracee by one of its numbers. `None` when
-    /// it was something else by the time that it was taken up, or nothing yet.
+    /// Handles a change of `whom`, this tracee by one of its numbers. Returns `None` if the state
+    /// had changed again before it was handled, or has not changed yet.
     ///
     /// # Errors
-    /// ECHILD when there is no such tracee.
+    /// Fails with ECHILD if there is no such tracee.
     fn look(&mut self, whom: i32, options: i32) -> io::Result<Option<Stop>> {
         let any = libc::WEXITED | libc::WSTOPPED;
         let Some(seen) = changed(whom, any | libc::WNOWAIT | options)? else {
@@ -143,7 +143,7 @@ impl Tracee {
             }
             return Ok(Some(Stop::Gone));
         }
-        // What has been killed since then is not taken up here.
+        // The end of a tracee killed since then is not handled here.
         let Some(stopped) = changed(whom, libc::WSTOPPED | libc::WNOHANG)? else {
             return Ok(None);
         };
@@ -157,15 +157,15 @@ impl Tracee {
         }))
     }
 
-    /// Lets it run until its next stop.
+    /// Resumes the thread until its next stop.
     pub(crate) fn proceed(&self) -> io::Result<()> {
         request(libc::PTRACE_CONT, self.pid, 0, 0).map(drop)
     }
 
-    /// Keeps a signal until the tracee is let go.
+    /// Keeps a signal until the tracee is released.
     ///
-    /// Not what we sent ourselves to pause or resume the session: by then it
-    /// may be out of date, and `Freezer::keep_stopped` says what holds.
+    /// Signals that we sent ourselves to pause or resume the session are not kept: they may be out
+    /// of date by then, and `Freezer::keep_stopped` restores the present state.
     pub(crate) fn hold_signal(&mut self, signal: i32) {
         if !(matches!(signal, libc::SIGSTOP | libc::SIGCONT)
             && self.sender() == Some(std::process::id() as i32))
@@ -174,7 +174,7 @@ impl Tracee {
         }
     }
 
-    /// Who sent the signal for which it has stopped.
+    /// Returns the sender of the signal for which the tracee has stopped.
     fn sender(&self) -> Option<i32> {
         // SAFETY: plain data.
         let mut information: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -189,7 +189,7 @@ impl Tracee {
         (information.si_code == libc::SI_USER).then(|| unsafe { information.si_pid() })
     }
 
-    /// Process identifier (after an exec: the thread group's).
+    /// Returns the process identifier (after an exec: the thread group's).
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -222,8 +222,7 @@ impl Tracee {
         request(what, self.pid, general, &raw mut whole as usize).map(drop)
     }
 
-    /// Takes a signal out of the thread's mask, and puts another in its place if it was
-    /// there.
+    /// Removes a signal from the thread's mask, and adds another instead if it was there.
     pub(crate) fn exchange_in_mask(&self, signal: i32, stand_in: i32) -> io::Result<()> {
         let mut mask = 0u64;
         match &self.through {
@@ -249,7 +248,7 @@ impl Tracee {
             return Ok(word as u64);
         }
         let mut word = 0u64;
-        // The raw call stores the word where the data argument points.
+        // The raw call stores the word at the address in the data argument.
         // SAFETY: eight bytes of ours.
         let result = unsafe {
             libc::syscall(
@@ -267,7 +266,7 @@ impl Tracee {
         }
     }
 
-    /// Writes a word, into code as well (the kernel breaks the sharing).
+    /// Writes a word, also into code (the kernel makes a private copy).
     pub(crate) fn poke(&self, address: u64, word: u64) -> io::Result<()> {
         if let Some(debugger) = &self.through {
             return debugger.borrow_mut().poke(address, word);
@@ -281,9 +280,8 @@ impl Tracee {
         .map(drop)
     }
 
-    /// Makes one system call in the tracee with the instruction for it at
-    /// `instruction`; `base` are its own registers, which the caller restores
-    /// when done. Returns the kernel's raw result.
+    /// Makes one system call in the tracee with the instruction for it at `instruction`; `base` are
+    /// its own registers, which the caller restores afterwards. Returns the kernel's raw result.
     pub(crate) fn syscall(
         &mut self,
         base: &Registers,
@@ -312,7 +310,7 @@ impl Tracee {
         }
     }
 
-    /// Makes a call, as [`Self::syscall`], that seems to seccomp filters to be made at `claimed`.
+    /// Makes a call, like [`Self::syscall`], that seems to seccomp filters to be made at `claimed`.
     /// Filters run after a tracer has seen the start of the call, so the tracer can set the
     /// address.
     pub(crate) fn syscall_claiming(
@@ -348,7 +346,7 @@ impl Tracee {
         }
     }
 
-    /// Makes a call, as [`Self::syscall`], through a debugger. The tracee may be stopped at the
+    /// Makes a call, like [`Self::syscall`], through a debugger. The tracee may be stopped at the
     /// return of an exec; that return changes a register and takes one step.
     fn syscall_through(&mut self, calling: &Registers) -> io::Result<i64> {
         let at = arch::instruction(calling);
@@ -380,7 +378,7 @@ impl Tracee {
         Ok(result)
     }
 
-    /// As [`Self::syscall`], with the kernel's errors as errors.
+    /// Makes a call like [`Self::syscall`], with the kernel's errors as errors.
     pub(crate) fn syscall_checked(
         &mut self,
         base: &Registers,
@@ -421,8 +419,8 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        // Only what stands can be let go. What does not is about to die, and its parent
-        // hears of that when we have.
+        // Only a stopped thread can be released. A thread that is not stopped is about to die, and
+        // its parent is notified after we are.
         while !self.gone
             && self.through.is_none()
             && request(libc::PTRACE_DETACH, self.pid, 0, 0).is_err()
@@ -436,22 +434,22 @@ impl Drop for Tracee {
             return;
         }
         for &signal in &self.held_signals {
-            // SAFETY: a signal that was on its way to this process anyway.
+            // SAFETY: a signal that was to be delivered to this process anyway.
             unsafe { libc::syscall(libc::SYS_tgkill, self.pid, self.pid, signal) };
         }
     }
 }
 
-/// How often the two numbers of an exec by another thread than the first are asked.
+/// Polling interval for the two numbers of an exec by another thread than the first.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// Whether it is a process, not one of its threads, that we have started.
+/// Returns true if it is a process, not one of its threads, that we have started.
 fn is_own_child(pid: i32) -> bool {
     let is_ours = |family: processes::Family| family.parent == std::process::id() as i32;
     processes::process_of(pid) == pid && processes::family(pid).is_some_and(is_ours)
 }
 
-/// What `waitid` tells of a tracee of the calling thread; `None` if nothing.
+/// Returns the result of `waitid` for a tracee of the calling thread; `None` if there is none.
 fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
     // SAFETY: plain data.
     let mut change: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -466,7 +464,7 @@ fn changed(whom: i32, options: i32) -> io::Result<Option<libc::siginfo_t>> {
             },
         }
     }
-    // SAFETY: a child's change carries its number; nothing has changed where it is 0.
+    // SAFETY: a child's change carries its number; 0 means no change.
     Ok((unsafe { change.si_pid() } != 0).then_some(change))
 }
 
@@ -518,8 +516,8 @@ mod tests {
         child.wait().expect("our child");
     }
 
-    /// Whoever follows an exec may be at work on something else until it has happened. The
-    /// thread's number is nobody's by then.
+    /// A thread that follows an exec may be busy elsewhere until it has happened. The thread's
+    /// number is unused by then.
     #[test]
     fn an_exec_by_another_thread_is_found_although_its_number_is_gone() {
         const EXECUTES: &str = "import os, sys, threading

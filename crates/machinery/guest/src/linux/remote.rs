@@ -1,8 +1,8 @@
-//! The memory of other processes.
+//! Memory of other processes.
 //!
-//! An address that a guest hands over is no pointer of ours: it may be anything, and be
-//! unmapped by another thread while we look. So it is held as an [`Alleged`], which has no
-//! way out but to be read or written by the kernel, in the process that it came from.
+//! An address that a guest passes is no pointer of ours: it may have any value, and may be unmapped
+//! by another thread during our access. So it is held as an [`Alleged`], which can only be read or
+//! written by the kernel, in the process that it came from.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,14 +12,14 @@ use std::os::unix::fs::FileExt;
 
 mod mappings;
 
-/// An address in another process, where that process alleges a `T`.
+/// Address in another process, where that process alleges a `T`.
 pub(crate) struct Alleged<T = ()> {
     address: u64,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Alleged<T> {
-    /// What is alleged at `address`.
+    /// Makes the value for `address`.
     pub(crate) const fn at(address: u64) -> Self {
         Self {
             address,
@@ -27,7 +27,7 @@ impl<T> Alleged<T> {
         }
     }
 
-    /// Whether nothing is alleged: the address is zero.
+    /// Returns true if the address is zero.
     pub(crate) const fn is_null(self) -> bool {
         self.address == 0
     }
@@ -38,7 +38,7 @@ impl<T> Alleged<T> {
 }
 
 impl<T: Plain> Alleged<T> {
-    /// What lies there in the process of `thread`. `None` when not all of it can be read.
+    /// Reads the value in the process of `thread`. Returns `None` if not all of it can be read.
     pub(crate) fn read(self, thread: i32) -> Option<T> {
         let mut value = MaybeUninit::<T>::uninit();
         let local = libc::iovec {
@@ -47,13 +47,13 @@ impl<T: Plain> Alleged<T> {
         };
         // SAFETY: ours, and large enough.
         let is_whole = unsafe { read(thread, local, self.address) };
-        // SAFETY: then all bytes were written, and a plain type takes any.
+        // SAFETY: all bytes were written, and a plain type accepts any.
         is_whole.then(|| unsafe { value.assume_init() })
     }
 }
 
 impl Alleged<u8> {
-    /// Whether `into` could be filled from there.
+    /// Fills `into` from there; returns true if all of it could be read.
     pub(crate) fn read_all(self, thread: i32, into: &mut [u8]) -> bool {
         let local = libc::iovec {
             iov_base: into.as_mut_ptr().cast(),
@@ -65,7 +65,7 @@ impl Alleged<u8> {
 }
 
 impl Alleged {
-    /// This address, where now a `T` is alleged.
+    /// Returns this address as that of an alleged `T`.
     pub(crate) const fn of<T>(self) -> Alleged<T> {
         Alleged::at(self.address)
     }
@@ -85,10 +85,10 @@ impl<T> Clone for Alleged<T> {
 
 impl<T> Copy for Alleged<T> {}
 
-/// What can be read from another process as it lies there.
+/// Type that can be read from another process in its memory representation.
 ///
 /// # Safety
-/// Any bytes are a value of it, and all of its bytes are some field's.
+/// Any bytes are a valid value, and there is no padding.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers.
@@ -97,37 +97,37 @@ unsafe impl Plain for i32 {}
 unsafe impl Plain for u32 {}
 // SAFETY: a number.
 unsafe impl Plain for i64 {}
-// SAFETY: nothing but such values.
+// SAFETY: consists of such values only.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Whether what `local` describes could be filled from there.
+/// Fills the memory described by `local` from there; returns true if all of it could be read.
 ///
 /// # Safety
-/// It may be written.
+/// The memory must be writable.
 unsafe fn read(thread: i32, local: libc::iovec, address: u64) -> bool {
     let remote = libc::iovec {
         iov_base: address as *mut libc::c_void,
         iov_len: local.iov_len,
     };
-    // SAFETY: the caller vouches for `local`; the kernel checks the other side.
+    // SAFETY: the caller guarantees `local`; the kernel checks the other side.
     let read =
         unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
     read == local.iov_len as isize
 }
 
-/// The memory of a process, held open: to be written to once it is certain whose it is,
-/// for by a number one might by then write into another's.
+/// Memory of a process, held open: to be written after its owner is verified, since a write by
+/// number could reach another process that reuses the number.
 pub(crate) struct Memory {
     bytes: File,
-    /// What of it may be written, which writing through `bytes` would not heed.
+    /// Mappings with their permissions, which a write through `bytes` would ignore.
     maps: File,
 }
 
 impl Memory {
-    /// That of the process of `thread`, which the caller then makes sure of.
+    /// Opens the memory of the process of `thread`; the caller must then verify the process.
     ///
     /// # Errors
-    /// When it is gone, or this process may open no more files.
+    /// Fails if it is gone, or if this process may open no more files.
     pub(crate) fn of(thread: i32) -> io::Result<Self> {
         let bytes = OpenOptions::new()
             .write(true)
@@ -136,15 +136,15 @@ impl Memory {
         Ok(Self { bytes, maps })
     }
 
-    /// Whether all of `value` could be written there.
+    /// Writes `value`; returns true if all of it could be written.
     pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> bool {
         let from = std::ptr::from_ref(value).cast::<u8>();
-        // SAFETY: `Plain` says that it is numbers without gaps.
+        // SAFETY: `Plain` guarantees numbers without gaps.
         let from = unsafe { std::slice::from_raw_parts(from, size_of::<T>()) };
         self.write_all(to.of_bytes(), from)
     }
 
-    /// Whether all of `from` could be written there.
+    /// Writes `from`; returns true if all of it could be written.
     pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> bool {
         let Some(last) = to.address.checked_add(from.len().saturating_sub(1) as u64) else {
             return false;
@@ -155,7 +155,7 @@ impl Memory {
     }
 }
 
-/// The bits of an address that say which page it is in.
+/// Bits of an address that select its page.
 const PAGE: u64 = !0xfff;
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(alleged.read(own), Some([7, -8]));
         let memory = Memory::of(own).expect("our own");
         assert!(memory.write(alleged, &[1, 2]));
-        // SAFETY: ours, and changed by another way than this name.
+        // SAFETY: ours, and changed by other means than this name.
         assert_eq!(unsafe { (&raw const words).read_volatile() }, [1, 2]);
         let nowhere = Alleged::<[i64; 2]>::at(8);
         assert_eq!(nowhere.read(own), None);

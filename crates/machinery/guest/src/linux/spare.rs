@@ -1,5 +1,4 @@
-//! Descriptors in reserve: a session whose descriptors are used up can still say how it
-//! stands, and stop.
+//! Reserve descriptors: a session whose descriptors are used up can still answer queries, and stop.
 
 use std::fs::File;
 use std::io;
@@ -7,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 static SPARE: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Puts some aside, as far as there are any.
+/// Reserves descriptors, as far as there are any.
 pub(crate) fn put_aside() {
     fill(&mut SPARE.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Does what needs a descriptor, with one of those put aside if there is no other.
+/// Runs `attempt`, which needs a descriptor; frees a reserved one if there is no other.
 pub(crate) fn with_spare<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match attempt() {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
@@ -35,5 +34,5 @@ fn fill(spare: &mut Vec<File>) {
     }
 }
 
-/// Enough for some requests at a time.
+/// Sufficient for some requests at a time.
 const KEPT: usize = 8;

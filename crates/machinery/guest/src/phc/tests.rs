@@ -1,10 +1,9 @@
-//! Stamps as the kernel's driver of an emulated Intel 82576 left them, and such as no
-//! kernel leaves.
+//! Stamps from the kernel's driver of an emulated Intel 82576, and impossible ones.
 
 use super::*;
 
-/// A session at a fifth of the speed since wall second 1000, whose host's clock is
-/// 7 ms ahead of it. The machine's CLOCK_REALTIME is that of wall plus an era.
+/// Session at a fifth of the speed since wall second 1000, whose host's clock is 7 ms ahead of it.
+/// The machine's CLOCK_REALTIME is wall plus an era.
 struct Fifth;
 
 const ERA_NS: i64 = 1_795_346_000_000_000_000;
@@ -40,7 +39,7 @@ impl Scales for Fifth {
     }
 }
 
-/// An answer: its two first words and its stamps.
+/// Returns a result with its first two words and its stamps.
 fn answer(command: u32, head: [i32; 2], stamps: &[i64]) -> Vec<u8> {
     let layout = Layout::of(command).expect("a command");
     let mut bytes = vec![0; layout.bytes()];
@@ -63,8 +62,8 @@ fn stamps_of(bytes: &mut [u8], at: usize, count: usize) -> Vec<i64> {
     (at..at + count).map(|index| stamps.get(index)).collect()
 }
 
-/// A wall instant of the session, in its 842nd second and 309 ms; 6,400 ns are that
-/// driver's time for a reading under emulation.
+/// Wall instant of the session, in its 842nd second and 309 ms; 6,400 ns are that driver's time for
+/// a reading under emulation.
 const FROM_NS: i64 = 1_842 * NS_PER_S + 309_941_495;
 const TO_NS: i64 = FROM_NS + 6_400;
 /// TAI.
@@ -86,7 +85,7 @@ fn system_and_device_in_turn() {
             host_ns(TO_NS),
             true_ns(TO_NS + 3_200),
             host_ns(TO_NS + 6_400),
-            // Behind the samples that were asked for nothing changes.
+            // The data behind the requested samples does not change.
             4711,
             4711,
         ];
@@ -137,7 +136,7 @@ fn three_of_one_instant() {
     }
 }
 
-/// Another thread of the guest may write there while we look.
+/// Another thread of the guest may write there during the conversion.
 #[test]
 fn whatever_lies_there_is_no_danger() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -165,7 +164,7 @@ fn whatever_lies_there_is_no_danger() {
 fn the_sizes_are_those_in_the_commands() {
     for command in COMMANDS {
         let bytes = Layout::of(command).expect("a command").bytes();
-        let rounded = bytes.next_multiple_of(64); // _PRECISE ends in 16 bytes of nothing
+        let rounded = bytes.next_multiple_of(64); // _PRECISE ends in 16 unused bytes
         let said = (command >> 16 & 0x3fff) as usize;
         assert!(
             bytes == said || rounded == said,

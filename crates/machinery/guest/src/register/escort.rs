@@ -1,13 +1,12 @@
-//! The escort: who stays with a program that was let go.
+//! The escort: a process that accompanies a released program.
 //!
-//! A seccomp filter cannot be taken away, and it is inherited by what the program
-//! executes. A new program has neither image nor handler, and would be killed by
-//! its first call that traps. So somebody has to put both in at every exec, also
-//! when the session and its supervisor have ended: a small process that does only
-//! that, and ends with the last program behind the filter.
+//! A seccomp filter cannot be removed, and is inherited through exec. A new program has neither
+//! image nor handler, and would be killed by its first call that traps. So both must be installed
+//! at every exec, also after the end of the session and its supervisor: by a small process that
+//! does only that, and ends with the last program behind the filter.
 //!
-//! It is a child of the supervisor that was forked and executes nothing. It uses
-//! nothing of what the supervisor's other threads may have been changing.
+//! It is a forked child of the supervisor that executes no program. It uses no data that the
+//! supervisor's other threads may have been changing.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,31 +17,31 @@ use crate::error::{GuestError, check};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::question::Question;
 
-/// What the escort needs.
+/// State of the escort.
 struct Escort<'a> {
     injector: &'a Injector,
     listener: &'a Arc<Listener>,
-    /// The clock page of those that were let go.
+    /// Clock page of released programs.
     page: &'a File,
     image: &'a File,
 }
 
-/// Starts the escort of the programs behind `listener`. To be called while they
-/// stand, and when nobody of ours listens any more.
+/// Starts the escort of the programs behind `listener`. To be called while they are stopped, after
+/// all our threads have stopped listening.
 ///
 /// # Errors
-/// When no process can be forked.
+/// Fails if no process can be forked.
 pub(super) fn start(
     injector: &Injector,
     listener: &Arc<Listener>,
     page: &File,
     image: &File,
 ) -> Result<(), GuestError> {
-    // SAFETY: the children use what exists already; glibc makes its allocator
-    // usable in the child of a process with threads.
+    // SAFETY: the children use existing data; glibc makes its allocator usable in the child of a
+    // process with threads.
     let middle = check(unsafe { libc::fork() }.into(), "forking an escort")? as i32;
     if middle == 0 {
-        // Nobody's child, so that nobody has to wait for its end.
+        // Orphaned at once, so that no process of ours has to wait for its end.
         // SAFETY: as above.
         match unsafe { libc::fork() } {
             0 => Escort {
@@ -73,7 +72,7 @@ impl Escort<'_> {
     fn serve(&self) -> ! {
         // The escort is not notified of filters that a program installs from now on.
         self.injector.expect_filters();
-        // SAFETY: calls without memory; a terminal's Ctrl-C is not for us.
+        // SAFETY: calls without memory; Ctrl-C on a terminal must not end this process.
         unsafe {
             libc::setsid();
             libc::prctl(libc::PR_SET_NAME, c"timeloom-escort".as_ptr());
@@ -104,17 +103,16 @@ impl Escort<'_> {
         let outfit = Outfit {
             page: self.page.as_fd(),
             image: self.image.as_fd(),
-            // The kernel's own is right.
+            // The kernel's own vDSO is right.
             is_vdso: false,
         };
-        // A program that cannot be prepared has been killed, and there is nobody
-        // who would hear of it.
+        // A program that cannot be prepared has been killed, and there is no user to inform.
         let _ = self
             .injector
             .follow_exec(self.listener, asker, outfit, |_, _| Ok(()));
     }
 
-    /// Descriptors of the supervisor must not keep others' pipes open.
+    /// Closes the supervisor's descriptors, which must not keep others' pipes open.
     fn close_others(&self) {
         let mut kept = [
             self.listener.as_fd().as_raw_fd() as u32,
@@ -124,7 +122,7 @@ impl Escort<'_> {
         kept.sort_unstable();
         let close = |from: u32, to: u32| {
             if from <= to {
-                // SAFETY: nothing that is used afterwards.
+                // SAFETY: closes only descriptors that are not used afterwards.
                 unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
             }
         };

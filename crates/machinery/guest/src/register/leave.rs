@@ -1,4 +1,4 @@
-//! What is done inside a process that is let go, by system calls made in it.
+//! Changes inside a process that is released, by system calls made in it.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::error::GuestError;
 use crate::filter;
 use crate::timers::{HeldDescriptor, Leaving};
 
-/// Puts `page`, a descriptor of ours, in the place of the session's clock page.
+/// Replaces the session's clock page by `page`, a descriptor of ours.
 pub(super) fn exchange_page(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -29,7 +29,7 @@ pub(super) fn exchange_page(
     close(worker, page as u64)
 }
 
-/// Gives the kernel POSIX timers of the same identifiers, and the interval timer.
+/// Recreates POSIX timers of the same identifiers, and the interval timer, in the kernel.
 pub(super) fn hand_back_timers(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -50,7 +50,7 @@ pub(super) fn hand_back_timers(
             notice,
             setting,
         } => {
-            // `struct sigevent`: value, signal, how, thread.
+            // `struct sigevent`: value, signal, kind of notification, thread.
             let (how, thread) = match notice {
                 None => (libc::SIGEV_NONE, 0),
                 Some(notice) => match &notice.thread {
@@ -94,8 +94,8 @@ pub(super) fn hand_back_timers(
     handed
 }
 
-/// Puts the kernel's timerfds, the gifts of these numbers, in the place of ours:
-/// under each number, and in each epoll set.
+/// Replaces our timerfds by the kernel's, the gifts of these numbers: under each number, and in
+/// each epoll set.
 pub(super) fn exchange_descriptors(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -114,7 +114,7 @@ pub(super) fn exchange_descriptors(
         let watching: Vec<_> = entries.iter().filter(|it| it.watched == number).collect();
         for entry in &watching {
             let args = [entry.set, libc::EPOLL_CTL_DEL as u64, number, 0, 0, 0];
-            // Another process that shares the set may have done it already.
+            // Another process that shares the set may have changed it already.
             let _ = worker.call("changing an epoll set", libc::SYS_epoll_ctl, args);
         }
         let flags = if held.close_on_exec {
@@ -138,9 +138,9 @@ pub(super) fn exchange_descriptors(
     Ok(())
 }
 
-/// From now on the thread asks nobody, except for an exec; with `for_all`, all
-/// threads of its process. Returns whether that was possible: a thread that has a
-/// filter of its own must be given ours by itself.
+/// Installs the filter after which the thread needs no supervisor, except for an exec; with
+/// `for_all`, in all threads of its process. Returns false if that was not possible: a thread that
+/// has a filter of its own needs a separate installation.
 pub(super) fn install_release_filter(
     worker: &mut Worker<'_>,
     scratch: u64,
@@ -153,25 +153,25 @@ pub(super) fn install_release_filter(
         SPEC_ALLOW
     };
     let args = [SET_MODE_FILTER, flags, scratch, 0, 0, 0];
-    // TSYNC names a thread that cannot follow.
+    // TSYNC returns a thread that cannot be synchronised.
     worker
         .call("installing the last filter", libc::SYS_seccomp, args)
         .map(|other| other == 0)
 }
 
-/// What an epoll set of a process watches.
+/// Entry of a process's epoll set.
 struct EpollEntry {
-    /// The set's descriptor.
+    /// Descriptor of the set.
     set: u64,
-    /// The descriptor that was put into it.
+    /// Watched descriptor.
     watched: u64,
     events: u32,
     data: u64,
 }
 
 impl EpollEntry {
-    /// As `struct epoll_event`, in which the data lies where the processor's
-    /// rules for C put it, but on x86-64 right behind the events.
+    /// Returns `struct epoll_event`, in which the data lies according to the processor's C ABI, but
+    /// on x86-64 directly behind the events.
     fn as_kernel(&self) -> [u8; size_of::<libc::epoll_event>()] {
         let mut event = [0; size_of::<libc::epoll_event>()];
         event[..4].copy_from_slice(&self.events.to_ne_bytes());
@@ -181,7 +181,7 @@ impl EpollEntry {
     }
 }
 
-/// From the lines `tfd: 5 events: 19 data: 7f00 …` in /proc/PID/fdinfo/FD.
+/// Parses the lines `tfd: 5 events: 19 data: 7f00 …` in /proc/PID/fdinfo/FD.
 fn epoll_entries(pid: i32) -> Vec<EpollEntry> {
     let sets = fs::read_dir(format!("/proc/{pid}/fd"));
     let sets = sets.into_iter().flatten().flatten().filter_map(|entry| {
@@ -221,8 +221,8 @@ fn close(worker: &mut Worker<'_>, descriptor: u64) -> Result<(), GuestError> {
         .map(drop)
 }
 
-/// An `itimerspec` (unit 1 ns) or `itimerval` (unit 1000 ns); rounded up to the
-/// unit, since zero would disarm it.
+/// Returns an `itimerspec` (unit 1 ns) or `itimerval` (unit 1000 ns); rounded up to the unit, since
+/// zero would disarm it.
 fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
     let split = |spec: libc::timespec| {
         let units = spec.tv_nsec / unit_ns + i64::from(spec.tv_nsec % unit_ns > 0);
@@ -237,9 +237,9 @@ fn words(setting: libc::itimerspec, unit_ns: i64) -> [u8; 32] {
     bytes
 }
 
-/// Linux 6.15: a timer is made with the number that is given.
+/// Linux 6.15: makes timers with a given number.
 const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
-/// For all threads, and without slowing their other calls.
+/// Applies to all threads, without slowing their other calls.
 const TSYNC: u64 = 1;
 const SPEC_ALLOW: u64 = 1 << 2;
 
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn epoll_sets_are_read_as_the_kernel_tells_them() {
-        // This process's own, as the kernel writes it.
+        // Set of this process, in the kernel's format.
         // SAFETY: plain calls; `event` is read.
         let (set, watched) = unsafe {
             let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);

@@ -1,14 +1,12 @@
-//! Letting a registered program go again, with all that it has started since.
+//! Releasing a registered program, with all processes that it has started since.
 //!
-//! Everything of the program stands meanwhile. Then it gets another clock page,
-//! which says that it was let go: the image hands each call on to the kernel, and
-//! waits under way last as long in real time as was left of them. Its vDSO is the
-//! kernel's again, its timers are the kernel's too.
+//! All processes of the program are stopped meanwhile. Then it gets another clock page, which marks
+//! it as released: the image passes each call to the kernel, and waits in progress last in real
+//! time for the rest of their duration. Its vDSO is the kernel's again, and so are its timers.
 //!
-//! What cannot be undone is the seccomp filter. So the image stays, and a call that
-//! traps costs its microsecond still; a second filter makes everything trap that
-//! would ask a supervisor, so that none is needed ([`super::escort`] says for what
-//! one stays all the same).
+//! The seccomp filter cannot be removed. So the image stays, and a call that traps still costs its
+//! microsecond; a second filter makes all calls trap that would be sent to a supervisor, so that
+//! none is needed ([`super::escort`] describes the exception).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -31,20 +29,20 @@ use crate::supervise::notify::Listener;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::HeldDescriptor;
 
-/// A program that was brought in.
+/// Attached program.
 pub(crate) struct Registration {
-    /// Its process.
+    /// Process of the program.
     pub(crate) pid: i32,
-    /// The name of its image, and of that of its children.
+    /// Name of its image, and of that of its children.
     pub(crate) tag: String,
-    /// Who answers them.
+    /// Listener that answers their requests.
     pub(crate) listener: Arc<Listener>,
-    /// The cgroup that it was in before.
+    /// Cgroup that it was in before.
     pub(crate) home: Option<PathBuf>,
 }
 
 impl Registration {
-    /// The program and what it has started: all that have its image.
+    /// Returns the program and the processes that it has started: all that have its image.
     fn processes(&self) -> Vec<i32> {
         let has_it = |pid| {
             let memfds = processes::memfds_of(pid, &self.tag);
@@ -53,23 +51,23 @@ impl Registration {
         processes::others(has_it)
     }
 
-    /// Whether none of it is left.
+    /// Returns true if all its processes have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.processes().is_empty()
     }
 
-    /// Whether it was let go.
+    /// Returns true if it was released.
     pub(crate) fn is_released(&self) -> bool {
         self.listener.is_stopped()
     }
 }
 
-/// Lets go. With the session's lock held.
+/// Releases the program. With the session's lock held.
 ///
 /// # Errors
-/// Before anything was changed: a process that cannot be stopped, POSIX timers on
-/// a kernel older than 6.15. Later ones mean that something of the program was not
-/// handed back; it has been let go all the same.
+/// Fails before any change if a process cannot be stopped, or for POSIX timers on a kernel older
+/// than 6.15. Later errors mean that some state of the program was not restored; it has been
+/// released all the same.
 pub(crate) fn release(
     supervisor: &Supervisor,
     registration: &Registration,
@@ -99,7 +97,7 @@ pub(crate) fn release(
         GuestError::Usage(format!("process {} was not brought in", registration.pid))
     })?;
 
-    // Out of a frozen cgroup first, where nothing could be done in them.
+    // Out of a frozen cgroup first, in which no calls could be made.
     let mut trouble = None;
     let mut note = |result: Result<(), GuestError>| {
         if let Err(error) = result {
@@ -121,21 +119,20 @@ pub(crate) fn release(
         &page.file,
         image,
     ));
-    // Now that they see the new page: waits that began in the session compute
-    // anew how long they last.
+    // After the exchange of the page: waits that began in the session recompute their duration.
     kick::kick_waiting(&pids, &supervisor.injector.image.wait);
     drop(stopped);
     supervisor.timers.forget_unheld();
     trouble.map_or(Ok(()), Err)
 }
 
-/// One process with all its threads, standing.
+/// Process with all its threads stopped.
 struct StoppedProcess {
     pid: i32,
     threads: Vec<Tracee>,
 }
 
-/// Stops everything of a registration.
+/// Stops all processes of a registration.
 fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestError> {
     let begun = Instant::now();
     loop {
@@ -155,8 +152,8 @@ fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestE
         };
         match outcome {
             Ok(()) => return Ok(stopped),
-            // An exec is being followed, or on its way: over in a moment, if
-            // nobody stands who is needed for it.
+            // An exec is in progress: it ends in a moment, unless a thread needed for it is
+            // stopped.
             Err(error) => {
                 drop(stopped);
                 if begun.elapsed() > PATIENCE {
@@ -170,7 +167,7 @@ fn stop_whole(registration: &Registration) -> Result<Vec<StoppedProcess>, GuestE
 
 fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), GuestError> {
     for &pid in pids {
-        // Such a thread cannot stand before its child has executed something.
+        // Such a thread cannot stop before its child has executed a program.
         let starting = |&thread: &i32| {
             processes::state(thread) == Some('D') && processes::waits_for_vfork_child(thread)
         };
@@ -181,7 +178,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), Gues
         }
         match stop_all(pid) {
             Ok(threads) => stopped.push(StoppedProcess { pid, threads }),
-            // It has ended since we looked.
+            // The process has ended meanwhile.
             Err(_) if processes::state(pid).is_none_or(|state| state == 'Z') => {}
             Err(error) => return Err(error),
         }
@@ -189,7 +186,7 @@ fn stop_each(pids: &[i32], stopped: &mut Vec<StoppedProcess>) -> Result<(), Gues
     Ok(())
 }
 
-/// For each process its timerfds, with the numbers of the gifts that replace them.
+/// Returns for each process its timerfds, with the numbers of the gifts that replace them.
 fn gather_descriptors(
     supervisor: &Supervisor,
     pids: &[i32],
@@ -226,7 +223,7 @@ fn gather_descriptors(
 }
 
 impl StoppedProcess {
-    /// Everything that is done inside.
+    /// Makes all changes inside the process.
     fn change(
         &mut self,
         supervisor: &Supervisor,
@@ -239,13 +236,13 @@ impl StoppedProcess {
             .iter()
             .position(|thread| thread.pid() == pid)
             .unwrap_or(0);
-        // Made there, calls pass both filters.
+        // Calls made there pass both filters.
         let syscall = supervisor.injector.image.syscall;
         let timers = supervisor.timers.take_of_process(pid);
         let (scratch, results, at_once) = self.with_worker(first, syscall, |worker| {
             let args = [0, SCRATCH_BYTES, 3, 0x22, u64::MAX, 0];
             let scratch = worker.call("making room", libc::SYS_mmap, args)?;
-            // Each for itself: what one cannot do is no reason to leave out others.
+            // Each step by itself: the failure of one is no reason to omit others.
             let results = [
                 leave::exchange_page(worker, scratch, page.as_raw_fd()),
                 leave::hand_back_timers(worker, scratch, &timers),
@@ -269,7 +266,7 @@ impl StoppedProcess {
         results.into_iter().collect()
     }
 
-    /// Lets one of the threads do something and be as before.
+    /// Runs `work` in one of the threads, and restores the thread's state.
     fn with_worker<T>(
         &mut self,
         index: usize,
@@ -293,8 +290,8 @@ impl StoppedProcess {
         done
     }
 
-    /// Makes the vDSO the kernel's again, where it is the program's own: what was
-    /// executed in the session goes on with the image, and has no data for another.
+    /// Restores the kernel's vDSO, if it is the program's own: programs executed in the session
+    /// continue with the image, and have no data for another vDSO.
     fn restore_vdso(&mut self, injector: &Injector, first: usize) -> Result<(), GuestError> {
         let theirs = KernelVdso::of(self.pid)?;
         let native = KernelVdso::of(std::process::id() as i32)?;
@@ -313,13 +310,13 @@ impl StoppedProcess {
     }
 }
 
-/// Whether timers can be made with numbers of our choice.
+/// Returns true if timers can be made with chosen numbers.
 fn kernel_keeps_timer_numbers() -> bool {
-    // SAFETY: asks, and changes nothing.
+    // SAFETY: a query without changes.
     unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, RESTORE_IDS_GET, 0, 0, 0) >= 0 }
 }
 
 const PR_TIMER_CREATE_RESTORE_IDS: libc::c_int = 77;
 const RESTORE_IDS_GET: libc::c_ulong = 2;
-/// How long a program may be about to start another.
+/// Time allowed for a program that is about to start another.
 const PATIENCE: Duration = Duration::from_secs(10);

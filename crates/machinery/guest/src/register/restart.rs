@@ -1,4 +1,4 @@
-//! Waits that began in the kernel before their program was brought in.
+//! Restart of waits that began in the kernel before their program was attached.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use std::io;
 use crate::arch;
 use crate::linux::ptrace::Tracee;
 
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. (For other interrupted calls nothing changes.)
+/// Restarts a wait that the kernel would continue in real time, so that it traps. (For other
+/// interrupted calls nothing changes.)
 #[cfg(target_arch = "x86_64")]
 pub(super) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<()> {
     let mut registers = thread.registers()?;
@@ -18,10 +18,9 @@ pub(super) fn begin_wait_anew(thread: &mut Tracee, _syscall: u64) -> io::Result<
     Ok(())
 }
 
-/// A wait that the kernel would go on with in real time is called again
-/// instead, and traps. The thread stands before the instruction of its interrupted
-/// call, and the kernel may be about to replace the call's number by that of
-/// `restart_syscall`. It forgets that when the thread makes another call.
+/// Restarts a wait that the kernel would continue in real time, so that it traps. The thread stands
+/// before the instruction of its interrupted call, and the kernel may be about to replace the
+/// call's number by that of `restart_syscall`. It discards that when the thread makes another call.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn begin_wait_anew(thread: &mut Tracee, syscall: u64) -> io::Result<()> {
     let base = thread.registers()?;

@@ -1,10 +1,10 @@
-//! A stopped thread that makes system calls for us, in its own process.
+//! Stopped thread that makes system calls for us, in its own process.
 
 use crate::arch::Registers;
 use crate::error::GuestError;
 use crate::linux::ptrace::Tracee;
 
-/// One stopped thread that makes system calls for us.
+/// Stopped thread that makes system calls for us.
 pub(super) struct Worker<'a> {
     pub(super) tracee: &'a mut Tracee,
     pub(super) base: Registers,
@@ -35,7 +35,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Opens one of our own descriptors in the process.
+    /// Opens one of our own descriptors in the process; returns its number there.
     pub(super) fn open(&mut self, descriptor: i32, scratch: u64) -> Result<i32, GuestError> {
         let path = format!("/proc/{}/fd/{descriptor}\0", std::process::id());
         self.write(scratch, path.as_bytes())?;
@@ -52,7 +52,7 @@ impl Worker<'_> {
     }
 }
 
-/// Puts a `sock_fprog` and what it points to at `scratch`.
+/// Writes a `sock_fprog` and its program to `scratch`.
 pub(super) fn write_filter(
     worker: &Worker<'_>,
     scratch: u64,
@@ -77,6 +77,6 @@ pub(super) fn failed(pid: i32, what: &str) -> impl FnOnce(std::io::Error) -> Gue
     GuestError::system(format!("bringing in process {pid}: {what}"))
 }
 
-/// The room in the process for what its calls point to.
+/// Size of the memory in the process for the arguments of its calls.
 pub(super) const SCRATCH_BYTES: u64 = 8192;
 pub(super) const SET_MODE_FILTER: u64 = 1;

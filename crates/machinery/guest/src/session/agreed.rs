@@ -1,4 +1,4 @@
-//! A session whose pauses are agreed on with those of other machines.
+//! Pauses of a session that are agreed on with those of other machines.
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
@@ -7,20 +7,20 @@ use crate::error::GuestError;
 use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
-    /// Stops all processes while the clock goes on: who asks for a pause waits for the
-    /// others without computing.
+    /// Stops all processes while the clock continues: the initiator of a pause waits for the others
+    /// without computing.
     ///
     /// # Errors
-    /// When some cannot be stopped in time.
+    /// Fails if some cannot be stopped in time.
     pub fn freeze_alone(&self) -> Result<(), GuestError> {
         let _change = self.lock();
         self.supervisor.freezer.freeze(PATIENCE)
     }
 
-    /// Lets the clock go on to `at`, where it stands, and stops all processes.
+    /// Lets the clock continue to `at`, and stops all processes when it is there.
     ///
     /// # Errors
-    /// When some cannot be stopped in time, or the clock has been paused elsewhere.
+    /// Fails if some cannot be stopped in time, or if the clock has been paused elsewhere.
     pub fn stand_at(&self, at: Instant<Virtual>) -> Result<(), GuestError> {
         self.clock.raise_bound(at);
         self.clock.wait_for_bound(at);
@@ -35,11 +35,11 @@ impl Session {
         }
     }
 
-    /// Lets clock and processes go on from `from` as of `at`; waits until then. Returns
-    /// how late the clock was.
+    /// Resumes clock and processes from `from` as of `at`; waits until then. Returns the delay of
+    /// the clock.
     ///
     /// # Errors
-    /// When the processes cannot be let go.
+    /// Fails if the processes cannot be resumed.
     pub fn resume_as_of(
         &self,
         from: Instant<Virtual>,

@@ -1,4 +1,4 @@
-//! Pausing and dilating single hosts of a session while the others go on.
+//! Pausing and dilating single hosts of a session while the others continue.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::supervise::kick;
 use crate::supervise::supervisor::PATIENCE;
 
 impl Session {
-    /// The hosts of these names.
+    /// Returns the hosts of these names.
     ///
     /// # Errors
-    /// There is none of such a name, or none was named.
+    /// Fails if a name is unknown, or the list is empty.
     pub fn hosts_named(&self, names: &[String]) -> Result<Vec<Arc<Host>>, GuestError> {
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         let named = || hosts.iter().filter(|host| !host.name().is_empty());
@@ -37,10 +37,10 @@ impl Session {
         Ok(found)
     }
 
-    /// The host of a session that has only one.
+    /// Returns the host of a session that has only one.
     ///
     /// # Errors
-    /// It has several, which have names.
+    /// Fails if there are several, which have names.
     pub(crate) fn only_host(&self) -> Result<Arc<Host>, GuestError> {
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner());
         let names: Vec<&str> = hosts.iter().map(|host| host.name()).collect();
@@ -53,11 +53,11 @@ impl Session {
         }
     }
 
-    /// The cgroup that all programs of this session are in, or those of one host: none where
+    /// Returns the cgroup of all programs of this session, or of those of one host; `None` if
     /// processes are stopped by signals.
     ///
     /// # Errors
-    /// The kernel's, which has no room for that of the host.
+    /// Fails with the kernel's errors, if it has no room for the host's cgroup.
     pub fn cgroup(&self, host: Option<&Host>) -> Result<Option<PathBuf>, GuestError> {
         let freezer = &self.supervisor.freezer;
         match host {
@@ -66,12 +66,11 @@ impl Session {
         }
     }
 
-    /// Makes the clocks of these hosts stand, all at one instant, then stops their
-    /// processes, while the session goes on. Returns when all of them stand. They
-    /// do not run to some instant any more.
+    /// Stops the clocks of these hosts, all at one instant, then their processes, while the session
+    /// continues. Returns when all of them are stopped. A requested run to an instant is cancelled.
     ///
     /// # Errors
-    /// When a process cannot be stopped.
+    /// Fails if a process cannot be stopped.
     pub fn pause_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.hold_hosts(&indices(hosts));
@@ -86,15 +85,14 @@ impl Session {
         Ok(())
     }
 
-    /// Lets these hosts go on from where they stand. While the session stands, they
-    /// go on with it.
+    /// Resumes these hosts from where they stand. If the session is stopped, they continue with it.
     ///
     /// # Errors
-    /// When a process cannot be continued.
+    /// Fails if a process cannot be continued.
     pub fn resume_hosts(&self, hosts: &[Arc<Host>]) -> Result<(), GuestError> {
         let _change = self.lock();
         self.clock.release_hosts(&indices(hosts));
-        // Before anybody may skip to what is due next.
+        // Before time may skip to the next event.
         self.supervisor.timers.look_again();
         for host in hosts {
             self.supervisor.freezer.thaw_host(host.index())?;
@@ -102,15 +100,14 @@ impl Session {
         Ok(())
     }
 
-    /// Changes how many seconds of the session a second of these hosts takes, for
-    /// their blocked threads as well.
+    /// Changes the session seconds per second of these hosts, for their blocked threads as well.
     ///
     /// # Errors
-    /// An impossible factor, or a process that cannot be stopped for a moment.
+    /// Fails if the factor is impossible, or if a process cannot be stopped for a moment.
     pub fn dilate_hosts(&self, hosts: &[Arc<Host>], factor: f64) -> Result<(), GuestError> {
         let _change = self.lock();
-        // Their processes stand meanwhile; their clocks do not, or each change of
-        // the rate would set them back by as much.
+        // Their processes are stopped meanwhile; their clocks are not, or each change of the rate
+        // would set them back by that time.
         let mut frozen = Ok(());
         for host in hosts {
             let stopped = self.supervisor.freezer.freeze_host(host.index(), PATIENCE);

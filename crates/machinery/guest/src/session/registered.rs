@@ -1,4 +1,4 @@
-//! Bringing running programs into a session, and letting them go again.
+//! Attaching running programs to a session, and releasing them again.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::supervise::listener;
 use crate::supervise::notify::Listener;
 
 impl Session {
-    /// Brings a running process into the session, with all its threads. Its
-    /// clocks show the session's time from then on, until [`Self::unregister`].
+    /// Attaches a running process to the session, with all its threads. Its clocks show the
+    /// session's time from then on, until [`Self::unregister`].
     ///
     /// # Errors
-    /// When there is no such process, it is in a session already, or it may
-    /// not be attached to.
+    /// Fails if there is no such process, if it is in a session already, or if it may not be
+    /// attached to.
     pub fn register(&self, pid: i32) -> Result<(), GuestError> {
         if self.clock.emulates_tsc() {
             return Err(GuestError::Usage(
@@ -51,7 +51,7 @@ impl Session {
             serve,
             |pid| supervisor.freezer.adopt(pid, host.index()),
         );
-        // Also when it could not be adopted: it is on our clock then.
+        // Also if it could not be adopted: it is on our clock then.
         if let Some(listener) = listening {
             registered.push(Registration {
                 pid,
@@ -66,13 +66,13 @@ impl Session {
         done
     }
 
-    /// Lets a program go that [`Self::register`] brought in, with all that it has
-    /// started since: its clocks are the machine's again, what is left of its waits
-    /// and timers is left in real time, and it outlives the session.
+    /// Releases a program attached by [`Self::register`], with all processes that it has started
+    /// since: its clocks are the machine's again, its waits and timers continue in real time, and
+    /// it outlives the session.
     ///
     /// # Errors
-    /// When it was not brought in; when it cannot be stopped; when something of it
-    /// could not be handed back.
+    /// Fails if it was not attached; if it cannot be stopped; or if some state of it could not be
+    /// restored.
     pub fn unregister(&self, pid: i32) -> Result<(), GuestError> {
         let _change = self.lock();
         let mut registered = self.registered.lock().unwrap_or_else(|e| e.into_inner());

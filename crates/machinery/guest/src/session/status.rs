@@ -1,4 +1,4 @@
-//! What a session is doing, at a glance.
+//! Status of a session.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::clock::HostTime;
 use crate::error::GuestError;
 use crate::linux::processes::{self, Family};
 
-/// What a session is doing, for `timeloom query`.
+/// Status of a session, for `timeloom query`.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The session's name.
+    /// Name of the session.
     pub name: String,
     /// Virtual time since the session began.
     pub virtual_time: Instant<Virtual>,
@@ -22,33 +22,32 @@ pub struct Status {
     pub wall: Duration,
     /// Wall time during which the clock stood.
     pub paused_total: Duration,
-    /// Whether it stands now.
+    /// True if the clock stands now.
     pub paused: bool,
     /// Wall seconds per virtual second.
     pub dilation: f64,
-    /// Whether time skips while everything waits.
+    /// True if time skips while all threads wait.
     pub skipping: bool,
-    /// How the own time of each host stands against the session's; of hosts that
-    /// have names.
+    /// State of each host's own time against the session's; only hosts with names.
     pub hosts: Vec<HostTime>,
 }
 
-/// A process of a session.
+/// Process of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its identifier.
+    /// Process identifier.
     pub pid: i32,
-    /// The command's name, as in `ps`.
+    /// Name of the command, as in `ps`.
     pub name: String,
-    /// The host that it is on; none where the session's only host has no name.
+    /// Host of the process; `None` if the session's only host has no name.
     pub host: Option<String>,
-    /// What the program was called that it belongs to, if it had a name.
+    /// Name of the program that it belongs to, if that had a name.
     pub program: Option<String>,
 }
 
 impl Session {
-    /// What the session is doing. Takes no look at its processes, of which there may be
-    /// thousands: that is [`Self::processes`].
+    /// Returns the status of the session, without its processes, of which there may be thousands:
+    /// see [`Self::processes`].
     pub fn status(&self) -> Status {
         let (now, mut hosts) = self.clock.host_times();
         hosts.retain(|time| !time.host.name().is_empty());
@@ -65,10 +64,10 @@ impl Session {
         }
     }
 
-    /// Its processes, host by host. Several files in `/proc` are read for each.
+    /// Returns its processes, host by host. Several files in `/proc` are read for each.
     ///
     /// # Errors
-    /// They cannot be looked at; that there are none would be a lie.
+    /// Fails if they cannot be read; an empty list would be wrong.
     pub fn processes(&self) -> Result<Vec<Process>, GuestError> {
         let listed = self.supervisor.freezer.list_with_hosts()?;
         let hosts = self.hosts.lock().unwrap_or_else(|e| e.into_inner()).clone();
@@ -90,9 +89,8 @@ impl Session {
     }
 }
 
-/// The name of the program that a process belongs to: of the nearest among itself and
-/// what it descends from that was started under a name. An orphan has the number of its
-/// process group left.
+/// Returns the name of the program that a process belongs to: of the nearest among itself and its
+/// ancestors that was started under a name. An orphan is attributed by its process group.
 fn program_of(
     programs: &[(i32, String)],
     pid: i32,
@@ -119,7 +117,7 @@ fn program_of(
     None
 }
 
-/// How many ancestors are looked at.
+/// Maximum number of ancestors examined.
 const DEEPEST: usize = 64;
 
 #[cfg(test)]
@@ -129,7 +127,7 @@ mod tests {
     #[test]
     fn a_process_belongs_to_the_program_that_it_descends_from() {
         let programs = [(10, "plc".to_owned()), (20, "scada".to_owned())];
-        // 11 and 12 descend from 10; 13 is an orphan out of its group; 30 is nobody's.
+        // 11 and 12 descend from 10; 13 is an orphan out of its group; 30 is unrelated.
         let family = |pid| {
             let (parent, group) = match pid {
                 10 | 20 => (5, pid),

@@ -1,4 +1,4 @@
-//! Who asks: a thread of a guest that stands in a call and waits for its answer.
+//! Asker: a thread of a guest that is blocked in a call and waits for its answer.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::linux::remote::{Alleged, Memory, Plain};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::timers::{Owner, Timers};
 
-/// A thread that waits, and the listener on which it asked.
+/// Waiting thread, and the listener on which it asked.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) listener: &'a Listener,
@@ -25,10 +25,10 @@ impl Asker<'_> {
         processes::process_of(self.thread())
     }
 
-    /// Its process, while it waits.
+    /// Returns its process, while it waits.
     ///
     /// # Errors
-    /// EINTR, as [`Self::owner`].
+    /// Fails with EINTR, like [`Self::owner`].
     pub(crate) fn known_process(&self) -> Result<i32, i32> {
         let process = self.process();
         self.still_waits().map(|()| process)
@@ -39,7 +39,7 @@ impl Asker<'_> {
     /// session.
     ///
     /// # Errors
-    /// EINTR, as [`Self::owner`].
+    /// Fails with EINTR, like [`Self::owner`].
     pub(crate) fn has_capability(&self, capability: u64) -> Result<bool, i32> {
         let thread = self.thread();
         let has = processes::effective_capabilities(thread) & capability != 0
@@ -47,27 +47,28 @@ impl Asker<'_> {
         self.still_waits().map(|()| has)
     }
 
-    /// Its process, to make timers for.
+    /// Returns its process, as owner of new timers.
     ///
     /// # Errors
-    /// EAGAIN when this process may open no more files. EINTR, which nobody hears, when
-    /// it waits no more: the process may be another with a recycled identifier.
+    /// Fails with EAGAIN if this process may open no more files; with EINTR, which the guest does
+    /// not see, if the thread no longer waits: the process may be another with a recycled
+    /// identifier.
     pub(crate) fn owner(&self, timers: &Timers) -> Result<Arc<Owner>, i32> {
         let owner = timers.owner(self.process());
         self.still_waits()?;
         owner.map_err(|_| libc::EAGAIN)
     }
 
-    /// Its process, if that may have timers.
+    /// Returns its process, if it may have timers.
     ///
     /// # Errors
-    /// EINTR, as [`Self::owner`].
+    /// Fails with EINTR, like [`Self::owner`].
     pub(crate) fn known_owner(&self, timers: &Timers) -> Result<Option<Arc<Owner>>, i32> {
         let owner = timers.known_owner(self.process());
         self.still_waits().map(|()| owner)
     }
 
-    /// The host that it lives on.
+    /// Returns its host.
     pub(crate) fn host(&self) -> &Arc<Host> {
         self.listener.host()
     }
@@ -79,39 +80,40 @@ impl Asker<'_> {
         given.unwrap_or(Answer::Error(libc::EINVAL))
     }
 
-    /// What it alleges.
+    /// Reads a value from the asker's memory.
     ///
     /// # Errors
-    /// EFAULT when that cannot be read. EINTR, which nobody hears, when it waits no more:
-    /// the memory may have been that of a process with a recycled identifier.
+    /// Fails with EFAULT if it cannot be read; with EINTR, which the guest does not see, if the
+    /// thread no longer waits: the memory may have been that of a process with a recycled
+    /// identifier.
     pub(crate) fn read<T: Plain>(&self, from: Alleged<T>) -> Result<T, i32> {
         let value = from.read(self.thread()).ok_or(libc::EFAULT)?;
         self.still_waits()?;
         Ok(value)
     }
 
-    /// Leaves a value where it alleges room for one.
+    /// Writes a value to the asker's memory.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails like [`Self::read`].
     pub(crate) fn write<T: Plain>(&self, to: Alleged<T>, value: &T) -> Result<(), i32> {
         let memory = self.memory()?;
         or_fault(memory.write(to, value))
     }
 
-    /// Fills `into` from where it alleges so many bytes.
+    /// Fills `into` from the asker's memory.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails like [`Self::read`].
     pub(crate) fn read_all(&self, from: Alleged<u8>, into: &mut [u8]) -> Result<(), i32> {
         or_fault(from.read_all(self.thread(), into))?;
         self.still_waits()
     }
 
-    /// Leaves bytes where it alleges room for so many.
+    /// Writes bytes to the asker's memory.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails like [`Self::read`].
     pub(crate) fn write_all(&self, to: Alleged<u8>, from: &[u8]) -> Result<(), i32> {
         let memory = self.memory()?;
         or_fault(memory.write_all(to, from))
@@ -129,7 +131,7 @@ impl Asker<'_> {
         self.listener.answer(self.notification, answer);
     }
 
-    /// Its memory, which stays its own whatever happens to it.
+    /// Opens its memory; the handle refers to the same process always.
     fn memory(&self) -> Result<Memory, i32> {
         let memory = Memory::of(self.thread());
         self.still_waits()?;

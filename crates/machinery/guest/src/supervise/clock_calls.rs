@@ -1,8 +1,8 @@
-//! The calls that set and steer a clock, on behalf of guests: they act on the
-//! clock of the guest's host, which is virtual, and never on the machine's.
+//! Calls that set and steer a clock, on behalf of guests: they act on the clock of the guest's
+//! host, which is virtual, and never on the machine's.
 //!
-//! None is ever continued in the kernel: root in a guest could change its
-//! arguments after our look at them.
+//! None is ever continued in the kernel: root in a guest could change its arguments after we have
+//! checked them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use timex::RawTimex;
 
 pub(crate) mod timex;
 
-/// A call on a clock.
+/// Call on a clock.
 pub(crate) enum ClockCall {
     /// `clock_settime(clock, time)`: seconds and nanoseconds.
     ClockSettime {
@@ -39,8 +39,8 @@ pub(crate) enum ClockCall {
     },
 }
 
-/// The answer, in the order in which the kernel finds errors; and whether the
-/// clock was set by it, so that those who wait for it must be told.
+/// Returns the answer, with errors checked in the kernel's order; and true if the call set the
+/// clock, so that waiting threads must be notified.
 pub(crate) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn answer(
     }
 }
 
-/// A value and whether the clock was set, or an error number.
+/// Return value and true if the clock was set, or an error number.
 type Outcome = Result<(i64, bool), i32>;
 
 fn clock_settime(
@@ -69,7 +69,7 @@ fn clock_settime(
 ) -> Outcome {
     match kind_of(clock) {
         Kind::Realtime => {}
-        // The process that it stands for is the machine's, and so is the device.
+        // The identified process belongs to the machine, and so does the device.
         Kind::OfProcess => return Err(libc::EPERM),
         Kind::Device if is_hardware_clock(asker.thread(), clock) => return Err(libc::EOPNOTSUPP),
         Kind::Device => return Err(libc::EINVAL),
@@ -86,7 +86,7 @@ fn settimeofday(
     zone: Alleged,
 ) -> Outcome {
     if !zone.is_null() {
-        // The kernel keeps one time zone for all; it is the machine's.
+        // The kernel keeps one time zone for all; it belongs to the machine.
         return Err(libc::EPERM);
     }
     if time.is_null() {
@@ -132,20 +132,20 @@ fn adjtimex(supervisor: &Supervisor, asker: &Asker<'_>, address: Alleged<RawTime
         .clock
         .adjust_host(asker.host(), &mut timex, privileged)
         .map_err(number_of)?;
-    // As in the kernel, the clock was changed all the same where this fails; the thread
-    // that serves the hosts finds out if it was set.
+    // As in the kernel, the clock was changed even if this fails; the thread that serves the hosts
+    // detects if it was set.
     asker.write(address, &given.answered(&timex))?;
     Ok((adjusted.state.into(), adjusted.stepped))
 }
 
-/// What steers a hardware clock: for guests nothing does. (Daemons ask to learn whether
-/// it is one.)
+/// Answers a call that steers a hardware clock: guests cannot change one. (Daemons make the call to
+/// detect a hardware clock.)
 fn look_at_device(asker: &Asker<'_>, address: Alleged<RawTimex>, mut timex: RawTimex) -> Outcome {
     timex.freq = 0;
     asker.write(address, &timex).map(|()| (0, false))
 }
 
-/// Whether the descriptor in the identifier is one of a hardware clock.
+/// Returns true if the descriptor in the identifier is one of a hardware clock.
 fn is_hardware_clock(thread: i32, clock: libc::clockid_t) -> bool {
     let descriptor = !(clock >> 3);
     let device =
@@ -155,14 +155,14 @@ fn is_hardware_clock(thread: i32, clock: libc::clockid_t) -> bool {
         .is_ok_and(|class| class.ends_with("ptp"))
 }
 
-/// What a clock identifier stands for.
+/// Kind of a clock identifier.
 enum Kind {
     Realtime,
     /// A clock of the kernel that cannot be set.
     OtherClock,
-    /// What a process or thread uses of the processor.
+    /// Processor time of a process or thread.
     OfProcess,
-    /// A hardware clock, by a descriptor of it.
+    /// Hardware clock, by its descriptor.
     Device,
     None,
 }
@@ -177,7 +177,7 @@ fn kind_of(clock: libc::clockid_t) -> Kind {
     }
 }
 
-/// In the lowest bits of an identifier below zero: the others are a descriptor.
+/// Lowest bits of a negative identifier whose other bits are a descriptor.
 const CLOCKFD: libc::clockid_t = 3;
 
 fn number_of(error: Errno) -> i32 {

@@ -1,13 +1,13 @@
-//! Whether a thread that does not sleep computes, or only asks again and again.
+//! Distinction of threads that compute from threads that only poll.
 //!
-//! Two kinds of it wait for ever where computing takes no time: one that spins on the
-//! clock, and one that polls (a `select` that is over at once, a `sched_yield`) until the
-//! network brings something. The first looks like any computation, and is given away by
-//! its length alone. The second spends its time in the kernel and leaves no trace there:
-//! no page faults, no reads, no writes.
+//! Two kinds of thread that do not sleep wait for ever if computing takes no time: one that spins
+//! on the clock, and one that polls (a `select` that returns at once, a `sched_yield`) until data
+//! comes from the network. The first looks like any computation, and is recognised by its duration
+//! alone. The second spends its time in the kernel and leaves no trace there: no page faults, no
+//! reads, no writes.
 //!
-//! The time that passes for them is processor time of programs only where it can be nothing
-//! else that they wait for: processor time itself, until so much is used.
+//! The time that passes for them is processor time of programs only if they can be waiting for
+//! nothing else: for processor time itself, until a certain amount is used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,48 +16,48 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::linux::processes;
 
-/// What the kernel has counted of a thread.
+/// The kernel's statistics of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// Processor time.
     spent_ns: u64,
-    /// Of that in the kernel, in the kernel's coarse ticks.
+    /// Part of it in the kernel, in the kernel's coarse ticks.
     system_ticks: u64,
-    /// Page faults, reads and writes; `None` where the kernel does not count them.
+    /// Page faults, reads and writes; `None` if the kernel does not count them.
     traces: Option<u64>,
 }
 
-/// A thread that was seen at it, and what had been counted then.
+/// Thread that was seen computing, with its statistics at certain times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Computing {
-    /// When it was seen first.
+    /// Statistics when it was first seen.
     first: Counted,
-    /// When it left a trace last, however much time has passed for it.
+    /// Statistics at its last trace, however much time has passed for it.
     trace: Counted,
-    /// From where its time counts.
+    /// Statistics at the start of its counted time.
     since: Counted,
-    /// When it left a trace last.
+    /// Statistics at its last trace, or adjusted when time last passed for it.
     quiet: Counted,
 }
 
-/// Why time is to pass for a thread.
+/// Reason for time to pass for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spins {
-    /// It has computed for long.
+    /// It has computed for a long time.
     Computes,
-    /// It has done nothing but ask the kernel.
+    /// It has only called the kernel.
     Polls,
 }
 
 impl Counted {
-    /// `None` when the thread is gone.
+    /// Returns the statistics of a thread; `None` if it is gone.
     pub(crate) fn of(thread: i32) -> Option<Self> {
         let file = |name| fs::read_to_string(format!("/proc/{thread}/task/{thread}/{name}"));
         let schedstat = file("schedstat").ok()?;
         let stat = file("stat").ok()?;
         let stat = processes::behind_name(&stat)?;
         let field = |number: usize| -> Option<u64> {
-            // The third is the first behind the name.
+            // The third field is the first behind the name.
             stat.split_ascii_whitespace().nth(number - 3)?.parse().ok()
         };
         let calls = file("io").ok().and_then(|text| {
@@ -77,7 +77,7 @@ impl Counted {
 }
 
 impl Computing {
-    /// It is seen at it for the first time.
+    /// Makes the record of a thread that is first seen computing.
     pub(crate) fn new(now: Counted) -> Self {
         Self {
             first: now,
@@ -87,7 +87,8 @@ impl Computing {
         }
     }
 
-    /// It is still at it; whether time is to pass for it. Asked often.
+    /// Updates the record of a thread that still computes; returns the reason if time is to pass
+    /// for it. Called often.
     pub(crate) fn look(&mut self, now: Counted) -> Option<Spins> {
         if now.traces.is_none() || now.traces != self.quiet.traces {
             self.quiet = now;
@@ -104,8 +105,9 @@ impl Computing {
         }
     }
 
-    /// Whether what passes for it is processor time that it uses: it has computed for
-    /// long, by itself or without a trace. One who polls for what others do leaves some.
+    /// Returns true if the time that passes for it is processor time that it uses: it has computed
+    /// for a long time, by itself or without a trace. A thread that polls for data from others
+    /// leaves some.
     pub(crate) fn uses_processor(&self, now: Counted) -> bool {
         let spent_ns = now.spent_ns.saturating_sub(self.first.spent_ns);
         let in_kernel_ns = now.system_ticks.saturating_sub(self.first.system_ticks) * NS_PER_TICK;
@@ -113,7 +115,8 @@ impl Computing {
         untraced_ns >= COMPUTING_NS || (spent_ns >= COMPUTING_NS && in_kernel_ns < spent_ns / 2)
     }
 
-    /// Time passed for this reason, and does so on: for who polls, until it leaves a trace.
+    /// Records that time passed for this reason. For a polling thread, time goes on passing until
+    /// it leaves a trace.
     pub(crate) fn passed(&mut self, now: Counted, why: Spins) {
         match why {
             Spins::Computes => self.since.spent_ns = now.spent_ns - COMPUTING_NS,
@@ -125,21 +128,22 @@ impl Computing {
     }
 }
 
-/// An instant of the clock at which all but those who spin have come to rest. What the
-/// instant brought lies ready for them since then, however late on a busy machine. They
-/// are given the time to see it before the next instant comes: else what they see when
-/// would be chance.
+/// Instant of the clock at which all threads but the spinning ones are at rest. The effects of the
+/// instant have been visible to the spinning threads since then, however late on a busy machine.
+/// They get time to see them before the next instant comes: otherwise their observations would
+/// depend on chance.
 #[derive(Debug)]
 pub(crate) struct Rest {
     at: Instant<Virtual>,
-    /// What the scheduler had counted of each thread that sleeps.
+    /// The scheduler's statistics of each sleeping thread.
     asleep: Vec<(i32, String)>,
-    /// Processor time of those who spin.
+    /// Processor time of the spinning threads.
     spent_ns: BTreeMap<i32, u64>,
 }
 
 impl Rest {
-    /// All rest at this instant; `asleep` is what the scheduler has counted of each.
+    /// Makes the value for rest at this instant; `asleep` holds the scheduler's statistics of each
+    /// sleeping thread.
     pub(crate) fn new(at: Instant<Virtual>, asleep: &[(i32, String)]) -> Self {
         Self {
             at,
@@ -148,29 +152,29 @@ impl Rest {
         }
     }
 
-    /// Whether it is the same instant, and nobody has stirred.
+    /// Returns true if it is the same instant, and no thread has run.
     pub(crate) fn lasts(&self, at: Instant<Virtual>, asleep: &[(i32, String)]) -> bool {
         self.at == at && self.asleep == asleep
     }
 
-    /// Whether this thread, which spins, has spent so much processor time since.
+    /// Returns true if this spinning thread has spent at least this processor time since.
     pub(crate) fn has_spent(&mut self, thread: i32, now: Counted, least_ns: u64) -> bool {
         let before = *self.spent_ns.entry(thread).or_insert(now.spent_ns);
         now.spent_ns.saturating_sub(before) >= least_ns
     }
 }
 
-/// More processor time than this at one instant is taken for spinning on the clock.
+/// Processor time at one instant above which a thread is considered to spin on the clock.
 pub(crate) const COMPUTING_NS: u64 = 5_000_000_000;
 
-/// More than this without a trace, for polling. Less than the 200 ms after which the
-/// kernel's TCP sends again what it takes for lost.
+/// Processor time without a trace above which a thread is considered to poll. Less than the 200 ms
+/// after which the kernel's TCP retransmits data that it considers lost.
 pub(crate) const POLLING_NS: u64 = 100_000_000;
 
 /// The kernel's unit in /proc (USER_HZ), which is 100 on all machines we run on.
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// Fields of /proc/PID/stat, as proc(5) counts them.
+/// Fields of /proc/PID/stat, as numbered by proc(5).
 const MINOR_FAULTS: usize = 10;
 const MAJOR_FAULTS: usize = 12;
 const SYSTEM_TIME: usize = 15;
@@ -197,7 +201,7 @@ mod tests {
         let now = counted(1_101, 290, 7);
         assert_eq!(seen.look(now), Some(Spins::Polls));
         seen.passed(now, Spins::Polls);
-        // It has read something: not before it has polled for as long again.
+        // It has read something: time passes only after it has polled for that long again.
         assert_eq!(seen.look(counted(1_102, 300, 8)), None);
         assert_eq!(seen.look(counted(1_200, 400, 8)), None);
         assert_eq!(seen.look(counted(1_202, 400, 8)), Some(Spins::Polls));
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn who_polls_for_others_uses_no_processor_time_and_who_waits_for_that_does() {
-        // Asks the kernel, and reads what comes every 100 ms: however long that goes on.
+        // Calls the kernel, and reads data that comes every 100 ms, for any length of time.
         let mut seen = Computing::new(counted(0, 0, 0));
         for ms in (10..60_000).step_by(10) {
             let now = counted(ms, ms, ms / 100);
@@ -228,7 +232,7 @@ mod tests {
             }
             assert!(!seen.uses_processor(now), "after {ms} ms");
         }
-        // Asks it for its processor time and nothing else; computes, with page faults.
+        // Reads only its processor time from the kernel; computes, with page faults.
         for (in_kernel, faults) in [(1, 0), (0, 1)] {
             let mut seen = Computing::new(counted(0, 0, 0));
             for ms in (10..=5_000).step_by(10) {
@@ -246,7 +250,7 @@ mod tests {
         let asleep = |times: &str| [(7, times.to_owned())];
         let at = Instant::from_ns(5);
         let mut rest = Rest::new(at, &asleep("once"));
-        // What it spent before does not count.
+        // Processor time spent before does not count.
         assert!(!rest.has_spent(8, counted(1_000, 0, 0), 1_000_000));
         assert!(!rest.has_spent(9, counted(1_001, 0, 0), 1_000_000));
         assert!(rest.has_spent(8, counted(1_001, 0, 0), 1_000_000));

@@ -1,53 +1,51 @@
 //! Processor time across changes of the rate.
 //!
-//! A guest divides its processor time by the dilation. When the dilation
-//! changes, what it has used by then must keep counting as before, or its CPU
-//! clock would jump, even back. So at each change, while all stand, this notes
-//! for every process and thread what it has used and what its clock showed; from
-//! then on guests ask.
+//! A guest divides its processor time by the dilation. When the dilation changes, the time used
+//! before must keep its value, or the CPU clock would jump, even back. So at each change, while all
+//! processes are stopped, the used time and the clock's reading of every process and thread are
+//! recorded here; from then on guests query the supervisor.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::linux::processes;
 
-/// What is known of a session's processes. Empty until the first change.
+/// Records of a session's processes. Empty until the first change.
 #[derive(Default)]
 pub(crate) struct CpuTime {
     bases: Mutex<BTreeMap<Subject, Base>>,
 }
 
-/// Whose processor time.
+/// Process or thread with processor time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Process(i32),
     Thread(i32),
 }
 
-/// A point through which a clock's line goes.
+/// Point through which a clock's line goes.
 struct Base {
-    /// When the subject began, to tell it from a later one with its number.
+    /// Start time of the subject, which distinguishes it from a later one with its number.
     began: String,
     real_ns: i64,
     shown_ns: i64,
 }
 
 impl CpuTime {
-    /// Forgets those that are not there any more.
+    /// Removes the records of ended subjects.
     pub(crate) fn forget_ended(&self) {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         bases.retain(|subject, base| began(*subject).as_ref() == Some(&base.began));
     }
 
-    /// Notes where the clocks of these processes, which stand, are under `dilation`,
-    /// which is about to end.
+    /// Records the clocks of these stopped processes under `dilation`, which is about to end.
     pub(crate) fn rebase(&self, pids: &[i32], dilation: f64) {
         let mut bases = self.bases.lock().unwrap_or_else(|e| e.into_inner());
         for &pid in pids {
             let threads = processes::threads(pid).into_iter().map(Subject::Thread);
             for subject in threads.chain([Subject::Process(pid)]) {
                 let (Some(real_ns), Some(began)) = (used_ns(pid, subject), began(subject)) else {
-                    continue; // it has just ended
+                    continue; // the process has just ended
                 };
                 let shown_ns = shown(bases.get(&subject), &began, real_ns, dilation);
                 bases.insert(
@@ -62,7 +60,7 @@ impl CpuTime {
         }
     }
 
-    /// What CPU clock `clock` of `thread` shows when the kernel says `real_ns`.
+    /// Returns the reading of CPU clock `clock` of `thread` when the kernel's is `real_ns`.
     pub(crate) fn shown_ns(&self, thread: i32, clock: i32, real_ns: i64, dilation: f64) -> i64 {
         let subject = match clock {
             libc::CLOCK_PROCESS_CPUTIME_ID => Subject::Process(processes::process_of(thread)),
@@ -82,7 +80,7 @@ impl CpuTime {
     }
 }
 
-/// What is not noted, or was another's, began after the last change.
+/// A subject without a record, or with another's record, began after the last change.
 fn shown(base: Option<&Base>, began: &str, real_ns: i64, dilation: f64) -> i64 {
     let (real0_ns, shown0_ns) = base
         .filter(|base| base.began == began)
@@ -91,7 +89,7 @@ fn shown(base: Option<&Base>, began: &str, real_ns: i64, dilation: f64) -> i64 {
     shown0_ns + (since_ns as f64 / dilation) as i64
 }
 
-/// Processor time that a stopped process or thread has used.
+/// Returns the processor time that a stopped process or thread has used.
 fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
     match subject {
         Subject::Process(pid) => {
@@ -104,7 +102,7 @@ fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
             let done = unsafe { libc::clock_gettime(clock, &raw mut now) } == 0;
             done.then_some(now.tv_sec * 1_000_000_000 + now.tv_nsec)
         }
-        // Another process's threads have no clock for us, but this is the same.
+        // Threads of another process have no clock that we can read, but this is the same value.
         Subject::Thread(thread) => {
             std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"))
                 .ok()?
@@ -119,7 +117,7 @@ fn used_ns(pid: i32, subject: Subject) -> Option<i64> {
 fn began(subject: Subject) -> Option<String> {
     let (Subject::Process(id) | Subject::Thread(id)) = subject;
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The 22nd field; the second, in parentheses, may contain anything.
+    // The 22nd field; the second, in parentheses, may contain any character.
     let after_name = stat.get(stat.rfind(')')? + 2..)?;
     after_name.split(' ').nth(19).map(str::to_owned)
 }
@@ -137,7 +135,7 @@ mod tests {
         let own = std::process::id() as i32;
         let clocks = CpuTime::default();
         let process = libc::CLOCK_PROCESS_CPUTIME_ID;
-        // Never noted: at the present rate from its beginning.
+        // Without a record: at the present rate from its beginning.
         assert_eq!(clocks.shown_ns(own, process, 1_000, 10.0), 100);
         clocks.rebase(&[own], 10.0);
         let (real, stood) = {
@@ -151,10 +149,10 @@ mod tests {
             clocks.shown_ns(own, process, real + 500, 0.5),
             stood + 1_000
         );
-        // By number, as another process would ask.
+        // By number, as another process would read it.
         let by_number = (!own << 3) | SCHEDULER;
         assert_eq!(clocks.shown_ns(1, by_number, real, 0.5), stood);
-        // A kernel's reading from before the change does not go below.
+        // A kernel's reading from before the change does not lead to a lower value.
         assert_eq!(clocks.shown_ns(own, process, 0, 0.5), stood);
     }
 

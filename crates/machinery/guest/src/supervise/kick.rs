@@ -1,14 +1,12 @@
 //! Waking threads whose wait has become too long.
 //!
-//! A guest's timed wait sits in the kernel with a timeout that was right for
-//! the rate at which it began. When the clock is made to run faster, the
-//! timeout is too long. So after a change of rate every thread that stands in
-//! the image's one waiting instruction is sent SIGSYS; the image's handler
-//! makes it compute its timeout anew.
+//! A guest's timed wait sleeps in the kernel with a timeout computed from the rate at its
+//! beginning. When the clock is made to run faster, the timeout is too long. So after a change of
+//! rate every thread in the image's single waiting instruction is sent SIGSYS; the image's handler
+//! makes it recompute its timeout.
 //!
-//! To be called while all threads are stopped: what /proc says of a thread is
-//! then still true when the signal arrives, and no thread is interrupted in a
-//! system call of the program's own.
+//! To be called while all threads are stopped: the state of a thread in /proc is then still valid
+//! when the signal arrives, and no thread is interrupted in a system call of the program's own.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +17,7 @@ use crate::linux::processes;
 use crate::linux::spare::with_spare;
 use crate::supervise::thread_state::ThreadState;
 
-/// Kicks the waiting threads of these (stopped) processes.
+/// Kicks the waiting threads of these (stopped) processes; returns their number.
 pub(crate) fn kick_waiting(pids: &[i32], wait: &RangeInclusive<u64>) -> usize {
     let mut kicked = 0;
     for &pid in pids {
@@ -44,17 +42,17 @@ pub(crate) fn kick_asleep(pid: i32, thread: i32) {
     }
 }
 
-/// A thread that may be kicked: that one, and no later one of its number.
+/// Thread to kick, referenced so that a later thread of its number is not kicked.
 pub(crate) struct Held {
     pid: i32,
     thread: i32,
-    /// Of the thread; before Linux 6.9 of its process.
+    /// Descriptor of the thread; before Linux 6.9 of its process.
     by: Pidfd,
     is_thread: bool,
 }
 
 impl Held {
-    /// To be held before it is looked at whose it is. None, if it is gone.
+    /// Opens the thread, before its owner is checked. `None` if it is gone.
     pub(crate) fn new(pid: i32, thread: i32) -> Option<Self> {
         let by = match with_spare(|| Pidfd::of_thread(thread)) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
@@ -73,15 +71,15 @@ impl Held {
         })
     }
 
-    /// Makes it compute its timeout anew, if it waits. The image tells a kick from a
-    /// SIGSYS of the program's own by what it carries.
+    /// Makes the thread recompute its timeout, if it waits. The image distinguishes a kick from a
+    /// SIGSYS of the program's own by its data.
     pub(crate) fn kick(&self) {
         // SAFETY: plain data.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = libc::SIGSYS;
         info.si_code = KICK_CODE;
         if self.is_thread {
-            // One that has ended waits for nothing.
+            // A thread that has ended waits for nothing.
             let _ = self.by.signal(libc::SIGSYS, &info);
         } else if !self.by.has_ended() {
             let info = &raw const info;
@@ -99,11 +97,11 @@ impl Held {
     }
 }
 
-/// Whether a stopped thread is about to make the waiting call, or in it.
+/// Returns true if a stopped thread is about to make the waiting call, or in it.
 ///
-/// Behind the call but not in it stands a thread whose wait is over. One that has
-/// just returned there from a handler of the program looks to our handler like
-/// one that the kick has interrupted, and would lose its EINTR.
+/// A thread behind the call but not in it has finished its wait. If it has just returned there from
+/// a handler of the program, our handler would take it for a thread interrupted by the kick, and it
+/// would lose its EINTR.
 fn stands_in_wait(pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> bool {
     ThreadState::of_stopped(pid, thread).is_some_and(|state| state.is_waiting(wait))
 }

@@ -1,4 +1,4 @@
-//! Answers what the filter asks: execs, timers, clocks, and what the image asks.
+//! Answers the filter's requests: execs, timers, clocks, and requests of the image.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::supervise::real_time::Verdict;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls::{self, SetTimer};
 
-/// Serves one listener until no process is left behind it. Runs in a thread.
+/// Serves one listener until no process with its filter is left. Runs in a thread.
 pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
     while let Some(notification) = listener.receive() {
         let asker = Asker {
@@ -59,8 +59,8 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 }
             },
             Question::Exec => {
-                // In a thread of its own: ptrace binds a tracee to the thread
-                // that seized it, and an exec may take long to load.
+                // In a thread of its own: ptrace binds a tracee to the thread that seized it, and
+                // loading a program may take long.
                 let (listener, supervisor) = (Arc::clone(listener), Arc::clone(supervisor));
                 let host = listener.host().index();
                 supervisor.exec_begun(host);
@@ -71,7 +71,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 };
                 match std::thread::Builder::new().spawn(follow) {
                     Ok(_) => continue,
-                    // What programs know from a fork that fails.
+                    // The error of a failing fork, which programs can handle.
                     Err(_) => {
                         supervisor.exec_ended(host);
                         Answer::Error(libc::EAGAIN)
@@ -83,7 +83,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             Question::Clock(call) => {
                 let (answer, was_set) = clock_calls::answer(supervisor, &asker, call);
                 if was_set {
-                    // Before the answer, so that timers have told of it by then.
+                    // Before the answer, so that timers have reported it by then.
                     supervisor.tell_of_steps();
                 }
                 if supervisor.clock.take_sped_up() {
@@ -93,7 +93,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
             }
             Question::Image(Some(question)) => answer_image(supervisor, &asker, question),
             Question::Image(None) => Answer::Error(libc::EINVAL),
-            // ENOSYS is what a kernel without it says: programs fall back.
+            // ENOSYS is the error of a kernel without io_uring: programs fall back.
             Question::IoUring if !supervisor.allow_leaks.load(Ordering::Relaxed) => {
                 note(supervisor, &notification, name, "refused");
                 Answer::Error(libc::ENOSYS)
@@ -134,7 +134,7 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
         };
         asker.answer(answer);
     }
-    // A program and all that it started have ended, or it was let go.
+    // A program and all its descendants have ended, or it was released.
     supervisor.cpu_time.forget_ended();
     supervisor.timers.forget_unheld();
 }
@@ -145,7 +145,7 @@ fn done_in_real_time(supervisor: &Supervisor, notification: &Notification) -> An
     Answer::Continue
 }
 
-/// Answers what the image asks.
+/// Answers the image's requests.
 fn answer_image(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -232,8 +232,8 @@ fn terminal_input(supervisor: &Supervisor, asker: &Asker<'_>, command: u32) -> A
     }
 }
 
-/// Whether two signals do not fit onto a stack for `sigaltstack`, where the kernel would
-/// not notice and write below it. One that cannot be read is left to the kernel.
+/// Returns true if two signals do not fit onto a stack for `sigaltstack`, in which case the kernel
+/// would write below it. A stack that cannot be read is left to the kernel.
 fn is_too_small(asker: &Asker<'_>, stack: Alleged<SignalStack>) -> bool {
     asker.read(stack).is_ok_and(|stack| {
         let is_in_use = stack.flags & libc::SS_DISABLE == 0;
@@ -386,8 +386,8 @@ fn outfit_of<'a>(listener: &'a Listener, supervisor: &'a Supervisor) -> Outfit<'
 
 const PTRACE_TRACEME: u64 = libc::PTRACE_TRACEME as u64;
 
-/// Without root a session can only follow programs that gain no privileges by
-/// being executed; the kernel then ignores the bits that would give them.
+/// Warns of lost privileges: without root a session can only follow programs that gain no
+/// privileges by exec; the kernel then ignores the bits that would give them.
 fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
     use std::os::unix::fs::MetadataExt;
     if rustix::process::geteuid().is_root() {
@@ -405,7 +405,7 @@ fn warn_of_lost_privileges(supervisor: &Supervisor, thread: i32) {
     }
 }
 
-/// Counts a call that is not virtualised, or refused, and says so the first time.
+/// Counts a call that is not virtualised, or refused, and reports the first one.
 fn note(supervisor: &Supervisor, asker: &Notification, call: &'static str, outcome: &'static str) {
     let program = processes::name(processes::process_of(asker.thread));
     if supervisor.report.count(

@@ -1,4 +1,4 @@
-//! When something happens next in a session that stands, by what its threads wait for.
+//! Next event of a stopped session, by the waits of its threads.
 
 use timeloom_time::{Instant, Virtual};
 
@@ -6,13 +6,12 @@ use crate::linux::processes;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// The first instant at which something may happen in a session whose processes
-/// all stand, unless somebody outside sends it something: now, when a thread was
-/// stopped while it computed or a program is being started; never (`None`), when all
-/// wait for others.
+/// Returns the first instant at which something may happen in a session whose processes are all
+/// stopped, without input from outside: now, if a thread was stopped while it computed or a program
+/// is being started; never (`None`), if all threads wait for others.
 ///
-/// A thread that was stopped just behind a call in which it might have waited
-/// for others looks as if it did.
+/// A thread that was stopped just behind a call in which it might have waited for others is taken
+/// for a waiting one.
 pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>> {
     let now = supervisor.clock.now();
     if supervisor.is_starting_one() {
@@ -40,8 +39,8 @@ pub(crate) fn next_deadline(supervisor: &Supervisor) -> Option<Instant<Virtual>>
     theirs.into_iter().chain(own).min().map(|at| at.max(now))
 }
 
-/// Calls in which a thread may sleep for as long as others please. In any other
-/// one it was stopped on its way.
+/// Returns true if a thread may sleep in the call until others wake it. In any other call the
+/// thread was stopped on its way.
 fn waits_for_others(call: i64) -> bool {
     const CALLS: &[libc::c_long] = &[
         libc::SYS_read,

@@ -12,26 +12,25 @@ use crate::clock::Host;
 use crate::error::GuestError;
 use crate::linux::descriptor::is_readable;
 
-/// The descriptor on which a filter's questions arrive.
+/// Descriptor on which a filter's notifications arrive.
 pub(crate) struct Listener {
     fd: OwnedFd,
-    /// The host that those who ask live on: a filter is inherited.
+    /// Host of the processes with this filter, since a filter is inherited.
     host: Arc<Host>,
-    /// What a registered program needs to be let go again.
+    /// Data for the release of a registered program.
     leave: Option<Leave>,
 }
 
 struct Leave {
-    /// What the program and its children have for an image: one of their own, by
-    /// whose name they are found.
+    /// Image of the program and its children: one of their own, by whose name they are found.
     image: File,
-    /// An eventfd: raised when nobody is to listen here any more.
+    /// An eventfd: raised to end the listening.
     stop: File,
-    /// Files for those who ask for them by [`timeloom_calls::ImageCall::Give`].
+    /// Files passed on request by [`timeloom_calls::ImageCall::Give`].
     gifts: Mutex<Vec<File>>,
 }
 
-/// One question: a process (`thread`) stands in a system call and waits.
+/// One notification: a process (`thread`) is blocked in a system call and waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notification {
     id: u64,
@@ -39,20 +38,20 @@ pub(crate) struct Notification {
     pub(crate) thread: i32,
     /// Number of the call.
     pub(crate) call: i64,
-    /// Its arguments, of which [`super::question`] makes sense.
+    /// Arguments, decoded by [`super::question`].
     args: [u64; 6],
-    /// Where the call was made.
+    /// Address of the call.
     pub(crate) instruction: u64,
 }
 
 impl Notification {
-    /// The call as `decode` understands its number and arguments, which nobody else sees.
+    /// Decodes the call by `decode`, the only access to its number and arguments.
     pub(crate) fn decode<T>(&self, decode: impl FnOnce(i64, [u64; 6]) -> T) -> T {
         decode(self.call, self.args)
     }
 }
 
-/// What the waiting process gets.
+/// Answer to the waiting process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The kernel executes the call as if there were no filter.
@@ -70,11 +69,10 @@ impl From<Result<i64, i32>> for Answer {
 }
 
 impl Listener {
-    /// For a launched program.
+    /// Makes the listener of a launched program.
     pub(crate) fn new(fd: OwnedFd, host: Arc<Host>) -> Self {
-        // Linux 6.6: the answered process runs at once on this processor,
-        // which cuts the round trip from 4–22 µs to about 4. Older kernels
-        // refuse, and nothing is lost.
+        // Linux 6.6: the answered process runs at once on this processor, which cuts the round trip
+        // from 4–22 µs to about 4. Older kernels refuse, which does no harm.
         let sync_wake_up = 1u64;
         // SAFETY: the argument is passed by value.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, sync_wake_up) };
@@ -85,10 +83,10 @@ impl Listener {
         }
     }
 
-    /// For a registered program, whose image is `image`.
+    /// Makes the listener of a registered program, whose image is `image`.
     ///
     /// # Errors
-    /// When this process may open no more files.
+    /// Fails if this process may open no more files.
     pub(crate) fn registered(
         fd: OwnedFd,
         host: Arc<Host>,
@@ -107,41 +105,40 @@ impl Listener {
         })
     }
 
-    /// Another listener on the same questions, for a process that is to go on
-    /// after this one.
+    /// Returns another listener on the same notifications, for a process that outlives this one.
     pub(crate) fn for_another(&self) -> Result<Self, GuestError> {
         let fd = self.fd.try_clone();
         let fd = fd.map_err(GuestError::system("duplicating a filter's listener"))?;
         Ok(Self::new(fd, Arc::clone(&self.host)))
     }
 
-    /// The image that those who ask have, if it is not that of all.
+    /// Returns the image of the processes with this filter, if they have one of their own.
     pub(crate) fn image(&self) -> Option<&File> {
         self.leave.as_ref().map(|leave| &leave.image)
     }
 
-    /// Ends [`Self::receive`] of a registered program, so that another may listen.
+    /// Ends [`Self::receive`] of a registered program, so that another process may listen.
     pub(crate) fn stop(&self) {
         if let Some(leave) = &self.leave {
             let _ = { &leave.stop }.write(&1u64.to_ne_bytes());
         }
     }
 
-    /// Whether [`Self::stop`] was called.
+    /// Returns true if [`Self::stop`] was called.
     pub(crate) fn is_stopped(&self) -> bool {
         let leave = self.leave.as_ref();
         leave.is_some_and(|leave| is_readable(&leave.stop))
     }
 
-    /// What the asker of [`timeloom_calls::ImageCall::Give`] gets, by number.
+    /// Sets the files for [`timeloom_calls::ImageCall::Give`], by number.
     pub(crate) fn set_gifts(&self, files: Vec<File>) {
         if let Some(leave) = &self.leave {
             *leave.gifts.lock().unwrap_or_else(|e| e.into_inner()) = files;
         }
     }
 
-    /// Calls `give` with the descriptor that a program gets back when it is let go;
-    /// `None` when there is none of this number.
+    /// Calls `give` with the descriptor for a program that is released; returns `None` if there is
+    /// none of this number.
     pub(crate) fn with_gift<T>(&self, gift: usize, give: impl FnOnce(&File) -> T) -> Option<T> {
         let gifts = &self.leave.as_ref()?.gifts;
         let gifts = gifts.lock().unwrap_or_else(|e| e.into_inner());
@@ -152,8 +149,8 @@ impl Listener {
         &self.host
     }
 
-    /// Waits for the next question. `None` when no process is left that could
-    /// ask one, or after [`Self::stop`].
+    /// Waits for the next notification. Returns `None` if no process with this filter is left, or
+    /// after [`Self::stop`].
     pub(crate) fn receive(&self) -> Option<Notification> {
         loop {
             let wanted = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
@@ -168,7 +165,7 @@ impl Listener {
             if ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN) {
                 return None;
             }
-            // SAFETY: zeroes are a valid (and demanded) initial value.
+            // SAFETY: zeroes are a valid (and required) initial value.
             let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
             // SAFETY: the structure has the size the number encodes.
             if unsafe { libc::ioctl(self.fd.as_raw_fd(), RECEIVE, &raw mut raw) } == 0 {
@@ -180,14 +177,14 @@ impl Listener {
                     instruction: raw.data.instruction_pointer,
                 });
             }
-            // The asker died between poll and ioctl (ENOENT) or a signal came.
+            // The asker died between poll and ioctl (ENOENT), or a signal interrupted.
             if ready.intersects(PollFlags::ERR | PollFlags::NVAL) {
                 return None;
             }
         }
     }
 
-    /// Answers. An asker that has died meanwhile needs none.
+    /// Sends an answer. An asker that has died meanwhile needs none.
     pub(crate) fn answer(&self, to: &Notification, answer: Answer) {
         let (val, error, flags) = match answer {
             Answer::Continue => (0, 0, CONTINUE_FLAG),
@@ -204,8 +201,8 @@ impl Listener {
         unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &raw mut response) };
     }
 
-    /// Whether the asker still waits: what was read from its memory before was
-    /// then its memory, and not that of a process with a recycled identifier.
+    /// Returns true if the asker still waits: memory read before that was then its memory, and not
+    /// that of a process with a recycled identifier.
     pub(crate) fn is_waiting(&self, asker: &Notification) -> bool {
         let id = asker.id;
         // SAFETY: the kernel reads eight bytes.

@@ -1,8 +1,9 @@
-//! Whether this process's own threads sleep, and the kernel's that put off network work.
+//! Checks that this process's own threads sleep, and the kernel's threads for deferred network
+//! work.
 //!
-//! Asked before each move of a clock that skips, thousands of times a second where a
-//! simulated network is busy. So the files are kept open, and one count of the kernel's
-//! stands for all threads: how often they have gone to sleep.
+//! The check is made before each move of a clock that skips, thousands of times a second while a
+//! simulated network is busy. So the files are kept open, and one counter of the kernel's covers
+//! all threads: the number of times that they have gone to sleep.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,11 +11,11 @@ use std::os::unix::fs::FileExt;
 
 use crate::linux::processes;
 
-/// Files of /proc that show the states of threads.
+/// Files of /proc with the states of threads.
 #[derive(Default)]
 pub(crate) struct OwnThreads {
     states: BTreeMap<i32, File>,
-    /// The kernel's threads for network work that was put off.
+    /// The kernel's threads for deferred network work.
     softirq: Vec<File>,
 }
 
@@ -28,13 +29,13 @@ impl OwnThreads {
         }
     }
 
-    /// Whether no network work is put off.
+    /// Returns true if no network work is deferred.
     pub(crate) fn softirq_sleeps(&self) -> bool {
         self.softirq.iter().all(|file| state(file) == Some('S'))
     }
 
-    /// Whether all threads of this process but the calling one slept at the moment at
-    /// which this was called. It may say no of some that did.
+    /// Returns true if all threads of this process but the calling one were asleep at the time of
+    /// the call. May return false although they were.
     pub(crate) fn slept(&mut self) -> bool {
         let this = rustix::thread::gettid().as_raw_nonzero().get();
         let before = times_gone_to_sleep();
@@ -46,16 +47,16 @@ impl OwnThreads {
                     .state(thread)
                     .is_none_or(|state| state == 'S' || state == 'Z')
         });
-        // Who sleeps now and has not gone to sleep meanwhile has slept all the time.
+        // A thread that sleeps now and has not gone to sleep meanwhile has slept all the time.
         all_sleep && before.is_some() && times_gone_to_sleep() == before
     }
 
-    /// `None` when it is gone.
+    /// Returns the state of a thread; `None` if it is gone.
     fn state(&mut self, thread: i32) -> Option<char> {
         if let Some(state) = self.states.get(&thread).and_then(state) {
             return Some(state);
         }
-        // New, or the number is another thread's by now.
+        // New, or the number is reused by another thread.
         let file = open(thread)?;
         let state = state(&file);
         self.states.insert(thread, file);
@@ -63,7 +64,7 @@ impl OwnThreads {
     }
 }
 
-/// How often threads of this process have gone to sleep by themselves.
+/// Returns the number of times that threads of this process have gone to sleep voluntarily.
 fn times_gone_to_sleep() -> Option<i64> {
     // SAFETY: plain data.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -72,12 +73,12 @@ fn times_gone_to_sleep() -> Option<i64> {
     (result == 0).then_some(usage.ru_nvcsw)
 }
 
-/// Its own file, not its process's, which adds up all threads.
+/// Opens the thread's own file, not its process's, which sums up all threads.
 fn open(thread: i32) -> Option<File> {
     File::open(format!("/proc/{thread}/task/{thread}/stat")).ok()
 }
 
-/// Scheduler state; `None` when the thread is gone.
+/// Returns the scheduler state; `None` if the thread is gone.
 fn state(file: &File) -> Option<char> {
     let mut text = [0; 128];
     let length = file.read_at(&mut text, 0).ok()?;

@@ -1,5 +1,5 @@
-//! What a guest asks the supervisor: each call that the filter sends here, with its
-//! arguments by their types. They are decoded in this one place.
+//! Requests of a guest to the supervisor: each call that the filter sends here, with typed
+//! arguments. They are decoded in this one place.
 
 use timeloom_calls::{ImageCall, Service, TERMINAL_INPUT, Treatment, rows};
 
@@ -10,33 +10,33 @@ use crate::supervise::real_time::RealTime;
 use crate::supervise::timer_calls::posix::PosixCall;
 use crate::supervise::timer_calls::{SetTimer, TimerCall};
 
-/// A call that waits for an answer.
+/// Call that waits for an answer.
 pub(crate) enum Question {
-    /// `execve`, `execveat`: to be followed.
+    /// `execve`, `execveat`: to follow.
     Exec,
     /// `ptrace` with these arguments: a request that resumes a tracee, or `PTRACE_TRACEME`.
     Trace([u64; 6]),
-    /// About a timer.
+    /// Call on a timer.
     Timer(TimerCall),
-    /// About the clock of the asker's host.
+    /// Call on the clock of the asker's host.
     Clock(ClockCall),
     /// `io_uring_setup`.
     IoUring,
     /// `ioctl` with one of [`TERMINAL_INPUT`].
     TerminalInput(u32),
-    /// To be done in real time, and named.
+    /// Call that is executed in real time, and reported.
     RealTime(RealTime),
     /// `unshare` of the time namespace, or `setns` by this descriptor.
     TimeNamespace(Option<i32>),
     /// `sigaltstack` with this stack.
     SignalStack(Alleged<SignalStack>),
-    /// What the image asks. `None`: not the image, for it is no question of its.
+    /// Request of the image. `None` if it is not a valid request, so not the image's.
     Image(Option<ImageCall<Alleged>>),
-    /// A call for which nobody is asked, by the table.
+    /// Call that the table does not send to the supervisor.
     Unknown,
 }
 
-/// `stack_t`, as far as it says something.
+/// `stack_t`, without its unused parts.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct SignalStack {
@@ -52,12 +52,12 @@ const _: () = assert!(size_of::<SignalStack>() == size_of::<libc::stack_t>());
 unsafe impl Plain for SignalStack {}
 
 impl Question {
-    /// What the caller asks.
+    /// Decodes the request in a call.
     pub(crate) fn in_call(notification: &Notification) -> Self {
         notification.decode(Self::of)
     }
 
-    /// From a call's number and arguments.
+    /// Decodes a call's number and arguments.
     pub(crate) fn of(call: i64, args: [u64; 6]) -> Self {
         let asking = rows(call).find_map(|row| match row.treatment {
             Some(Treatment::Ask(service)) => Some((row, service)),

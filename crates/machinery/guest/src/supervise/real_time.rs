@@ -1,8 +1,8 @@
-//! Calls that are done in real time: whether they mean time at all, and by what name
-//! they are reported.
+//! Calls that are executed in real time: the check that they concern time, and the names under
+//! which they are reported.
 //!
-//! They begin what then goes on without a call that could be trapped: a counter, a
-//! stream of a device's, a limit that the kernel enforces.
+//! They start an activity that continues without a call that could be trapped: a counter, a stream
+//! of a device's, a limit that the kernel enforces.
 
 use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
 
@@ -10,9 +10,9 @@ use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
 
-/// Such a call.
+/// Call that may have to be executed in real time.
 pub(crate) enum RealTime {
-    /// In any case.
+    /// Call that is executed in real time with any arguments.
     Call { name: &'static str },
     /// `ioctl` with one of the table's commands.
     Device {
@@ -25,7 +25,7 @@ pub(crate) enum RealTime {
         value: Alleged<u8>,
         length: u64,
     },
-    /// A limit of processor time.
+    /// Limit of processor time.
     CpuLimit { limit: Alleged<[i64; 2]> },
     /// `sched_setattr`.
     Schedule { attributes: Alleged<[u32; 2]> },
@@ -40,7 +40,7 @@ pub const PACED_ALIKE: &str = "not done: where time skips over the kernel's time
 pub const PACED_OTHERWISE: &str = "not done: where time skips over the kernel's timers all \
                                    connections are paced by acknowledgements alone (reno)";
 
-/// What to report, and what to answer.
+/// Text to report, and answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) name: &'static str,
@@ -98,7 +98,7 @@ impl RealTime {
                 limits.then_some(done("setrlimit(RLIMIT_CPU, RLIMIT_RTTIME)"))
             }
             Self::Schedule { attributes } => {
-                // The second word of `struct sched_attr`.
+                // Second word of `struct sched_attr`.
                 let [_, policy] = asker.read(attributes).ok()?;
                 (policy == SCHED_DEADLINE).then_some(done("sched_setattr(SCHED_DEADLINE)"))
             }
@@ -114,11 +114,11 @@ fn done(name: &'static str) -> Verdict {
     }
 }
 
-/// The kernel's `struct termios`, as far as both of its versions have it: four words of
-/// flags, a byte, and the characters.
+/// The kernel's `struct termios`, the common part of both of its versions: four words of flags, a
+/// byte, and the characters.
 type Terminal = [u32; 9];
 
-/// Whether a read of it may end because of VTIME.
+/// Returns true if a read of the terminal may end because of VTIME.
 fn waits(terminal: &Terminal) -> bool {
     const LOCAL_FLAGS: usize = 3;
     const CHARACTERS: usize = 17;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_terminal_waits_by_time_only_where_it_is_asked_to() {
         let terminal = |local, tenths| {
-            // Byte 22 of all: both architectures are little-endian.
+            // Byte 22 in total: both architectures are little-endian.
             let characters = u32::from_le_bytes([0, 0, tenths, 0]);
             [0, 0, 0, local, 0, characters, 0, 0, 0]
         };

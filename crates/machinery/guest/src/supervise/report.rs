@@ -1,24 +1,24 @@
-//! Calls that carry time and are not virtualised yet: counted, never silent.
+//! Calls that carry time and are not virtualised yet: counted and reported.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// How often a program made a call that is not handled yet.
+/// Count of a program's calls that are not handled yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnhandledCall {
-    /// The program's name, as in `ps`.
+    /// Name of the program, as in `ps`.
     pub program: String,
-    /// The call's name.
+    /// Name of the call.
     pub call: &'static str,
-    /// What was done instead.
+    /// Outcome of the call.
     pub outcome: &'static str,
-    /// How often.
+    /// Number of calls.
     pub count: u64,
-    /// Where in the program it was first made: `FILE+0xOFFSET`.
+    /// Place of the first call in the program: `FILE+0xOFFSET`.
     pub site: String,
 }
 
-/// The counts of a session.
+/// Counts of a session.
 #[derive(Default)]
 pub(crate) struct Report {
     counts: Mutex<BTreeMap<Which, (u64, String)>>,
@@ -28,8 +28,8 @@ pub(crate) struct Report {
 type Which = (String, &'static str, &'static str);
 
 impl Report {
-    /// Counts one call, made by `thread` at `instruction`. Returns whether it
-    /// is the first of its kind.
+    /// Counts one call, made by `thread` at `instruction`. Returns true if it is the first of its
+    /// kind.
     pub(crate) fn count(
         &self,
         program: String,
@@ -45,7 +45,7 @@ impl Report {
         entry.0 == 1
     }
 
-    /// Everything counted so far, by program and call.
+    /// Returns all counts, by program and call.
     pub(crate) fn calls(&self) -> Vec<UnhandledCall> {
         let counts = self.counts.lock().unwrap_or_else(|e| e.into_inner());
         counts
@@ -61,7 +61,7 @@ impl Report {
     }
 }
 
-/// The file that is mapped at an instruction, and the place in it.
+/// Returns the file that is mapped at an instruction, and the offset in it.
 fn site(thread: i32, instruction: u64) -> String {
     let maps = std::fs::read_to_string(format!("/proc/{thread}/maps")).unwrap_or_default();
     let found = maps.lines().find_map(|line| {

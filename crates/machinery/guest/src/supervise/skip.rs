@@ -1,26 +1,22 @@
-//! Skipping: while everything waits, time goes to the next thing that happens.
+//! Skipping: while all threads wait, time moves to the next event.
 //!
 //! Rest is detected by scheduler events ([`Activity`]) if BPF is available, and otherwise by
 //! reading /proc many times a second, as follows.
 //!
-//! Nothing is about to happen when every thread of every guest sleeps and every
-//! thread of this supervisor, the kernel has no network work put off, and
-//! whoever else was asked (packets in flight, programs starting or ended, output
-//! not read yet) says so too; and when no thread has run a moment later: then
-//! there was an instant at which all slept at once. Threads that sleep
-//! in the image's waiting instruction show their virtual deadline at the top of
-//! their stack. The least deadline, theirs or one of our own, is then the next
-//! instant.
+//! Nothing is about to happen if every thread of every guest sleeps and every thread of this
+//! supervisor, if the kernel has deferred no network work, and if all other sources (packets in
+//! flight, programs starting or ended, output not read yet) are quiet too; and if no thread has run
+//! a moment later: then there was an instant at which all slept at once. Threads that sleep in the
+//! image's waiting instruction show their virtual deadline at the top of their stack. The earliest
+//! deadline, theirs or one of the supervisor's own, is then the next instant.
 //!
-//! Where computing takes no time the clock moves in no other way, and who goes on is
-//! chosen by [`Turns`].
+//! If computing takes no time, the clock moves in no other way, and [`Turns`] chooses the thread
+//! that continues.
 //!
-//! The threads of a host that is paused by itself do not count: nothing happens
-//! to them before somebody lets it go on.
+//! The threads of a held host do not count: nothing happens to them before the host is resumed.
 //!
-//! A thread asleep in any other call waits for somebody else: for data, a lock,
-//! a child. It has no deadline, and what it waits for can only come from a
-//! thread that we see.
+//! A thread asleep in any other call waits for another thread: for data, a lock, a child. It has no
+//! deadline, and can only be woken by a thread that is observed here.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +51,7 @@ pub(crate) fn serve(shared: &Weak<Supervisor>, ended: &AtomicBool) {
             Some(activity) => by_events(&supervisor, activity, &mut own, &mut turns),
             None => skip_once(&supervisor, &mut own, &mut turns),
         };
-        // Longer and longer while somebody computes, so as not to be in the way.
+        // At increasing intervals while a thread computes, so as not to disturb it.
         naps = if attempt == Attempt::Skipped {
             0
         } else {
@@ -100,17 +96,17 @@ fn by_events_if_possible(supervisor: &Supervisor) -> Option<Activity> {
 /// rest.
 const BPF: &str = "TIMELOOM_BPF";
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Skipped,
-    /// This thread of a guest is at work.
+    /// This thread of a guest is running.
     Busy(i32),
-    /// Something else is about to happen, or nothing ever will.
+    /// Something else is about to happen, or there is no next event.
     NotNow,
 }
 
-/// Skips, as [`skip_once`], and reads /proc only if something has run for long.
+/// Skips, like [`skip_once`], and reads /proc only if something has run for long.
 fn by_events(
     supervisor: &Supervisor,
     activity: &mut Activity,
@@ -160,7 +156,7 @@ fn skip_once(supervisor: &Supervisor, own: &mut OwnThreads, turns: &mut Turns) -
     if let Some(thread) = turns.computing(&first.at_work) {
         return Attempt::Busy(thread);
     }
-    // Between the two snapshots there is one instant for all.
+    // There is one instant between the two snapshots at which all sleep.
     let is_quiet = |own: &OwnThreads| own.softirq_sleeps() && supervisor.is_quiet();
     if !is_quiet(own) || !own.slept() || first.stirring_child().is_some() {
         return Attempt::NotNow;
@@ -197,7 +193,7 @@ fn is_long(supervisor: &Supervisor, next: Option<Instant<Virtual>>) -> bool {
     next.is_some_and(|next| next - supervisor.clock.now() >= LEAST_DATED)
 }
 
-/// Skips, once nothing is about to happen.
+/// Skips, after nothing is about to happen.
 fn skip(supervisor: &Supervisor, turns: &mut Turns, second: &Snapshot) -> Attempt {
     let in_turns = supervisor.clock.compute() == Compute::None;
     if in_turns && second.at_work.is_empty() {
@@ -221,14 +217,14 @@ fn jump(supervisor: &Supervisor, waiting: &[Waiter]) -> Attempt {
     let due = |waiter: &Waiter| {
         supervisor.clock.first_of(waiter.deadline) <= Some(next) && waiter.deadline.is_some()
     };
-    // A kick must find its thread asleep: one that is just making a call that
-    // traps would lose the call, since a signal that is pending already keeps the
-    // filter's from being queued, and the program would read the call's number
-    // as its result. So all are kicked before anybody who may wake one goes on:
-    // those first whose time has not come, who do nothing but sleep again; and
-    // those of ours who deliver packets afterwards. Of two whose time has come
-    // the first may wake the second, so then all stand while they are kicked. So do they
-    // when the next is about to wake by itself, which would be while it is kicked.
+    // A kick must find its thread asleep: a thread that is just making a call that traps would lose
+    // the call, since a signal that is pending already keeps the filter's from being queued, and
+    // the program would read the call's number as its result. So all threads are kicked before any
+    // thread continues that may wake one of them: first the threads whose deadline has not come,
+    // which only sleep again; and afterwards the supervisor's threads that deliver packets. Of two
+    // threads whose deadline has come the first may wake the second, so then all are stopped while
+    // they are kicked. They are also stopped if the next is about to wake by itself, which would be
+    // during its kick.
     let (now, not_yet): (Vec<_>, Vec<_>) = waiting.iter().partition(|waiter| due(waiter));
     let is_soon = gain.as_s_f64() * supervisor.clock.dilation() < SOON_S;
     if (now.len() > 1 || is_soon) && supervisor.freezer.kind() == FreezeKind::Cgroup {
@@ -248,7 +244,7 @@ fn skip_frozen(supervisor: &Supervisor, next: Instant<Virtual>) -> Attempt {
     })
 }
 
-/// Does `change` to the clock while all guests stand.
+/// Applies `change` to the clock while all guests are stopped.
 pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> Attempt {
     match supervisor.with_guests_stopped(change) {
         Ok(()) => Attempt::Skipped,
@@ -262,15 +258,15 @@ pub(super) fn stopped(supervisor: &Supervisor, change: impl FnOnce(&[i32])) -> A
 /// Running time after which /proc is searched for threads that compute without end, or poll.
 const LONG_WORK: StdDuration = StdDuration::from_millis(3);
 
-/// Below this, waiting is as quick as skipping.
+/// Gain below which waiting is as quick as skipping.
 const LEAST_GAIN: Duration = Duration::from_us(100);
 
 /// Shortest skip that can show in dates of files: a tick of most kernels, or less.
 const LEAST_DATED: Duration = Duration::from_ms(4);
 
-/// In wall time: longer than it takes until all are kicked, even where this thread is kept
-/// from its processor for a moment.
+/// Wall time longer than it takes to kick all threads, even if this thread is kept from its
+/// processor for a moment.
 const SOON_S: f64 = 0.005;
 
-/// After this a person wants to know why nothing is skipped.
+/// Time after which the user is informed why nothing is skipped.
 const LONG_BUSY: StdDuration = StdDuration::from_secs(5);

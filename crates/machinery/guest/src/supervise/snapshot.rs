@@ -1,4 +1,5 @@
-//! Whether everybody sleeps, and until when: what is compared with itself a moment later.
+//! Snapshot of all threads, with the deadlines of their waits; compared with a second one a moment
+//! later.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -13,18 +14,18 @@ use crate::supervise::kick;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::thread_state::ThreadState;
 
-/// The threads of the guests that may go on: those asleep, and who is not.
+/// Threads of the guests that may continue: those asleep, and those at work.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// What the scheduler has counted of each: the same twice means that it
-    /// did not run in between.
+    /// The scheduler's statistics of each: unchanged values mean that the thread did not run in
+    /// between.
     counts: Vec<(i32, String)>,
     pub(crate) waiting: Vec<Waiter>,
-    /// Who does not sleep; nobody in one by [`Snapshot::of`].
+    /// Threads that do not sleep; empty in a snapshot by [`Snapshot::of`].
     pub(crate) at_work: Vec<i32>,
 }
 
-/// A thread that waits in virtual time.
+/// Thread that waits in virtual time.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) pid: i32,
@@ -32,16 +33,16 @@ pub(crate) struct Waiter {
     pub(crate) deadline: Option<HostInstant<Shown>>,
 }
 
-/// Why there is no snapshot: this thread of a guest does not sleep.
+/// Reason why there is no snapshot: this thread of a guest does not sleep.
 pub(crate) struct Awake(pub(crate) i32);
 
 impl Snapshot {
-    /// Of threads that all sleep.
+    /// Takes a snapshot of threads that all sleep.
     pub(crate) fn of(supervisor: &Supervisor) -> Result<Self, Awake> {
         Self::look(supervisor, |_, thread| Err(Awake(thread)))
     }
 
-    /// Of threads some of which may be at work.
+    /// Takes a snapshot of threads some of which may be at work.
     pub(crate) fn with_those_at_work(supervisor: &Supervisor) -> Self {
         let all = Self::look(supervisor, |snapshot, thread| {
             snapshot.at_work.push(thread);
@@ -69,10 +70,10 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// A child of these that stirs, and is not among them. It is about to end, and its parent
-    /// does not know yet: the kernel takes it off the cgroup's list before it wakes the
-    /// parent, and a busy machine may leave it standing in between. Or it was born after the
-    /// list was read, and may be off it when that is read again.
+    /// Returns a child of these threads that is awake and not among them. Either it is about to
+    /// end, and its parent is not notified yet: the kernel takes it off the cgroup's list before it
+    /// wakes the parent, and on a busy machine it may be suspended in between. Or it was forked
+    /// after the list was read, and may be off it when the list is read again.
     pub(crate) fn stirring_child(&self) -> Option<i32> {
         let threads = || self.counts.iter().map(|(thread, _)| *thread);
         let listed: BTreeSet<i32> = threads().chain(self.at_work.iter().copied()).collect();
@@ -83,12 +84,12 @@ impl Snapshot {
         })
     }
 
-    /// What the scheduler has counted of the threads.
+    /// Returns the scheduler's statistics of the threads.
     pub(crate) fn counts(&self) -> &[(i32, String)] {
         &self.counts
     }
 
-    /// `None` when it does not sleep.
+    /// Adds a thread; returns `None` if it does not sleep.
     fn add(&mut self, pid: i32, thread: i32, wait: &RangeInclusive<u64>) -> Option<()> {
         if self.add_counts(pid, thread)? == Sleep::ForEver {
             return Some(());
@@ -99,7 +100,7 @@ impl Snapshot {
                 .then(|| state.deadline(thread))
                 .map_or(Some(None), |deadline| deadline.map(Some))
         }) else {
-            // It has woken meanwhile.
+            // The thread has woken meanwhile.
             self.counts.pop();
             return None;
         };
@@ -116,7 +117,7 @@ impl Snapshot {
     fn add_counts(&mut self, pid: i32, thread: i32) -> Option<Sleep> {
         match processes::thread_state(thread) {
             Some('S') => {}
-            // One that is dying (`X`) is about to let its parent know.
+            // A dying thread (`X`) is about to notify its parent.
             Some('Z') | None => return Some(Sleep::ForEver),
             Some(_) => return None,
         }
@@ -127,16 +128,16 @@ impl Snapshot {
 }
 
 impl Waiter {
-    /// Makes it look at the clock. To be called while it sleeps.
+    /// Makes the thread read the clock. To be called while it sleeps.
     pub(crate) fn kick(&self) {
         kick::kick_asleep(self.pid, self.thread);
     }
 }
 
-/// How a thread sleeps.
+/// Kind of a thread's sleep.
 #[derive(PartialEq, Eq)]
 enum Sleep {
     UntilWoken,
-    /// It has ended.
+    /// The thread has ended.
     ForEver,
 }

@@ -1,8 +1,8 @@
-//! What the parts of a supervisor share: clock, processes, timers, and the lock
-//! under which clock and processes are changed together.
+//! Shared state of a supervisor's parts: clock, processes, timers, and the lock under which clock
+//! and processes are changed together.
 //!
-//! Whoever answers a program's call, skips, or looks for the next event takes it by
-//! reference. It knows neither the session that owns it nor who it is shared by.
+//! Code that answers a program's call, skips, or finds the next event takes it by reference. It
+//! knows neither the session that owns it nor its other users.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,28 +27,28 @@ use crate::supervise::report::Report;
 use crate::supervise::turns::Order;
 use crate::timers::Timers;
 
-/// What a session and all who answer its programs share.
+/// State shared by a session and all threads that answer its programs.
 pub(crate) struct Supervisor {
     pub(crate) injector: Injector,
     pub(crate) clock: Arc<Clock>,
     pub(crate) timers: Timers,
     pub(crate) report: Report,
     pub(crate) freezer: Freezer,
-    /// Processes that were launched and are not under the freezer yet.
+    /// Launched processes that are not under the freezer yet.
     pub(crate) newcomers: Mutex<Vec<i32>>,
     children: Mutex<Children>,
     /// Programs that are executed under a debugger.
     pub(crate) debugged: Debugged,
-    /// The hosts (their numbers) of the programs that are being started and of the execs
-    /// that are being followed.
+    /// Hosts (their numbers) of the programs that are being started and of the execs that are being
+    /// followed.
     execs: Mutex<Vec<usize>>,
     /// Processor time of guests, once the rate has changed.
     pub(crate) cpu_time: CpuTime,
-    /// Whether what cannot be virtualised is done natively instead of refused.
+    /// True if calls that cannot be virtualised are executed natively instead of refused.
     pub(crate) allow_leaks: AtomicBool,
     /// Number of processes ended by their own seccomp filters, by program and call.
     ended_by_filter: Mutex<BTreeMap<(String, i32), u32>>,
-    /// True if the user has been told of refused terminal input.
+    /// True if the user has been informed of refused terminal input.
     pub(crate) refused_input: AtomicBool,
     /// True if the kernel's TCP depends on acknowledgements alone, whatever programs request.
     pub(crate) self_clocking: AtomicBool,
@@ -56,19 +56,19 @@ pub(crate) struct Supervisor {
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
     pub(crate) change: Mutex<()>,
-    /// Held while those are told whose CLOCK_REALTIME was set.
+    /// Held while waiting threads and timers are notified of a set CLOCK_REALTIME.
     telling: Mutex<()>,
-    /// How many want to change something and wait for `change`.
+    /// Number of threads that wait for `change`.
     pub(crate) wanting: AtomicUsize,
-    /// What was noted of the order in which threads had their turns.
+    /// Order in which threads were scheduled, as far as recorded.
     order: Mutex<Order>,
-    /// Says whether anything outside the guests is about to happen to them.
+    /// Returns false if something outside the guests is about to happen to them.
     pub(crate) quiet: OnceLock<QuietCheck>,
-    /// Lets what follows the clock go ahead of it.
+    /// Lets a component that follows the clock run ahead of it.
     pub(crate) ahead: OnceLock<GoAhead>,
 }
 
-/// A program is on its way from its fork to its exec.
+/// Program between its fork and its exec.
 pub(crate) struct Starting<'a> {
     supervisor: &'a Supervisor,
     host: usize,
@@ -80,18 +80,21 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Whether nothing outside the guests is about to happen to them.
+/// Check that nothing outside the guests is about to happen to them.
 pub(crate) type QuietCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Told how far what follows the clock has gone ahead of it; moves the clock there.
+/// Callback with the instant that the component has reached ahead of the clock; moves the clock
+/// there.
 pub type Arrive = Box<dyn FnOnce(Instant<Virtual>) + Send>;
 
-/// Lets what follows the clock go ahead of it, up to an instant.
+/// Function that lets a component run ahead of the clock, up to an instant.
 pub(crate) type GoAhead = Box<dyn Fn(Instant<Virtual>, Arrive) -> bool + Send + Sync>;
 
 impl Supervisor {
+    /// Makes the state of a session.
+    ///
     /// # Errors
-    /// When there is no memory for the image, or no descriptor left.
+    /// Fails if there is no memory for the image, or no descriptor left.
     pub(crate) fn new(
         clock: Arc<Clock>,
         freezer: Freezer,
@@ -165,7 +168,7 @@ impl Supervisor {
         self.clock.compute() == Compute::None || self.self_clocking.load(Ordering::Relaxed)
     }
 
-    /// Keeps clock and processes from being changed by others meanwhile.
+    /// Excludes other changes of clock and processes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let guard = self.change.lock().unwrap_or_else(|e| e.into_inner());
@@ -173,9 +176,9 @@ impl Supervisor {
         guard
     }
 
-    /// Tells all who wait for a CLOCK_REALTIME that was set: timers, and threads in a
-    /// wait with a deadline on it. When this returns all steps until now have been told
-    /// of, even those of which another thread has learned first.
+    /// Notifies all that wait on a CLOCK_REALTIME that was set: timers, and threads in a wait with
+    /// a deadline on it. On return, all steps until now have been reported, including those noticed
+    /// first by another thread.
     pub(crate) fn tell_of_steps(self: &Arc<Self>) {
         let telling = self.telling.lock().unwrap_or_else(|e| e.into_inner());
         let stepped = self.clock.take_stepped();
@@ -188,14 +191,14 @@ impl Supervisor {
         }
     }
 
-    /// Makes every thread that waits in virtual time compute its timeout anew, when
-    /// nobody is changing anything.
+    /// Makes every thread that waits in virtual time recompute its timeout, as soon as no change is
+    /// in progress.
     pub(crate) fn kick_soon(self: &Arc<Self>) {
         // Counted from now on, so that time does not skip before it is done.
         self.wanting.fetch_add(1, Ordering::SeqCst);
         let own = Arc::clone(self);
-        // In a thread of its own: all threads of the guests are to stand, and
-        // one of them may be waiting for us to answer.
+        // In a thread of its own: all threads of the guests are stopped for it, and one of them may
+        // be waiting for this thread's answer.
         let kick = move || {
             let change = own.lock();
             own.wanting.fetch_sub(1, Ordering::SeqCst);
@@ -210,8 +213,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes every thread that waits in virtual time compute its timeout anew.
-    /// With [`Self::lock`] held.
+    /// Makes every thread that waits in virtual time recompute its timeout. With [`Self::lock`]
+    /// held.
     pub(crate) fn kick_waiting(&self) -> Result<(), GuestError> {
         let stood = self.clock.is_paused();
         if !stood {
@@ -224,11 +227,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A process that was not stopped would go on while its clock stands. So where one
-    /// was not, all are ended, and it is said.
+    /// Ends all processes, with a report, if `stopped` is an error: a process that was not stopped
+    /// would continue while its clock stands.
     ///
     /// # Errors
-    /// What `stopped` says, and what was done about it.
+    /// Returns the error of `stopped`, with the measures taken.
     pub(crate) fn or_end_all(&self, stopped: Result<(), GuestError>) -> Result<(), GuestError> {
         stopped.map_err(|error| {
             self.freezer.kill_wherever_they_are();
@@ -239,12 +242,12 @@ impl Supervisor {
         })
     }
 
-    /// An exec on this host is being followed, until [`Self::exec_ended`].
+    /// Records that an exec on this host is being followed, until [`Self::exec_ended`].
     pub(crate) fn exec_begun(&self, host: usize) {
         self.execs().push(host);
     }
 
-    /// One of the execs on this host is not followed any more.
+    /// Records that one of the execs on this host is not followed any more.
     pub(crate) fn exec_ended(&self, host: usize) {
         let mut execs = self.execs();
         if let Some(index) = execs.iter().position(|&other| other == host) {
@@ -256,7 +259,7 @@ impl Supervisor {
         self.execs.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A program is being started on this host, as long as this is kept.
+    /// Records that a program is being started on this host, as long as the result is kept.
     pub(crate) fn starting(&self, host: usize) -> Starting<'_> {
         self.exec_begun(host);
         Starting {
@@ -265,8 +268,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether a program is on its way into the session. One that executes on a host
-    /// that is paused by itself is not: it stands there until the host goes on.
+    /// Returns true if a program is about to enter the session. A program that executes on a held
+    /// host is not counted: it stays there until the host is resumed.
     pub(crate) fn is_starting_one(&self) -> bool {
         self.execs().iter().any(|&host| !self.clock.is_held(host))
             || !self
@@ -276,17 +279,17 @@ impl Supervisor {
                 .is_empty()
     }
 
-    /// Somebody in this process waits for the end of this program, and settles it.
+    /// Records that a thread of this process waits for the end of this program, and settles it.
     pub(crate) fn watch_end(&self, guest: &Guest) {
         self.children().add(guest);
     }
 
-    /// Whether such a program has ended, and that is not settled yet.
+    /// Returns true if such a program has ended, and the end is not settled yet.
     pub(crate) fn has_unsettled_end(&self) -> bool {
         self.children().has_unsettled_end()
     }
 
-    /// Reads or notes what is to be said of the order of turns.
+    /// Reads or updates the record of the scheduling order.
     pub(crate) fn with_order<T>(&self, work: impl FnOnce(&mut Order) -> T) -> T {
         work(&mut self.order.lock().unwrap_or_else(|e| e.into_inner()))
     }
@@ -295,13 +298,13 @@ impl Supervisor {
         self.children.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Keeps clock and processes from being changed meanwhile, if nobody does.
+    /// Excludes other changes of clock and processes, unless one is in progress.
     pub(crate) fn try_change(&self) -> Option<MutexGuard<'_, ()>> {
         self.change.try_lock().ok()
     }
 
-    /// Does `work` while the processes stand; it is told those that go on
-    /// afterwards. The clock is not touched; the caller holds [`Self::try_change`].
+    /// Calls `work` while the processes are stopped, with the list of those that continue
+    /// afterwards. The clock is not changed; the caller holds [`Self::try_change`].
     pub(crate) fn with_guests_stopped(&self, work: impl FnOnce(&[i32])) -> Result<(), GuestError> {
         let frozen = self.freezer.freeze(PATIENCE);
         if frozen.is_ok() {
@@ -311,17 +314,18 @@ impl Supervisor {
         frozen
     }
 
-    /// Whether nothing but the guests themselves can make anything happen to them.
+    /// Returns true if nothing but the guests themselves can make anything happen to them.
     pub(crate) fn is_quiet(&self) -> bool {
-        // One who waits for the lock sleeps, but is about to do something.
+        // A thread that waits for the lock sleeps, but is about to act.
         self.wanting.load(Ordering::SeqCst) == 0
             && !self.is_starting_one()
             && !self.has_unsettled_end()
             && self.quiet.get().is_none_or(|quiet| quiet())
     }
 
-    /// Lets what follows the clock go ahead of it up to `limit`, and the clock after it,
-    /// before it hands anything out. False where nothing does. With [`Self::lock`] held.
+    /// Lets the component that follows the clock run ahead of it up to `limit`, and moves the clock
+    /// to the same instant before anything is delivered. Returns false if there is none. With
+    /// [`Self::lock`] held.
     pub(crate) fn go_ahead(&self, limit: Instant<Virtual>) -> bool {
         let Some(ahead) = self.ahead.get() else {
             return false;
@@ -330,18 +334,18 @@ impl Supervisor {
         ahead(limit, Box::new(move |at| clock.skip_to(at, || {})))
     }
 
-    /// The processes of hosts that are not paused by themselves.
+    /// Returns the processes of hosts that are not held.
     pub(crate) fn processes_not_held(&self) -> Vec<i32> {
         self.freezer.processes_not_held()
     }
 
-    /// Where threads stand that wait in virtual time.
+    /// Returns the instruction addresses of threads that wait in virtual time.
     pub(crate) fn wait_range(&self) -> &RangeInclusive<u64> {
         &self.injector.image.wait
     }
 
-    /// Notes what the processes of these hosts, which stand, have used under the
-    /// dilation that is about to end.
+    /// Records the processor time used by the stopped processes of these hosts under the dilation
+    /// that is about to end.
     pub(crate) fn rebase_cpu_time(&self, hosts: &[Arc<Host>]) {
         self.cpu_time.forget_ended();
         for host in hosts {
@@ -351,7 +355,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells the programs of a host by what their processor time is divided.
+    /// Publishes the divisor of processor time to the programs of a host.
     pub(crate) fn show_dilation(&self, host: &Host) {
         let dilation = self.clock.dilation_on(host.index());
         host.page().page().past.set_dilation(dilation);
@@ -363,5 +367,5 @@ const MOST_REPORTED_ENDS: u32 = 10;
 /// Maximum number of counted pairs of program and call: a program can have any name.
 const MOST_KINDS_OF_ENDS: usize = 100;
 
-/// How long a process may take to stop before that counts as a failure.
+/// Time within which a process must stop.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
-//! Where a thread stands that does not run, and until when it waits.
+//! State of a thread that does not run, and the deadline of its wait.
 //!
-//! A thread that waits in virtual time sleeps in the image's one waiting
-//! instruction, and shows its deadline at the top of its stack. One asleep in
-//! any other call waits for somebody else: for data, a lock, a child.
+//! A thread that waits in virtual time sleeps in the image's single waiting instruction, and shows
+//! its deadline at the top of its stack. A thread asleep in any other call waits for another
+//! thread: for data, a lock, a child.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -13,25 +13,25 @@ use timeloom_time::Instant;
 use crate::clock::HostInstant;
 use crate::linux::remote::Alleged;
 
-/// Where a thread stands that does not run, by /proc/PID/task/TID/syscall.
+/// State of a thread that does not run, from /proc/PID/task/TID/syscall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadState {
-    /// The system call that it is in; none while it computes.
+    /// System call that it is in; `None` while it computes.
     pub(crate) call: Option<i64>,
-    /// Its next instruction.
+    /// Address of its next instruction.
     pub(crate) at: u64,
     /// Its stack pointer.
     stack: u64,
 }
 
 impl ThreadState {
-    /// `None` while it runs, and when it is gone.
+    /// Returns the state; `None` while the thread runs, and if it is gone.
     pub(crate) fn of(pid: i32, thread: i32) -> Option<Self> {
         Self::parse(&syscall_line(pid, thread)?)
     }
 
-    /// Where a thread stands that was stopped, `None` when it is gone: a signal from
-    /// outside wakes it for a moment, after which it stands again.
+    /// Returns the state of a stopped thread, `None` if it is gone: a signal from outside wakes it
+    /// for a moment, after which it is stopped again.
     pub(crate) fn of_stopped(pid: i32, thread: i32) -> Option<Self> {
         let mut text = syscall_line(pid, thread)?;
         for _ in 0..100 {
@@ -44,8 +44,7 @@ impl ThreadState {
         Self::parse(&text)
     }
 
-    /// `CALL ARGUMENTS… STACK INSTRUCTION`, of which only `-1 STACK INSTRUCTION`
-    /// outside of calls.
+    /// Parses `CALL ARGUMENTS… STACK INSTRUCTION`, or `-1 STACK INSTRUCTION` outside of calls.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let (&first, [.., stack, at]) = (fields.first()?, fields.get(1..)?) else {
@@ -59,14 +58,14 @@ impl ThreadState {
         })
     }
 
-    /// Whether it is about to make the waiting call, or in it. Behind the call
-    /// (`wait.end()`) but not in it stands a thread whose wait is over.
+    /// Returns true if it is about to make the waiting call, or in it. A thread behind the call
+    /// (`wait.end()`) but not in it has finished its wait.
     pub(crate) fn is_waiting(&self, wait: &RangeInclusive<u64>) -> bool {
         wait.contains(&self.at) && (self.call.is_some() || self.at != *wait.end())
     }
 
-    /// Until when a thread waits that stands in the waiting instruction: `Some(None)`
-    /// for ever, `None` when it is gone.
+    /// Returns the deadline of a thread in the waiting instruction: `Some(None)` if it has none;
+    /// `None` if the thread is gone.
     pub(crate) fn deadline(&self, thread: i32) -> Option<Option<HostInstant<Shown>>> {
         let ns = Alleged::<i64>::at(self.stack).read(thread)?;
         let host = Alleged::<u32>::at(PAGE_ADDRESS + HOST_OFFSET as u64).read(thread)?;

@@ -1,4 +1,4 @@
-//! The calls that make, set and read timers, on behalf of guests.
+//! Calls that make, set and read timers, on behalf of guests.
 
 use std::os::fd::AsFd;
 
@@ -13,7 +13,7 @@ use crate::timers::{Cancelled, Key, SetFlags, Setting};
 pub(crate) mod posix;
 mod words;
 
-/// A call on a timer.
+/// Call on a timer.
 pub(crate) enum TimerCall {
     /// `timerfd_create(clock, flags)`.
     DescriptorCreate { clock: i32, flags: i32 },
@@ -30,7 +30,7 @@ pub(crate) enum TimerCall {
         event: Alleged<Sigevent>,
         id: Alleged<i32>,
     },
-    /// A call on the POSIX timer of this identifier.
+    /// Call on the POSIX timer of this identifier.
     Posix { id: i32, call: PosixCall },
     /// `setitimer(ITIMER_REAL, new, old)`.
     SetInterval {
@@ -43,7 +43,7 @@ pub(crate) enum TimerCall {
     Alarm { seconds: u32 },
 }
 
-/// What both `…_settime` take beside the timer.
+/// Common arguments of both `…_settime`, beside the timer.
 #[derive(Clone, Copy)]
 pub(crate) struct SetTimer {
     pub(crate) flags: i32,
@@ -51,10 +51,10 @@ pub(crate) struct SetTimer {
     pub(crate) old: Alleged<Itimerspec>,
 }
 
-/// What a call returns, or an error number.
+/// Return value of a call, or an error number.
 type Outcome = Result<i64, i32>;
 
-/// The answer; `None` for a timer that is not ours (made outside the session).
+/// Returns the answer; `None` for a timer that is not ours (made outside the session).
 pub(crate) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn answer(
             let now = timers.get(of_descriptor(descriptor)?);
             asker.write(current, &now.into()).map(|()| 0)
         }
-        // One that the kernel has no timers on.
+        // Clock on which the kernel has no timers.
         TimerCall::Create { clock, .. } if !is_known_clock(clock) && clock != libc::CLOCK_TAI => {
             return Some(Answer::Continue);
         }
@@ -111,8 +111,8 @@ fn create_descriptor(supervisor: &Supervisor, asker: &Asker<'_>, clock: i32, fla
     }
 }
 
-/// Answers [`timeloom_calls::ImageCall::SetTimer`]. Where the timer is not ours, ENOSYS: then
-/// it is the kernel's business.
+/// Answers [`timeloom_calls::ImageCall::SetTimer`]. ENOSYS if the timer is not ours: then the
+/// kernel executes the call.
 pub(crate) fn set_for_image(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -141,7 +141,7 @@ pub(crate) fn is_timer(supervisor: &Supervisor, asker: &Asker<'_>, descriptor: i
     }
 }
 
-/// What the two kinds of `…_settime` make of their flags.
+/// Flags of the two kinds of `…_settime`.
 struct Kind {
     known_flags: i32,
     absolute: i32,
@@ -150,7 +150,7 @@ struct Kind {
 }
 
 const POSIX: Kind = Kind {
-    // The kernel looks at one, and not whether there are others.
+    // The kernel checks one flag, and ignores others.
     known_flags: -1,
     absolute: libc::TIMER_ABSTIME,
     cancels: 0,
@@ -167,7 +167,7 @@ const TOLD: Kind = Kind {
     ..TIMERFD
 };
 
-/// `timer_settime` and `timerfd_settime`. The kernel looks for the timer last.
+/// Executes `timer_settime` and `timerfd_settime`. The kernel looks up the timer last.
 fn settime(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -187,7 +187,7 @@ fn settime(
         cancel_on_set: flags & kind.cancels != 0,
         reads_are_ours: kind.reads_are_ours,
     };
-    // As in the kernel the timer is set, whatever the call returns.
+    // Like in the kernel, the timer is set, whatever the call returns.
     match supervisor.timers.set(key, wanted, flags) {
         Err(Cancelled) => Err(libc::ECANCELED),
         Ok(()) if old.is_null() => Ok(0),
@@ -201,22 +201,22 @@ fn set_interval(
     new: Alleged<Itimerval>,
     old: Alleged<Itimerval>,
 ) -> Outcome {
-    // A null pointer disarms, a curiosity that the kernel keeps.
+    // A null pointer disarms, a peculiarity that the kernel keeps.
     let wanted = if new.is_null() {
         Setting::default()
     } else {
         asker.read(new)?.setting()?
     };
     let before = exchange_interval(supervisor, asker, wanted)?;
-    // As in the kernel the timer is set, whatever the call returns.
+    // Like in the kernel, the timer is set, whatever the call returns.
     if !old.is_null() {
         asker.write(old, &before.into())?;
     }
     Ok(0)
 }
 
-/// `alarm(seconds)`: returns the seconds that were left, rounded to the nearest
-/// but never to zero while armed.
+/// Executes `alarm(seconds)`: returns the remaining seconds, rounded to the nearest but never to
+/// zero while armed.
 fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> Outcome {
     let setting = Setting {
         interval_ns: 0,
@@ -227,7 +227,7 @@ fn alarm(supervisor: &Supervisor, asker: &Asker<'_>, seconds: u32) -> Outcome {
     Ok(if left_ns > 0 { left_s.max(1) } else { 0 })
 }
 
-/// The setting of the asker's interval timer.
+/// Returns the setting of the asker's interval timer.
 fn interval_of(supervisor: &Supervisor, asker: &Asker<'_>) -> Result<Setting, i32> {
     let timers = &supervisor.timers;
     timers.catch_up();
@@ -235,14 +235,14 @@ fn interval_of(supervisor: &Supervisor, asker: &Asker<'_>) -> Result<Setting, i3
     Ok(owner.map_or_else(Setting::default, |owner| timers.get(owner.interval())))
 }
 
-/// Sets the asker's interval timer. Returns what it was set to.
+/// Sets the asker's interval timer. Returns the previous setting.
 fn exchange_interval(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
     wanted: Setting,
 ) -> Result<Setting, i32> {
     let before = interval_of(supervisor, asker)?;
-    // Who only makes sure that there is none needs none.
+    // A call that only disarms a disarmed timer needs no timer.
     if before != Setting::default() || wanted != Setting::default() {
         let owner = asker.owner(&supervisor.timers)?;
         supervisor.timers.set_interval(asker.host(), &owner, wanted);
@@ -250,7 +250,7 @@ fn exchange_interval(
     Ok(before)
 }
 
-/// Clocks that are maps of virtual time and that timers may be made on.
+/// Returns true for clocks that are maps of virtual time and that timers may be made on.
 fn is_known_clock(clock: i32) -> bool {
     matches!(
         clock,
@@ -269,8 +269,8 @@ fn is_alarm(clock: i32) -> bool {
     )
 }
 
-/// Whether the asker may have timers on a clock that wakes the machine: those of the
-/// kernel ask for CAP_WAKE_ALARM, which only the machine's own users have.
+/// Checks that the asker may have timers on a clock that wakes the machine: the kernel's require
+/// CAP_WAKE_ALARM, which only the machine's own users have.
 fn may_use_alarms(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     const CAP_WAKE_ALARM: u64 = 1 << 35;
     let may = !is_alarm(clock) || asker.has_capability(CAP_WAKE_ALARM)?;

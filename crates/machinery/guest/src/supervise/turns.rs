@@ -1,23 +1,21 @@
-//! Time that stands while anybody computes, and whose turn it is when all wait.
+//! Scheduling for time that stands while any thread computes.
 //!
-//! The clock moves to the next deadline, and no further before everybody whose deadline
-//! that is has had a turn: first those of this process (a timer, a plant, the network),
-//! then the threads of the guests, one at a time, each when all sleep again. Their order
-//! is written: by deadline, by the host's number, by when program and thread began. So
-//! threads that do the same thing in each run do it in the same order and see the same
-//! time.
+//! The clock moves to the next deadline, and no further before every thread with that deadline has
+//! had a turn: first those of this process (a timer, a plant, the network), then the threads of the
+//! guests, one at a time, each when all sleep again. Their order is defined: by deadline, by the
+//! host's number, by the start of program and thread. So threads that do the same thing in each run
+//! do it in the same order and see the same time.
 //!
-//! Whom one thread wakes (by a packet, a lock) runs beside it, and whom a timer wakes
-//! beside others that it wakes. What such threads do at one instant is in the kernel's
-//! order; it is counted how often that was so.
+//! Threads woken by another thread (by a packet, a lock), or by the same timer, run concurrently.
+//! The kernel decides their order at one instant; the number of such occasions is counted.
 //!
-//! A simulated network is one of ours. What happens in it between two programs' deadlines
-//! passes in one move of the clock, unless it comes out at a program.
+//! A simulated network is one of the supervisor's own components. Its events between two programs'
+//! deadlines pass in one move of the clock, unless data arrives at a program.
 //!
-//! A thread that spins until the clock moves would wait for ever. After much computing,
-//! or some polling, at one instant ([`computing`](super::computing)) the clock is moved
-//! by small steps, and the program named. Whoever else was woken at that instant is waited
-//! for first: so what a step brings is done at the instant at which it came.
+//! A thread that spins until the clock moves would wait for ever. After much computing, or some
+//! polling, at one instant ([`computing`](super::computing)) the clock is moved by small steps, and
+//! the program is reported. All other threads woken at that instant are waited for first: so the
+//! effects of a step happen at the instant of the step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,32 +31,31 @@ use crate::supervise::skip::{Attempt, stopped};
 use crate::supervise::snapshot::Snapshot;
 use crate::supervise::supervisor::Supervisor;
 
-/// What is to be said of the order in which threads had their turns, in a session whose
-/// computing takes no time.
+/// Record of the scheduling order, in a session whose computing takes no time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// How often the clock moved or a thread was given its turn.
+    /// Number of moves of the clock and of turns given to threads.
     pub turns: u64,
-    /// After how many of these more than one thread ran, whose order among each other
-    /// is the kernel's. Pauses of the session count, for they wake all.
+    /// Number of these after which more than one thread ran, in the kernel's order. Pauses of the
+    /// session count, for they wake all threads.
     pub shared: u64,
-    /// How many steps the clock was given while a thread computed.
+    /// Number of steps of the clock while a thread computed.
     pub steps: u64,
-    /// The programs for which it was.
+    /// Programs for which the steps were made.
     pub spinning: BTreeSet<String>,
 }
 
-/// Who had the last turn, and what was counted then.
+/// Thread with the last turn, and the statistics at that time.
 #[derive(Default)]
 pub(crate) struct Turns {
     woken: Option<(i32, HostInstant<Shown>)>,
-    /// How much longer than its deadline it needs.
+    /// Additional time beyond its deadline that it needs.
     longer: Duration,
-    /// What the scheduler had counted of each thread when all slept last.
+    /// The scheduler's statistics of each thread when all slept last.
     counts: BTreeMap<i32, String>,
-    /// Threads that were seen at work at this instant.
+    /// Threads that were seen running at this instant.
     computing: BTreeMap<i32, Computing>,
-    /// Since when nobody else has stirred.
+    /// Beginning of the time in which no other thread has run.
     rest: Option<Rest>,
 }
 
@@ -96,14 +93,14 @@ impl Turns {
         let [awaited, announced] = clock.awaited_and_announced();
         let own = awaited.into_iter().chain(announced).min();
         if own.is_some_and(|own| own <= now) {
-            // One of ours has something to do yet at this instant.
+            // A component of the supervisor still has work at this instant.
             return Attempt::NotNow;
         }
         match first {
             Some(first) if first.at <= now => {
                 let woken = Some((first.thread, first.deadline));
                 if self.woken == woken {
-                    // The clock of its host has rounded otherwise.
+                    // The clock of its host has rounded differently.
                     self.longer = (self.longer + self.longer).max(Duration::from_ns(1));
                     clock.skip_to(now + self.longer, || {});
                 } else {
@@ -119,8 +116,8 @@ impl Turns {
                     return Attempt::NotNow;
                 };
                 self.note(supervisor, ran());
-                // What was announced comes first: of what follows, much may concern no
-                // program, and passes in this one move.
+                // The announced instant comes first: many of the following events may concern no
+                // program, and pass in this one move.
                 let limit = awaited.into_iter().chain(at).min();
                 let limit = limit.unwrap_or(Instant::FAR_FUTURE).min(clock.stop());
                 if announced != Some(next) || !supervisor.go_ahead(limit) {
@@ -131,8 +128,8 @@ impl Turns {
         Attempt::Skipped
     }
 
-    /// These threads do not sleep. One that is to compute on before anything else; `None`
-    /// when all of them have spun for long.
+    /// Returns one of `threads`, which do not sleep, that is to compute on before anything else;
+    /// `None` if all of them have spun for long.
     pub(crate) fn computing(&mut self, threads: &[i32]) -> Option<i32> {
         let mut at_work = threads.iter().copied();
         at_work.find(|&thread| {
@@ -146,7 +143,7 @@ impl Turns {
         })
     }
 
-    /// All sleep but some threads, which spin: lets a little time pass for them.
+    /// Lets a little time pass for spinning threads while all others sleep.
     pub(crate) fn step(&mut self, supervisor: &Supervisor, all: &Snapshot) -> Attempt {
         if let Some(thread) = self.computing(&all.at_work) {
             return Attempt::Busy(thread);
@@ -162,7 +159,7 @@ impl Turns {
             };
             uses_processor |= seen.uses_processor(now);
             if let Some(why) = seen.look(now) {
-                // The next step sooner.
+                // The next step comes sooner.
                 seen.passed(now, why);
                 name_spinning(supervisor, thread, why);
             }
@@ -174,12 +171,12 @@ impl Turns {
         let deadlines = all.waiting.iter().filter_map(|waiter| waiter.deadline);
         let due = awaited.into_iter().chain(clock.first_of(deadlines));
         let limit = due.min().map_or(now + STEP, |due| due.min(now + STEP));
-        // Whose host's clock has rounded otherwise needs a little more.
+        // A thread whose host's clock has rounded differently needs a little more.
         let limit = limit.max(now + Duration::from_ns(1));
         move_frozen(supervisor, limit, announced, uses_processor)
     }
 
-    /// One of those who spin that may not have seen yet what this instant has brought.
+    /// Returns a spinning thread that may not have seen the effects of this instant yet.
     fn has_not_looked(&mut self, now: Instant<Virtual>, all: &Snapshot) -> Option<i32> {
         let rest = self
             .rest
@@ -188,7 +185,7 @@ impl Turns {
         let mut rest = rest.unwrap_or_else(|| Rest::new(now, all.counts()));
         let least_ns = STEP.as_ns().unsigned_abs();
         let waited_for = all.at_work.iter().copied().filter(|&thread| {
-            // Asked of each: its time counts from the first look.
+            // Evaluated for each thread: its time counts from the first look.
             Counted::of(thread).is_some_and(|now| !rest.has_spent(thread, now, least_ns))
         });
         let waited_for = waited_for.last();
@@ -216,7 +213,7 @@ fn ran_since(counts: &mut BTreeMap<i32, String>, all: &Snapshot) -> usize {
     ran
 }
 
-/// Says of a program, once, that the clock is moved for it.
+/// Reports, once for each program, that the clock is moved for it.
 fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
     let name = processes::name(processes::process_of(thread));
     if !supervisor.with_order(|order| order.spinning.insert(name.clone())) {
@@ -233,8 +230,8 @@ fn name_spinning(supervisor: &Supervisor, thread: i32, why: Spins) {
     ));
 }
 
-/// Moves the clock as far as `limit`, or to what was announced before, while a thread
-/// computes, and processor time with it if the thread uses that.
+/// Moves the clock as far as `limit`, or to an earlier announced instant, while a thread computes,
+/// and processor time with it if the thread uses that.
 fn move_frozen(
     supervisor: &Supervisor,
     limit: Instant<Virtual>,
@@ -253,10 +250,10 @@ fn move_frozen(
             let step = supervisor.clock.now() - before;
             supervisor.clock.add_computed(step);
         }
-        // They stand, whoever of ours has something for them already.
+        // All guests are stopped, even if a component of the supervisor has data for them already.
         kick::kick_waiting(pids, supervisor.wait_range());
     })
 }
 
-/// By how much the clock is moved then.
+/// Step of the clock in that case.
 const STEP: Duration = Duration::from_ms(1);

@@ -1,9 +1,9 @@
-//! Ending a file system's connection from outside, when the kernel cannot: it does so by
-//! itself when nobody has `/dev/fuse` open any more for it. A process that inherited that
-//! descriptor and then waits for an answer of the file system would wait for itself.
+//! Ending a file system's connection from outside, if the kernel cannot: it does so by itself when
+//! no process has `/dev/fuse` open any more for it. A process that inherited that descriptor and
+//! then waits for an answer of the file system would wait for itself.
 //!
-//! The way is the kernel's own file system of connections, fusectl. It need not be
-//! mounted anywhere: we mount it in nobody's tree.
+//! This uses the kernel's own file system of connections, fusectl. It need not be mounted anywhere:
+//! we make a detached mount.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use super::mount::{NO_SURPRISES, detached};
 use crate::names::PageName;
 
-/// A connection, by the number that the kernel gives it.
+/// Connection, by the number that the kernel gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connection(u64);
 
 impl Connection {
-    /// That of a mount. Asks nobody but the kernel.
+    /// Returns the connection of a mount. Queries only the kernel.
     pub(crate) fn of(mount: BorrowedFd<'_>) -> io::Result<Self> {
-        // What is known already is enough, so that the file system's server is not asked.
+        // Cached data is enough, so that the file system's server is not queried.
         let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = statx(mount, c"", how, StatxFlags::TYPE)?;
         Ok(Self::numbered(
@@ -31,12 +31,12 @@ impl Connection {
         ))
     }
 
-    /// The kernel's own number of a device, in which a connection is named.
+    /// Makes the value from the kernel's own number of a device, which names a connection.
     fn numbered(major: u64, minor: u64) -> Self {
         Self(major << 20 | minor)
     }
 
-    /// Ends it: who waits for an answer gets ECONNABORTED, who asks from now on ENOTCONN.
+    /// Ends the connection: requests in progress fail with ECONNABORTED, later ones with ENOTCONN.
     pub(crate) fn abort(self) -> io::Result<()> {
         let control = detached(c"fusectl", &[], &[], NO_SURPRISES)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
@@ -45,18 +45,18 @@ impl Connection {
     }
 }
 
-/// The connections of sessions whose files a process sees, and the sessions.
+/// Returns the connections of sessions whose files a process sees, with the sessions.
 pub(crate) fn seen_by(pid: i32) -> Vec<(PageName, Connection)> {
     let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
     text.lines().filter_map(connection_in).collect()
 }
 
-/// Keeps what a process sees mounted, so that no other connection gets a number of one.
+/// Keeps the mounts of a process alive, so that their connection numbers are not reused.
 pub(crate) fn mounts_of(pid: i32) -> io::Result<File> {
     File::open(Path::new("/proc").join(pid.to_string()).join("ns/mnt"))
 }
 
-/// From /proc/PID/mountinfo: `ID PARENT MAJOR:MINOR … - fuse.timeloom PAGE …`.
+/// Parses /proc/PID/mountinfo: `ID PARENT MAJOR:MINOR … - fuse.timeloom PAGE …`.
 fn connection_in(line: &str) -> Option<(PageName, Connection)> {
     let (left, right) = line.split_once(" - fuse.timeloom ")?;
     let page = PageName::told(right.split(' ').next()?)?;

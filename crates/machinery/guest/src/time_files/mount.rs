@@ -1,10 +1,10 @@
-//! Mounting the file system where only guests see it.
+//! Mounting the file system so that only guests see it.
 //!
-//! A mount that is made by fsmount(2) is in nobody's tree. A program gets one of
-//! its own, which its process takes into its own mount namespace, between fork and
-//! exec. (All are of one file system: the kernel knows by the device that they
-//! belong together.) To bind single files, the directory must be somewhere for
-//! a moment, where nobody else can see it: over `/proc/fs`, which every kernel has.
+//! A mount made by fsmount(2) is detached from all mount namespaces. A program gets one of its own,
+//! which its process moves into its own mount namespace, between fork and exec. (All are of one
+//! file system, which the kernel identifies by the device.) To bind single files, the directory
+//! must be attached for a moment, where no other process can see it: over `/proc/fs`, which every
+//! kernel has.
 
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
@@ -19,13 +19,14 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// `/dev/fuse`, once opened: a connection.
+/// Open `/dev/fuse`: a connection.
 pub(super) struct Device(File);
 
 impl Device {
     pub(super) fn open() -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        // Who may not mount may often not open it either, and should hear of the first.
+        // Without the right to mount, opening often fails as well; the error should name the
+        // former.
         file.map(Self).map_err(|error| match error.raw_os_error() {
             Some(libc::EACCES) => io::Error::from_raw_os_error(libc::EPERM),
             _ => error,
@@ -36,12 +37,12 @@ impl Device {
         self.0.try_clone()
     }
 
-    /// Its descriptor, which a child of this process has too.
+    /// Returns the descriptor, which a child of this process inherits.
     pub(super) fn number(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// A mount of its file system, in nobody's tree. `source` is what `findmnt` shows.
+    /// Makes a detached mount of its file system. `source` is shown by `findmnt`.
     pub(super) fn mount(&self, source: &CStr) -> io::Result<OwnedFd> {
         let device = CString::new(self.0.as_raw_fd().to_string()).expect("digits");
         detached(
@@ -60,7 +61,7 @@ impl Device {
     }
 }
 
-/// A mount of a file system of this kind, in nobody's tree.
+/// Makes a detached mount of a file system of this kind.
 pub(super) fn detached(
     kind: &CStr,
     texts: &[(&CStr, &CStr)],
@@ -82,7 +83,7 @@ pub(super) fn detached(
     )?)
 }
 
-/// What a process needs to see the files; made before its fork.
+/// Data by which a process gets the files; made before its fork.
 pub(crate) struct View {
     mount: OwnedFd,
     /// All descriptors of `/dev/fuse` that a child inherits.
@@ -103,27 +104,27 @@ impl View {
         }
     }
 
-    /// Puts the calling process into a mount namespace of its own, with the files in
-    /// it. When something fails, the process sees the machine's files.
+    /// Moves the calling process into a mount namespace of its own, with the files in it. After a
+    /// failure, the process sees the machine's files.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the kernel's error.
     ///
     /// # Safety
-    /// In a freshly forked child only. (It makes only system calls.)
+    /// Call in a freshly forked child only. (It makes only system calls.)
     pub(crate) unsafe fn enter(&self) -> rustix::io::Result<()> {
         const PROC: &CStr = c"/proc";
         const HERE: &CStr = c"/proc/fs";
-        // The connection ends with its last descriptor. Were that one of this process,
-        // a supervisor that dies now would leave it waiting for its own answer for ever.
+        // The connection ends with its last descriptor. If this process kept that one, a supervisor
+        // that dies now would leave it waiting for its own answer for ever.
         for device in self.devices {
-            // SAFETY: nobody in this process uses it.
+            // SAFETY: not used elsewhere in this process.
             unsafe { rustix::io::close(device) };
         }
         // SAFETY: no descriptor of this process is shared or borrowed across it.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
-        // What we do in /proc is not for others. Other mounts stay as they were: what a
-        // program mounts there is seen outside if it was before.
+        // Changes here in /proc must not propagate. Other mounts stay as they were: a program's
+        // mount there is visible outside if it was before.
         mount_change(PROC, MountPropagationFlags::DOWNSTREAM)?;
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&self.mount, c"", CWD, HERE, whole)?;
@@ -135,7 +136,7 @@ impl View {
 }
 
 const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
-/// No set-user-id, no devices, no programs.
+/// No set-user-id bits, no devices, no execution.
 pub(super) const NO_SURPRISES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);

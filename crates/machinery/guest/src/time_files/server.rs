@@ -1,8 +1,7 @@
 //! The file system: `uptime.N` and `stat.N` for host N, all in one directory.
 //!
-//! As the kernel's own files, they are as long as nobody knows (size 0), and say
-//! what is true when somebody reads from their beginning; who reads on gets the
-//! rest of the same text.
+//! Like the kernel's own files, they have size 0, and their contents are as of the time of a read
+//! from their beginning; later reads return the rest of the same text.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,12 +20,12 @@ use timeloom_time::Utc;
 use super::text::{self, Idle, IdleShare, Machine};
 use crate::clock::Host;
 
-/// The hosts that have files.
+/// Hosts that have files.
 pub(super) struct Files {
     machine: Machine,
-    /// What the machine was like when the session began, and every host.
+    /// State of the machine, and of every host, when the session began.
     first: Idle,
-    /// By number.
+    /// Hosts by number.
     hosts: HashMap<u64, (Arc<Host>, IdleShare)>,
 }
 
@@ -39,7 +38,7 @@ impl Files {
         })
     }
 
-    /// The names of the files of `host`: of its uptime, and of its statistics.
+    /// Returns the names of the files of `host`: of its uptime, and of its statistics.
     pub(super) fn add(&mut self, host: &Arc<Host>) -> [String; 2] {
         let number = host.index() as u64;
         self.hosts
@@ -82,7 +81,7 @@ impl Kind {
     }
 }
 
-/// One file.
+/// Identifies one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Which {
     kind: Kind,
@@ -98,7 +97,7 @@ impl Which {
         })
     }
 
-    /// The directory has 1; then come two for each host.
+    /// Returns the inode number: the directory has 1; then follow two for each host.
     fn inode(self) -> INodeNo {
         INodeNo(2 + 2 * self.host + u64::from(self.kind == Kind::Stat))
     }
@@ -112,17 +111,17 @@ impl Which {
     }
 }
 
-/// Answers the kernel.
+/// Server that answers the kernel.
 pub(super) struct Server {
     files: Arc<Mutex<Files>>,
     open: Mutex<Opened>,
 }
 
-/// What is open.
+/// Open files.
 #[derive(Default)]
 struct Opened {
     last: u64,
-    /// By handle: what it says, once somebody has read its beginning.
+    /// Contents by handle, after a read of the beginning.
     texts: HashMap<u64, Arc<[u8]>>,
 }
 
@@ -134,9 +133,9 @@ impl Server {
         }
     }
 
-    /// Ready to serve this device, which is mounted already.
+    /// Makes a session that serves this device, which is mounted already.
     pub(super) fn on(self, device: File) -> io::Result<Session<Self>> {
-        // Everybody: programs may become other users.
+        // Access for all users: programs may change their user.
         Session::from_fd(self, device.into(), SessionACL::All, Config::default())
     }
 
@@ -176,7 +175,7 @@ impl Server {
         })
     }
 
-    /// What is read from `offset` on.
+    /// Returns the contents from `offset` on.
     fn bytes(&self, which: Which, handle: u64, offset: u64) -> io::Result<Arc<[u8]>> {
         let known = self.opened().texts.get(&handle).cloned();
         if let Some(text) = known.filter(|_| offset > 0) {
@@ -213,7 +212,7 @@ impl Filesystem for Server {
             opened.last += 1;
             opened.last
         };
-        // Each read comes here, and no closing does.
+        // Each read is sent to the server, and no close is.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
         reply.opened(FileHandle(handle), flags);
     }
@@ -256,7 +255,7 @@ impl Filesystem for Server {
         reply.ok();
     }
 
-    /// Languages ask each file that they open whether it is a terminal.
+    /// Runtimes of some languages check each file that they open for being a terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -272,7 +271,7 @@ impl Filesystem for Server {
     }
 }
 
-/// What CLOCK_REALTIME of `host` shows.
+/// Returns CLOCK_REALTIME of `host`.
 fn civil(host: &Host) -> SystemTime {
     let ns = host.now_on::<Utc>().as_ns();
     let length = Duration::from_nanos(ns.unsigned_abs());
@@ -284,7 +283,7 @@ fn civil(host: &Host) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// For so long the kernel need not ask again what a file is.
+/// Time for which the kernel may cache the attributes of a file.
 const KEPT: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the files say: the machine's text, with the times of a host's clock in it.
+//! Contents of the files: the machine's text, with the times of a host's clock in it.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use timeloom_sys::clock::{ClockId, read_ns};
 
 use crate::clock::Host;
 
-/// The machine's own files. They are kept open: a guest may not make us open any.
+/// The machine's own files. They are kept open: a guest must not make this process open any.
 pub(super) struct Machine {
     uptime: File,
     stat: File,
@@ -22,7 +22,7 @@ impl Machine {
         })
     }
 
-    /// Time since the machine booted, and what its processors were idle of it, added up.
+    /// Returns the time since the machine booted, and the total idle time of its processors.
     pub(super) fn idle(&self) -> io::Result<Idle> {
         let text = read(&self.uptime)?;
         let idle = text.split_ascii_whitespace().nth(1);
@@ -30,7 +30,7 @@ impl Machine {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/uptime is not readable")
         })?;
         Ok(Idle {
-            // By the clock: the text has it in hundredths of a second only.
+            // From the clock: the text has it in hundredths of a second only.
             uptime_ns: read_ns(ClockId::Boottime),
             idle_ns,
         })
@@ -60,7 +60,7 @@ fn read(file: &File) -> io::Result<String> {
     }
 }
 
-/// `12.34` in nanoseconds.
+/// Parses `12.34`, to nanoseconds.
 fn hundredths(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.')?;
     let (whole, part): (i64, i64) = (whole.parse().ok()?, part.parse().ok()?);
@@ -69,16 +69,16 @@ fn hundredths(text: &str) -> Option<i64> {
         .checked_add(part * 10_000_000)
 }
 
-/// How long something has been up, and its processors idle, added up.
+/// Uptime, with the total idle time of the processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Idle {
     pub(super) uptime_ns: i64,
     pub(super) idle_ns: i64,
 }
 
-/// The idle time of a host. Programs divide what it grew by what uptime grew, so
-/// of its own uptime a host was idle for the same share as the machine was of the
-/// machine's: from one reading to the next, since the rate may change any time.
+/// Idle time of a host. Programs divide its growth by that of uptime, so a host was idle for the
+/// same share of its own uptime as the machine was of the machine's: from one reading to the next,
+/// since the rate may change any time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleShare {
     machine: Idle,
@@ -86,7 +86,7 @@ pub(super) struct IdleShare {
 }
 
 impl IdleShare {
-    /// For a host that was like the machine when that was `at`.
+    /// Makes the value of a host whose state was that of the machine at `at`.
     pub(super) fn new(at: Idle) -> Self {
         Self {
             machine: at,
@@ -94,11 +94,11 @@ impl IdleShare {
         }
     }
 
-    /// The host's idle time now that its uptime is this.
+    /// Returns the host's idle time now that its uptime is `uptime_ns`.
     pub(super) fn at(&mut self, machine: Idle, uptime_ns: i64) -> i64 {
         let passed_ns = machine.uptime_ns - self.machine.uptime_ns;
         if passed_ns > 0 {
-            // Neither goes back, but for what the kernel rounds.
+            // Neither decreases, except by the kernel's rounding.
             let shown_ns = (uptime_ns - self.shown.uptime_ns).max(0);
             let idle_ns = (machine.idle_ns - self.machine.idle_ns).max(0);
             let share = i128::from(idle_ns) * i128::from(shown_ns) / i128::from(passed_ns);
@@ -110,7 +110,7 @@ impl IdleShare {
     }
 }
 
-/// The text of `/proc/uptime`.
+/// Returns the text of `/proc/uptime`.
 pub(super) fn uptime(shown: Idle) -> String {
     let seconds = |ns: i64| {
         let hundredths = ns.max(0) / 10_000_000;
@@ -119,8 +119,8 @@ pub(super) fn uptime(shown: Idle) -> String {
     format!("{} {}\n", seconds(shown.uptime_ns), seconds(shown.idle_ns))
 }
 
-/// The text of `/proc/stat`: the machine's but for the time of boot. Its ticks stay
-/// as they are: programs look at shares of them, which a factor would not change.
+/// Returns the text of `/proc/stat`: the machine's except for the time of boot. Its ticks stay as
+/// they are: programs use shares of them, which a factor would not change.
 pub(super) fn stat(machine: &str, boot_s: i64) -> String {
     let mut text = String::with_capacity(machine.len() + 8);
     for line in machine.split_inclusive('\n') {
@@ -133,14 +133,14 @@ pub(super) fn stat(machine: &str, boot_s: i64) -> String {
     text
 }
 
-/// When `host` was booted, by its own clock: what CLOCK_REALTIME showed when
-/// CLOCK_BOOTTIME was zero. Cut to whole seconds, as the kernel does.
+/// Returns the boot time of `host` by its own clock: its CLOCK_REALTIME when CLOCK_BOOTTIME was
+/// zero. Truncated to whole seconds, as in the kernel.
 pub(super) fn boot_s(host: &Host) -> i64 {
     let ahead_ns = host.offset_ns(libc::CLOCK_REALTIME) - host.offset_ns(libc::CLOCK_BOOTTIME);
     ahead_ns.div_euclid(1_000_000_000)
 }
 
-/// CLOCK_BOOTTIME of `host`.
+/// Returns CLOCK_BOOTTIME of `host`.
 pub(super) fn uptime_ns(host: &Host) -> i64 {
     // The difference of these two clocks never changes.
     host.now().as_ns() + host.offset_ns(libc::CLOCK_BOOTTIME)
@@ -185,8 +185,7 @@ mod tests {
         );
     }
 
-    /// Two processors: of ten seconds of the machine one is idle for all and one for
-    /// half of them.
+    /// Two processors: of ten seconds of the machine one is idle for all and one for half of them.
     #[test]
     fn the_idle_share_is_the_machines_at_any_rate() {
         let mut host = IdleShare::new(idle(100, 40));

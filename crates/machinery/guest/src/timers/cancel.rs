@@ -1,13 +1,13 @@
-//! `TFD_TIMER_CANCEL_ON_SET`: a timerfd tells its reader that CLOCK_REALTIME was set.
+//! `TFD_TIMER_CANCEL_ON_SET`: a timerfd reports to its reader that CLOCK_REALTIME was set.
 //!
-//! As the kernel does it (`fs/timerfd.c`: `might_cancel`, `moffs`), oddities
-//! included: a clock that was set and set back before anybody looked was set; one
-//! that is set back to where it was when the timer last looked was not; the next
-//! setting of the timer fails too if nobody has read, and is in force all the same.
+//! Implemented like the kernel (`fs/timerfd.c`: `might_cancel`, `moffs`), oddities included: a
+//! clock that was set and set back before the next check counts as set; a clock that is set back to
+//! its value at the timer's last check does not; the next setting of the timer fails too if there
+//! was no read, and takes effect all the same.
 //!
-//! A `read` of an eventfd cannot fail with ECANCELED. So [`CLOCK_WAS_SET`] is put
-//! into it, and the image, to which reads come in a process that has such timers,
-//! asks when it meets that number.
+//! A `read` of an eventfd cannot fail with ECANCELED. So [`CLOCK_WAS_SET`] is put into it, and the
+//! image, which handles reads in a process that has such timers, queries the supervisor when it
+//! reads that number.
 
 use std::io::Write;
 
@@ -23,21 +23,21 @@ use crate::linux::descriptor::is_readable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cancelled;
 
-/// What a timer knows of its clock being set.
+/// State of a timer concerning its clock being set.
 pub(super) struct Cancel {
-    /// `might_cancel`: it is to tell.
+    /// `might_cancel`: it is to report.
     is_wanted: bool,
-    /// Its reader can be told by [`CLOCK_WAS_SET`]; else by an expiration.
+    /// True if its reader can be notified by [`CLOCK_WAS_SET`]; else by an expiration.
     reads_are_ours: bool,
-    /// `moffs`: CLOCK_REALTIME less CLOCK_MONOTONIC when it last looked; `None`
-    /// when the clock was set since.
+    /// `moffs`: CLOCK_REALTIME minus CLOCK_MONOTONIC at its last check; `None` if the clock was set
+    /// since.
     ahead_ns: Option<i64>,
-    /// It has expired since, or before and nobody has read that.
+    /// True if it has expired since, or has an unread earlier expiration.
     has_expired: bool,
 }
 
 impl Timers {
-    /// CLOCK_REALTIME of a host was set, or TAI, or nothing much.
+    /// Handles a change of a host's CLOCK_REALTIME or TAI, which may be insignificant.
     pub(crate) fn clock_was_set(&self, host: &Host) {
         let mut table = self.lock();
         for timer in table.timers.values_mut() {
@@ -50,12 +50,11 @@ impl Timers {
         self.look_again();
     }
 
-    /// [`CLOCK_WAS_SET`] was read from this descriptor.
+    /// Handles a read of [`CLOCK_WAS_SET`] from this descriptor.
     pub(crate) fn was_told(&self, key: Key) {
         if let Some(timer) = self.lock().timers.get_mut(&key) {
             timer.cancel.ahead_ns = Some(ahead_ns(&timer.host));
-            // A periodic timer goes on when its expiration is read, which now
-            // nobody ever will.
+            // A periodic timer continues when its expiration is read, which will now never happen.
             if std::mem::take(&mut timer.cancel.has_expired) && timer.interval_ns > 0 {
                 timer.due = None;
             }
@@ -65,7 +64,7 @@ impl Timers {
 }
 
 impl Timer {
-    /// The timer was just set.
+    /// Updates the state after a setting.
     pub(super) fn prepare_cancel(&mut self, flags: SetFlags) -> Result<(), Cancelled> {
         let is_wanted = flags.cancel_on_set && flags.absolute && self.is_on_realtime();
         self.cancel.is_wanted = is_wanted;
@@ -97,12 +96,12 @@ impl Timer {
         let _ = { file }.write(&CLOCK_WAS_SET.to_ne_bytes());
     }
 
-    /// Whether somebody is still to be told that the clock was set.
+    /// Returns true if a set clock is still to be reported.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.is_wanted && self.cancel.ahead_ns.is_none()
     }
 
-    /// Whether it tells when the clock is set.
+    /// Returns true if the timer reports a set clock.
     pub(super) fn cancels_on_set(&self) -> bool {
         self.cancel.is_wanted
     }
@@ -118,8 +117,8 @@ impl Cancel {
         }
     }
 
-    /// The timer expires. Returns whether nobody will read that, since who reads
-    /// is told first that the clock was set.
+    /// Records an expiry. Returns true if it will not be read, since a read reports the set clock
+    /// first.
     pub(super) fn notes_expiry(&mut self) -> bool {
         let is_cancelled = self.is_wanted && self.ahead_ns.is_none();
         self.has_expired |= is_cancelled;

@@ -1,7 +1,7 @@
-//! Which timerfds some process still has.
+//! Timerfds that are still open in some process.
 //!
-//! The kernel does not tell how many hold a file, so all descriptors of all processes are
-//! looked at.
+//! The kernel does not report the number of references to a file, so all descriptors of all
+//! processes are examined.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,9 +12,9 @@ use super::{Key, Timers};
 use crate::linux::processes;
 
 impl Timers {
-    /// Drops the timerfds that no process has any more.
+    /// Drops the timerfds that are not open in any process.
     pub(crate) fn forget_unheld(&self) {
-        // First, so that one made meanwhile is kept.
+        // First, so that a timerfd made meanwhile is kept.
         let known: Vec<Key> = self.lock().timers.keys().copied().collect();
         if !known.iter().any(|key| matches!(key, Key::Descriptor(_))) {
             return;
@@ -28,8 +28,8 @@ impl Timers {
     }
 }
 
-/// The identities of the eventfds that somebody has, but for the one descriptor of each
-/// that is our own. `None` when nobody can tell.
+/// Returns the identities of the open eventfds, except for the one descriptor of each that is our
+/// own. `None` if they cannot be determined.
 fn held() -> Option<BTreeSet<u64>> {
     let own = std::process::id() as i32;
     let mut ours = BTreeSet::new();
@@ -39,7 +39,7 @@ fn held() -> Option<BTreeSet<u64>> {
         || processes::try_all().ok(),
         |pid| {
             for id in eventfds_of(pid)? {
-                // A second one of ours is about to be given to a guest.
+                // A second descriptor of ours is about to be given to a guest.
                 if pid != own || !ours.insert(id) {
                     held.insert(id);
                 }
@@ -50,10 +50,9 @@ fn held() -> Option<BTreeSet<u64>> {
     Some(held)
 }
 
-/// Looks at each process, ours first: what is no longer ours to give was given by then, and
-/// is found at whom it was given to. Who is listed only afterwards may have been forked by
-/// one that has let go of its descriptors before it was looked at. `None` when one cannot be
-/// looked at.
+/// Examines each process, ours first: descriptors given away were given by then, and are found in
+/// their receiver. A process listed only afterwards may have been forked by one that had closed its
+/// descriptors before it was examined. Returns `None` if one cannot be examined.
 fn each_process(
     own: i32,
     list: impl Fn() -> Option<Vec<i32>>,
@@ -75,17 +74,17 @@ fn each_process(
     Some(())
 }
 
-/// All, those that came meanwhile, and those that came while these were looked at. On a busy
-/// machine somebody is always new, so there is an end.
+/// Maximum number of rounds: all processes, those that came meanwhile, and those that came during
+/// that. On a busy machine there are always new processes, so there is a limit.
 const ROUNDS: usize = 3;
 
-/// The identities of a process's eventfds, of each descriptor. `None` when that cannot be
-/// told: descriptors are on their way through a socket of its, or we may open no more.
+/// Returns the identities of a process's eventfds, of each descriptor. `None` if they cannot be
+/// determined: descriptors are in transit through a socket of the process, or we may open no more.
 fn eventfds_of(pid: i32) -> Option<Vec<u64>> {
     let mut found = Vec::new();
     let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(entries) => entries,
-        // Has ended; or another user's, and no guest of a session that may not look.
+        // The process has ended; or it is another user's, and no guest of an unprivileged session.
         Err(error) if !is_full(&error) => return Some(found),
         Err(_) => return None,
     };
@@ -112,12 +111,12 @@ fn eventfds_of(pid: i32) -> Option<Vec<u64>> {
     Some(found)
 }
 
-/// Whether this process, or the machine, may open no more files.
+/// Returns true if this process, or the machine, may open no more files.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Whether descriptors that were sent wait in a socket to be received.
+/// Returns true if descriptors that were sent wait in a socket to be received.
 fn carries_descriptors(pid: i32, fd: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("scm_fds:"));
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// One is forked while the first are looked at, and another while that is.
+    /// One process is forked while the first are examined, and another while that is.
     #[test]
     fn who_comes_meanwhile_is_looked_at_and_we_ourselves_come_first() {
         let seen = RefCell::new(Vec::new());

@@ -1,8 +1,8 @@
-//! Timers of programs that are let go: from now on the kernel's.
+//! Conversion of a released program's timers to the kernel's.
 //!
-//! What was left of a timer in virtual time is left of it in real time. An absolute
-//! setting of CLOCK_REALTIME or CLOCK_TAI stays what it was: the clock has been
-//! set, as such a timer must expect.
+//! The remaining virtual time of a timer becomes its remaining real time. An absolute setting of
+//! CLOCK_REALTIME or CLOCK_TAI stays unchanged: the clock has been set, as such a timer must
+//! expect.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -14,7 +14,7 @@ use super::{Key, Timers};
 use crate::clock::HostDeadline;
 use crate::error::{GuestError, check};
 
-/// How the kernel is to set a timer.
+/// Setting for a timer of the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelSetting {
     pub(crate) absolute: bool,
@@ -23,7 +23,7 @@ pub(crate) struct KernelSetting {
     pub(crate) interval_ns: i64,
 }
 
-/// A POSIX timer or interval timer that leaves.
+/// POSIX timer or interval timer of a released program.
 #[derive(Clone, Debug)]
 pub(crate) enum Leaving {
     Posix {
@@ -36,17 +36,17 @@ pub(crate) enum Leaving {
     Interval(KernelSetting),
 }
 
-/// A timerfd as one process knows it.
+/// Timerfd in one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeldDescriptor {
-    /// Which timer.
+    /// Identity of the timer.
     pub(crate) key: Key,
     pub(crate) number: i32,
     pub(crate) close_on_exec: bool,
 }
 
 impl Timers {
-    /// Whether a process has POSIX timers.
+    /// Returns true if a process has POSIX timers.
     pub(crate) fn has_posix(&self, pid: i32) -> bool {
         let Some(of) = self.known_owner(pid) else {
             return false;
@@ -56,7 +56,7 @@ impl Timers {
         keys.any(|key| matches!(key, Key::Posix { owner, .. } if *owner == of.id))
     }
 
-    /// The POSIX and interval timers of a process, which are forgotten here.
+    /// Removes and returns the POSIX and interval timers of a process.
     pub(crate) fn take_of_process(&self, pid: i32) -> Vec<Leaving> {
         let mut leaving = Vec::new();
         let Some(of) = self.known_owner(pid) else {
@@ -87,7 +87,7 @@ impl Timers {
         leaving
     }
 
-    /// The timerfds among the descriptors of a process.
+    /// Returns the timerfds among the descriptors of a process.
     pub(crate) fn held_by(&self, pid: i32) -> Vec<HeldDescriptor> {
         let entries = fs::read_dir(format!("/proc/{pid}/fd"));
         let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {
@@ -111,8 +111,8 @@ impl Timers {
         numbers.filter_map(held).collect()
     }
 
-    /// The kernel's timerfd that takes the place of one of ours, with as many
-    /// expirations unread.
+    /// Returns a timerfd of the kernel's that replaces one of ours, with the same number of unread
+    /// expirations.
     pub(crate) fn to_kernel(&self, key: Key) -> Result<File, GuestError> {
         let table = self.lock();
         let gone = || GuestError::Usage("a timer went while it was handed back".into());
@@ -126,9 +126,9 @@ impl Timers {
             libc::timerfd_create(timer.clock, libc::TFD_CLOEXEC | flags)
         };
         check(made.into(), "making a timer of the kernel's")?;
-        // SAFETY: just created and owned by nobody else.
+        // SAFETY: just created, and not owned elsewhere.
         let made = unsafe { File::from_raw_fd(made) };
-        // A clock that was set cannot be told by the kernel: an expiration instead.
+        // The kernel cannot report a set clock retroactively: an expiration instead.
         let unread = match timer.is_cancelled() {
             true => 1,
             false => information("self", file.as_raw_fd(), "eventfd-count:", 16).unwrap_or(0),
@@ -176,8 +176,8 @@ impl Timer {
 }
 
 impl KernelSetting {
-    /// So set that `unread` expirations have been already. `now_ns` is what the
-    /// timer's clock shows.
+    /// Returns the setting after which `unread` expirations have occurred. `now_ns` is the reading
+    /// of the timer's clock.
     fn with_unread(self, unread: i64, now_ns: impl FnOnce() -> i64) -> Self {
         if unread == 0 {
             return self;
@@ -196,7 +196,7 @@ impl KernelSetting {
         }
     }
 
-    /// As the kernel takes it.
+    /// Converts to the kernel's structure.
     pub(crate) fn to_itimerspec(self) -> libc::itimerspec {
         let spec = |ns: i64| libc::timespec {
             tv_sec: ns / NS_PER_S,
@@ -219,7 +219,7 @@ fn now_ns(clock: libc::clockid_t) -> i64 {
     now.tv_sec * NS_PER_S + now.tv_nsec
 }
 
-/// A number in /proc/PID/fdinfo/FD.
+/// Returns a number in /proc/PID/fdinfo/FD.
 fn information(process: &str, fd: i32, field: &str, radix: u32) -> Option<i64> {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{fd}")).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(field))?;
@@ -232,8 +232,8 @@ const NS_PER_S: i64 = 1_000_000_000;
 mod tests {
     use super::*;
 
-    /// The kernel counts expirations from the first on, so that is what must be
-    /// found again from what is unread and what is next.
+    /// The kernel counts expirations from the first on, so the first must be computed from the
+    /// unread number and the next instant.
     #[test]
     fn unread_expirations_are_counted_by_the_kernel_too() {
         let now_ns = 1_000;

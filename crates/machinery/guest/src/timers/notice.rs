@@ -1,4 +1,4 @@
-//! The signal of a timer, as the kernel would send it.
+//! Signal of a timer, as the kernel would send it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::enter::inject::SIGSYS_STAND_IN;
 use crate::linux::pidfd::Pidfd;
 use crate::linux::processes::{self, SignalState};
 
-/// The signal of a timer.
+/// Signal of a timer.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) owner: Arc<Owner>,
-    /// One thread of it, or any.
+    /// One thread of the process, or any.
     pub(crate) thread: Option<Arc<Thread>>,
     pub(crate) signal: i32,
     /// `si_value`.
@@ -21,20 +21,20 @@ pub(crate) struct Notice {
     pub(crate) timer: i32,
 }
 
-/// A thread to which signals are sent.
+/// Thread to which signals are sent.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// Its number, as long as it lives, in our own namespace.
+    /// Its number, while it lives, in our own namespace.
     pub(crate) number: i32,
-    /// From Linux 6.9 on.
+    /// Present on Linux 6.9 and later.
     held: Option<Pidfd>,
 }
 
 impl Thread {
-    /// The thread that has this number now.
+    /// Opens the thread that has this number now.
     ///
     /// # Errors
-    /// When there is none, or when this process may open no more files.
+    /// Fails if there is none, or if this process may open no more files.
     pub(crate) fn hold(number: i32) -> io::Result<Self> {
         let held = match Pidfd::of_thread(number) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
@@ -45,10 +45,10 @@ impl Thread {
 }
 
 impl Notice {
-    /// What has become of the signal that was sent last.
+    /// Returns the state of the signal that was sent last.
     pub(super) fn state(&self) -> SignalState {
         let thread = self.thread.as_ref().map_or(self.owner.pid, |it| it.number);
-        // In a guest the kernel knows it as this (`intercepted.rs` of the image).
+        // Signal under which the kernel keeps it in a guest (`intercepted.rs` of the image).
         let signal = match self.signal {
             libc::SIGSYS => SIGSYS_STAND_IN,
             other => other,
@@ -56,7 +56,7 @@ impl Notice {
         processes::signal_state(thread, signal)
     }
 
-    /// Queues the signal as the kernel's timer would; to nobody, if its owner has ended.
+    /// Queues the signal as the kernel's timer would; does nothing if its owner has ended.
     pub(super) fn send(&self, overrun: i32) {
         let info = TimerInfo {
             signal: self.signal,
@@ -70,8 +70,8 @@ impl Notice {
         };
         // SAFETY: plain data of that size, which was made for it.
         let info: libc::siginfo_t = unsafe { std::mem::transmute(info) };
-        // It fails where nobody is left, or the queue of its user is full; the kernel's
-        // timer is not heard then either.
+        // Fails if the receiver has ended, or the queue of its user is full; the kernel's timer
+        // sends no signal then either.
         let _ = match self.thread.as_deref() {
             None => self.owner.process.signal(self.signal, &info),
             Some(Thread {
@@ -84,7 +84,7 @@ impl Notice {
         };
     }
 
-    /// Before Linux 6.9: to a thread of this number in the process of that number, if the
+    /// Before Linux 6.9: signals a thread of this number in the process of that number, if the
     /// owner has not ended by now.
     fn signal_by_number(&self, thread: i32, info: &libc::siginfo_t) {
         if self.owner.process.has_ended() {

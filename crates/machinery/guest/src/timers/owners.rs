@@ -1,8 +1,8 @@
-//! The processes that have timers.
+//! Processes that have timers.
 //!
-//! A number says nothing of a process that has ended: the next to get it may be anybody's,
-//! and we send as root. So each owner is held by a descriptor, is known by a number of
-//! ours that no other ever gets, and is forgotten with all its timers when it ends.
+//! The number of an ended process may be reused by any other process, and signals are sent as root.
+//! So each owner is referenced by a descriptor, is known by a unique number of ours, and is removed
+//! with all its timers when it ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -14,35 +14,35 @@ use super::Key;
 use crate::error::GuestError;
 use crate::linux::pidfd::Pidfd;
 
-/// A process that has timers, or is about to.
+/// Process that has timers, or is about to.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    /// Its number, as long as it lives.
+    /// Its number, while it lives.
     pub(super) pid: i32,
     pub(super) id: OwnerId,
     pub(super) process: Pidfd,
 }
 
 impl Owner {
-    /// A POSIX timer of its.
+    /// Returns the key of a POSIX timer of the process.
     pub(crate) fn posix(&self, id: i32) -> Key {
         Key::Posix { owner: self.id, id }
     }
 
-    /// Its interval timer.
+    /// Returns the key of its interval timer.
     pub(crate) fn interval(&self) -> Key {
         Key::Interval { owner: self.id }
     }
 }
 
-/// Which owner; never the same of two.
+/// Unique number of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerId(u64);
 
 /// All owners.
 pub(super) struct Owners {
     known: Mutex<Known>,
-    /// Says which have ended, and [`STOP`].
+    /// Reports ended owners, and [`STOP`].
     ends: Epoll,
     stop: PipeWriter,
     _stopped: PipeReader,
@@ -51,7 +51,7 @@ pub(super) struct Owners {
 #[derive(Default)]
 struct Known {
     owners: BTreeMap<OwnerId, Arc<Owner>>,
-    /// Who has a number now, or had it last.
+    /// Present or last owner by number.
     by_pid: BTreeMap<i32, OwnerId>,
     next: u64,
 }
@@ -64,8 +64,10 @@ impl Known {
 }
 
 impl Owners {
+    /// Makes an empty table.
+    ///
     /// # Errors
-    /// When this process may open no more files.
+    /// Fails if this process may open no more files.
     pub(super) fn new() -> Result<Self, GuestError> {
         let (stopped, stop) = io::pipe().map_err(GuestError::system("making a pipe"))?;
         let ends = Epoll::new(AT_ONCE)
@@ -79,15 +81,15 @@ impl Owners {
         })
     }
 
-    /// The process that has this number now, if it is an owner.
+    /// Returns the process that has this number now, if it is an owner.
     pub(super) fn find(&self, pid: i32) -> Option<Arc<Owner>> {
         self.lock().find(pid)
     }
 
-    /// The process that has this number now, an owner from here on.
+    /// Makes the process that has this number now an owner.
     ///
     /// # Errors
-    /// When there is none, or when this process may open no more files.
+    /// Fails if there is none, or if this process may open no more files.
     pub(super) fn claim(&self, pid: i32) -> io::Result<Arc<Owner>> {
         let mut known = self.lock();
         if let Some(owner) = known.find(pid) {
@@ -99,12 +101,12 @@ impl Owners {
         known.next += 1;
         let owner = Arc::new(Owner { pid, id, process });
         known.owners.insert(id, Arc::clone(&owner));
-        // One that was there has ended, and goes when that is reported.
+        // A previous owner of the number has ended, and is removed when that is reported.
         known.by_pid.insert(pid, id);
         Ok(owner)
     }
 
-    /// Tells `ended` of each owner's end, until [`Self::close`].
+    /// Calls `ended` for each owner's end, until [`Self::close`].
     pub(super) fn serve(&self, mut ended: impl FnMut(OwnerId)) -> io::Result<()> {
         let mut ends = self.ends.share(AT_ONCE)?;
         loop {
@@ -128,7 +130,7 @@ impl Owners {
         let Some(owner) = known.owners.remove(&id) else {
             return;
         };
-        // Somebody may still hold the descriptor, which would be reported on and on.
+        // The descriptor may still be referenced elsewhere, and would be reported repeatedly.
         let _ = self.ends.remove(&owner.process);
         if known.by_pid.get(&owner.pid) == Some(&id) {
             known.by_pid.remove(&owner.pid);
@@ -146,6 +148,6 @@ impl Owners {
     }
 }
 
-/// How many ends are reported at once.
+/// Maximum number of ends reported at once.
 const AT_ONCE: usize = 32;
 const STOP: u64 = u64::MAX;

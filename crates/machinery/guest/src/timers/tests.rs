@@ -1,4 +1,4 @@
-//! Whose timers are kept, and how expirations are counted.
+//! Owners of timers, and the counting of expirations.
 
 use std::process::{Child, Command};
 
@@ -81,7 +81,7 @@ fn what_is_kept_of_a_process_goes_with_it() {
     serving.join().expect("no panic").expect("an epoll set");
 }
 
-/// Also before its end was reported.
+/// Also before the report of its end.
 #[test]
 fn who_has_ended_is_nobody() {
     let bench = Bench::new();

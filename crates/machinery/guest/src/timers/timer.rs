@@ -1,4 +1,4 @@
-//! One timer: when it is due, and what it does then.
+//! State of one timer, and its expiry.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::linux::processes::SignalState;
 use super::cancel::Cancel;
 use super::notice::Notice;
 
-/// What an expiration does.
+/// Effect of an expiration.
 #[derive(Debug)]
 pub(super) enum Action {
     Count(File),
@@ -21,30 +21,30 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// A timer, on the clock of its host.
+/// Timer on the clock of its host.
 pub(super) struct Timer {
     pub(super) action: Action,
     pub(super) host: Arc<Host>,
     /// CLOCK_*, for absolute settings.
     pub(super) clock: libc::clockid_t,
-    /// An absolute setting of CLOCK_REALTIME follows its steps.
+    /// Deadline; an absolute setting of CLOCK_REALTIME follows its steps.
     pub(super) due: Option<HostDeadline>,
     pub(super) interval_ns: i64,
-    /// What `timer_getoverrun` tells: expirations that the signal which was taken last
-    /// stood for, beyond the first.
+    /// Result of `timer_getoverrun`: expirations that the last delivered signal represented, beyond
+    /// the first.
     overrun: i64,
-    /// The signal that was sent last, until it is known to have been taken.
+    /// Last signal sent, until it is known to have been delivered.
     sent: Option<Sent>,
-    /// Whether its reader is told when CLOCK_REALTIME is set.
+    /// State for the notification of a set CLOCK_REALTIME.
     pub(super) cancel: Cancel,
 }
 
-/// A signal that may be pending still.
+/// Signal that may still be pending.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Expirations that it stands for, beyond the first.
+    /// Expirations that it represents, beyond the first.
     overrun: i64,
-    /// It was seen pending: until it is taken, expirations belong to it.
+    /// True if it was seen pending: until it is delivered, expirations are added to it.
     was_pending: bool,
 }
 
@@ -73,7 +73,7 @@ impl Timer {
         matches!(self.action, Action::Send(_))
     }
 
-    /// When its clock shows `ns`.
+    /// Returns the deadline at which its clock shows `ns`.
     pub(super) fn absolute(&self, ns: i64) -> HostDeadline {
         let host = self.host.index();
         if self.is_on_realtime() {
@@ -92,19 +92,19 @@ impl Timer {
         }
     }
 
-    /// When its host's page shows this.
+    /// Returns the deadline at which its host's page shows `at`.
     pub(super) fn shown(&self, at: Instant<Shown>) -> HostDeadline {
         let host = self.host.index();
         HostInstant { host, at }.into()
     }
 
-    /// Its expirations and signals until now are forgotten.
+    /// Discards its expirations and signals until now.
     pub(super) fn begin_anew(&mut self) {
         self.overrun = 0;
         self.sent = None;
     }
 
-    /// Whether it is due, and what has become of its last signal.
+    /// Returns the state of its last signal, if the timer is due.
     pub(super) fn look(&self) -> Option<SignalState> {
         let is_due = self
             .due
@@ -115,8 +115,8 @@ impl Timer {
         })
     }
 
-    /// Acts, being due. `last` is what [`Self::look`] said, of which all timers are asked
-    /// before any acts: two may send the same signal.
+    /// Expires the timer, which is due. `last` is the result of [`Self::look`], which is called for
+    /// all timers before any expires: two may send the same signal.
     pub(super) fn expire(&mut self, last: SignalState) {
         let expirations = self.take_expirations();
         if expirations == 0 {
@@ -126,7 +126,7 @@ impl Timer {
             Action::Nothing => {}
             Action::Count(_) if self.cancel.notes_expiry() => {}
             Action::Count(file) => {
-                // Full (nobody reads): the count saturates, as a timerfd's does.
+                // Full (not read): the count saturates, as a timerfd's does.
                 let _ = { file }.write(&(expirations as u64).to_ne_bytes());
             }
             Action::Send(notice) => {
@@ -138,7 +138,7 @@ impl Timer {
                     return;
                 }
                 let missed = match self.sent.take() {
-                    // It was taken between two of these expirations. Where, nobody saw.
+                    // It was delivered between two of these expirations, at an unknown point.
                     Some(sent) if sent.was_pending => {
                         self.overrun = sent.overrun.saturating_add(expirations - 1);
                         0
@@ -149,9 +149,9 @@ impl Timer {
                     }
                     None => expirations - 1,
                 };
-                // An ignored one is thrown away by the kernel, unless somebody waits for it
-                // (`sigwaitinfo`, as the C library does for SIGEV_THREAD): of that `status`
-                // shows nothing. So it is sent in any case.
+                // The kernel discards an ignored signal, unless a thread waits for it
+                // (`sigwaitinfo`, as the C library does for SIGEV_THREAD), which `status` does not
+                // show. So it is sent in any case.
                 notice.send(as_kernel_counts(missed));
                 self.sent = (!last.is_ignored).then_some(Sent {
                     overrun: missed,
@@ -161,10 +161,10 @@ impl Timer {
         }
     }
 
-    /// What `timer_getoverrun` says: with the expirations until its signal was taken, if
-    /// that has happened since the last look.
+    /// Returns the result of `timer_getoverrun`: including the expirations until the delivery of
+    /// its signal, if that has happened since the last check.
     pub(super) fn overrun(&mut self) -> i32 {
-        // With a signal that is out, expirations may belong to that.
+        // While a signal is outstanding, expirations may belong to that.
         if self.sent.is_none()
             && let Some(last) = self.look()
         {
@@ -184,8 +184,8 @@ impl Timer {
         as_kernel_counts(self.overrun)
     }
 
-    /// How often it has expired by its clock since this was asked last; the next expiry
-    /// is ahead afterwards.
+    /// Returns the number of expirations by its clock since the last call; the next expiry is in
+    /// the future afterwards.
     fn take_expirations(&mut self) -> i64 {
         let Some(due) = self.due else { return 0 };
         let late_ns = (-due.left(&self.host)).as_ns();
@@ -203,7 +203,7 @@ impl Timer {
     }
 }
 
-/// DELAYTIMER_MAX: the kernel's count of overruns ends there.
+/// Limits the count to DELAYTIMER_MAX, the maximum of the kernel's count of overruns.
 fn as_kernel_counts(overrun: i64) -> i32 {
     i32::try_from(overrun).unwrap_or(i32::MAX)
 }

@@ -25,7 +25,7 @@ public class Waits {
         Object monitor = new Object();
         long begun = System.nanoTime();
         synchronized (monitor) {
-            // May wake spuriously, says its documentation.
+            // May wake spuriously, according to its documentation.
             while (System.nanoTime() - begun < waitMs * 1_000_000L) monitor.wait(waitMs);
         }
         return "done";

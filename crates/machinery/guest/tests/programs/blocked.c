@@ -1,7 +1,6 @@
-// Calls in which a program may block without any limit of time, each ended from
-// outside after the wait, and those on asynchronous input and output with a limit.
-// None may tell that it was stopped and went on (signal(7), "Interruption of system
-// calls by stop signals").
+// Calls in which a program may block without a time limit, each ended from outside after the wait,
+// and calls of asynchronous input and output with a limit. None may reveal that it was stopped and
+// continued (signal(7), "Interruption of system calls by stop signals").
 #include "common.h"
 #include <linux/aio_abi.h>
 #include <mqueue.h>
@@ -109,7 +108,7 @@ static long run_read_fanotify(struct outcome *out) {
     int fd = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
     if (fd >= 0) MUST(fanotify_mark(fd, FAN_MARK_ADD, FAN_MODIFY, AT_FDCWD, scratch_name));
     AFTER(out, change(scratch));
-    // Without the privilege another wait of the same length.
+    // Without the privilege, another wait of the same length.
     long ret = fd >= 0 ? FAILS(read(fd, event, sizeof event)) : (rest_ns(out->want_ns), 24);
     unlink(scratch_name);
     return ret;
@@ -285,8 +284,7 @@ static long run_waitid(struct outcome *out) {
     return FAILS(waitid(P_ALL, 0, &info, WEXITED));
 }
 
-// --- asynchronous input and output: polls of pipes, which come to an end at once or
-// when something is written.
+// --- asynchronous input and output: polls of pipes, which end at once or after a write.
 static aio_context_t context;
 static int poll_pipe(void) {
     int fds[2];
@@ -323,7 +321,7 @@ static long aio_timeout(struct outcome *out, get *get) {
     poll_pipe();
     return get(out, 1, &wait);
 }
-// One of two comes, early; where it came after the wait, once more.
+// One of two comes early; if it came after the wait, once more.
 static long aio_some(struct outcome *out, get *get) {
     struct timespec wait = spec(out->want_ns);
     MUST(syscall(SYS_io_setup, 8, &context));

@@ -1,12 +1,12 @@
-// Readers of clocks, for WAIT, while the harness pauses and dilates. Each case
-// counts what must not happen; natively it is 0 as well.
+// Readers of clocks, for WAIT, while the harness pauses and dilates. Each case counts violations;
+// natively the count is 0 as well.
 #include "common.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/time.h>
 
-// A clock seen by several threads: none may read less than another has read.
+// Clock seen by several threads: none may read less than another has read.
 struct seen {
     clockid_t clock;
     bool raw; // by `syscall` instruction
@@ -72,7 +72,7 @@ static long run_calls_agree(struct outcome *out) {
     return disagreements;
 }
 
-// One constant lies between any two clocks: bracketed reads must leave room for it.
+// The difference of any two clocks is constant: bracketed reads must be consistent with that.
 static long apart(struct outcome *out, clockid_t one, clockid_t other) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     while (mono_ns() < out->begun_ns + out->want_ns) {
@@ -103,7 +103,7 @@ static long run_resolutions(struct outcome *out) {
     out->want_ns = 0;
     return 0;
 }
-// Which clocks can be read at all, by the vDSO.
+// Clocks that can be read at all, by the vDSO.
 static long run_readable(struct outcome *out) {
     char text[200] = "";
     for (clockid_t clock = -1; clock < 14; clock++) {
@@ -117,7 +117,7 @@ static long run_readable(struct outcome *out) {
     out->want_ns = 0;
     return 0;
 }
-// The zone argument is obsolete but some programs give it.
+// The zone argument is obsolete, but some programs pass it.
 static long run_zone(struct outcome *out) {
     struct timeval day = { 0, 0 };
     struct timezone zone = { 77, 77 }, by_call = { 77, 77 };
@@ -128,7 +128,7 @@ static long run_zone(struct outcome *out) {
     out->want_ns = 0;
     return ret;
 }
-// Time on the processor is not virtual: it passes as natively.
+// Processor time is not virtual: it passes as natively.
 static long run_processor_time(struct outcome *out) {
     int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (volatile int i = 0; i < 1000000; i++) {}

@@ -1,11 +1,11 @@
-// What every test program shares: a table of cases, each run in a child of its
-// own, all begun at the same moment, each printing one line:
+// Common part of all test programs: a table of cases, each run in a child of its own, all begun at
+// the same moment, each printing one line:
 //
 //   NAME ret=.. errno=.. want_ns=.. virtual_ns=.. note=..
 //
-// `want_ns` is how long the case must last at least, by CLOCK_MONOTONIC;
-// `virtual_ns` how long it lasted. The harness compares ret, errno and note with
-// those of a native run and virtual_ns with want_ns.
+// `want_ns` is the minimum duration of the case, by CLOCK_MONOTONIC; `virtual_ns` its actual
+// duration. The harness compares ret, errno and note with those of a native run and virtual_ns with
+// want_ns.
 #ifndef TIMELOOM_TEST_COMMON_H
 #define TIMELOOM_TEST_COMMON_H
 
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Where the kernel has no such call, the C library's function makes its successor.
+// If the kernel has no such call, the C library's function makes its successor.
 #ifdef SYS_select
 #define raw_select(...) syscall(SYS_select, __VA_ARGS__)
 #define raw_time(...) syscall(SYS_time, __VA_ARGS__)
@@ -50,11 +50,11 @@ static inline struct timespec spec(int64_t ns) {
     return (struct timespec){ .tv_sec = ns / S, .tv_nsec = ns % S };
 }
 
-// What a case reports. `ret` is returned by the case itself.
+// Results of a case. `ret` is returned by the case itself.
 struct outcome {
     int err;          // errno, or an error number that the call returned
-    int64_t want_ns;  // how long it must last
-    int64_t begun_ns; // set before the case begins; a case may set it anew
+    int64_t want_ns;  // minimum duration
+    int64_t begun_ns; // set before the case begins; a case may set it again
     char note[200];   // must be the same natively; no spaces
 };
 
@@ -64,7 +64,7 @@ struct test_case {
 };
 #define CASE(name) { #name, run_##name }
 
-// What a call returns, and its errno in the outcome.
+// Returns the result of a call, and stores its errno in the outcome.
 #define FAILS(call) ({ long result_ = (call); out->err = result_ < 0 ? errno : 0; result_; })
 
 static inline void note(struct outcome *out, const char *format, ...) {
@@ -90,13 +90,13 @@ static inline void rest_ns(int64_t ns) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {}
 }
 
-// A limit for waits that something else ends: so far ahead that this comes before it on
-// however busy a machine.
+// Limit of waits that are ended by another event: late enough that the event comes first on any
+// busy machine.
 enum { FAR_MS = 100 * 1000 };
 #define FAR_NS (FAR_MS * MS)
 
-// Forks a helper that does something at an instant of CLOCK_MONOTONIC, or as soon after
-// it as a busy machine lets it; mostly when the case has gone on for WAIT.
+// Forks a helper that acts at an instant of CLOCK_MONOTONIC, or as soon after it as a busy machine
+// permits; mostly when the case has lasted for WAIT.
 #define AT(instant_ns, ...) \
     do { \
         int64_t then_ = (instant_ns); \
@@ -108,9 +108,9 @@ enum { FAR_MS = 100 * 1000 };
     } while (0)
 #define AFTER(out, ...) AT((out)->begun_ns + (out)->want_ns, __VA_ARGS__)
 
-// Sends this process a signal at an instant, and every 20 seconds from then on while it
-// lives: one that came before its wait had begun would end none. Returns where the
-// helper counts what it has sent.
+// Sends this process a signal at an instant, and every 20 seconds from then on while it lives: a
+// signal before its wait had begun would end none. Returns the address of the helper's count of
+// sent signals.
 static inline const volatile int *signal_at(int64_t instant_ns, int signal) {
     volatile int *sent = mmap(NULL, sizeof *sent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t me = getpid();

@@ -1,7 +1,6 @@
-// Time on the processor, while the harness pauses and changes the rate. Each case
-// burns processor time, by the clock it sees, for WAIT; natively and under the
-// clock that cannot take less time than it burns, and no reading may be less than
-// one before.
+// Processor time, while the harness pauses and changes the rate. Each case uses processor time, by
+// the clock it sees, for WAIT; natively and under the clock that cannot take less time than it
+// uses, and no reading may be less than one before.
 #include "common.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,12 +39,12 @@ static int64_t by_times(void) {
     return (tms.tms_utime + tms.tms_stime) * (S / 100);
 }
 
-// How long a case lasts that needs the processor, a busy machine decides.
+// The duration of a case that needs the processor depends on the load of the machine.
 static void judged(struct outcome *out) {
     out->begun_ns = mono_ns();
     out->want_ns = 0;
 }
-// Burns an eighth of the wait, so that many cases at once get their share.
+// Uses an eighth of the wait, so that many cases at once get their share.
 static long burn(struct outcome *out, int64_t (*used)(void)) {
     int64_t begun = used(), last = begun, steps_back = 0, wall = mono_ns();
     while (last - begun < out->want_ns / 8) {
@@ -54,7 +53,7 @@ static long burn(struct outcome *out, int64_t (*used)(void)) {
         steps_back += now < last;
         last = now;
     }
-    // Nobody computes for longer than it lasts, but for the grain of `times`.
+    // No computation uses more time than it lasts, except for the resolution of `times`.
     int64_t lasted = mono_ns() - wall;
     note(out, "steps_back=%lld,too_much=%d", (long long)steps_back, last - begun > lasted + 25 * MS);
     judged(out);
@@ -64,7 +63,7 @@ static long burn(struct outcome *out, int64_t (*used)(void)) {
 BURN(process) BURN(thread) BURN(raw_process) BURN(by_number) BURN(by_thread_number) BURN(c_clock)
 BURN(usage_self) BURN(usage_thread) BURN(by_times)
 
-// All clocks of one process tell the same, to the grain of the coarser ones.
+// All clocks of one process agree, to the resolution of the coarser ones.
 static long run_agree(struct outcome *out) {
     long bad = 0;
     for (int i = 0; i < 200; i++) {
@@ -77,7 +76,7 @@ static long run_agree(struct outcome *out) {
     judged(out);
     return bad;
 }
-// What an ended child has used.
+// Processor time of an ended child.
 static long run_of_child(struct outcome *out) {
     int64_t wall = mono_ns();
     pid_t pid = fork();
@@ -111,7 +110,7 @@ static long run_of_child_by_waitid(struct outcome *out) {
     judged(out);
     return ret;
 }
-// Timers of processor time: the signal comes when so much has been used.
+// Timers of processor time: the signal comes when that much has been used.
 static volatile sig_atomic_t fired;
 static void fire(int signal) { (void)signal; fired++; }
 static long timer(struct outcome *out, int which, int signal_number) {
@@ -124,8 +123,9 @@ static long timer(struct outcome *out, int which, int signal_number) {
     int64_t used = process() - begun;
     ret += setitimer(which, &wanted, &old);
     ret += setitimer(which, NULL, &left);
-    // The kernel counts what these timers measure by its ticks, and so misjudges a program that is often interrupted: by half on
-    // a busy machine, natively as well. A timer that did not follow a dilation of 4 would come after a quarter.
+    // The kernel counts the time of these timers by its ticks, and so misjudges a program that is
+    // often interrupted: by half on a busy machine, natively as well. A timer that did not follow a
+    // dilation of 4 would come after a quarter.
     note(out, "early=%d,late=%d,old=%ld.%ld,disarmed=%d", used < out->want_ns / 20, used > out->want_ns / 8 + S,
          old.it_value.tv_sec, old.it_value.tv_usec, left.it_value.tv_sec == 0 && left.it_value.tv_usec > 0);
     judged(out);

@@ -1,11 +1,11 @@
-// POSIX timers and sleeps of processor time: they end when so much has been used, by
-// the clock that the program sees. Where the case itself sleeps, a helper burns it.
+// POSIX timers and sleeps of processor time: they end when that much has been used, by the clock
+// that the program sees. If the case itself sleeps, a helper uses it.
 #include "common.h"
 #include <pthread.h>
 
 static int64_t process(void) { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 static int64_t thread(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
-// How long a case lasts that needs the processor, a busy machine decides.
+// The duration of a case that needs the processor depends on the load of the machine.
 static void judged(struct outcome *out) {
     out->begun_ns = mono_ns();
     out->want_ns = 0;
@@ -19,7 +19,7 @@ static void *burner(void *arg) {
     return arg;
 }
 static void *by_signal(void *arg) {
-    // Alone in taking the signal.
+    // The only thread that takes the signal.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
@@ -46,7 +46,7 @@ static timer_t posix_timer(clockid_t clock, int how, pid_t tid) {
     if (timer_create(clock, &event, &id) != 0) _exit(95);
     return id;
 }
-// Fires when an eighth of the wait has been used, not before and once.
+// Fires when an eighth of the wait has been used, not before and only once.
 static long posix(struct outcome *out, clockid_t clock, int64_t (*used)(void), int absolute) {
     timer_t id = posix_timer(clock, SIGEV_SIGNAL, 0);
     int64_t span = out->want_ns / 16, begun = used();
@@ -57,7 +57,7 @@ static long posix(struct outcome *out, clockid_t clock, int64_t (*used)(void), i
     while (!fired) {}
     int64_t lasted = used() - begun;
     timer_gettime(id, &old);
-    // The kernel looks at these timers at its ticks, which a busy machine delays.
+    // The kernel checks these timers at its ticks, which a busy machine delays.
     note(out, "early=%d,late=%d,left=%d,code=%d,value=%d,over=%d", lasted < span, lasted > span + 5 * S,
          left_ns > span / 2 && left_ns <= span + MS, fired_code, fired_value, old.it_value.tv_sec == 0 && old.it_value.tv_nsec == 0);
     judged(out);
@@ -87,12 +87,12 @@ static long run_posix_of_child(struct outcome *out) {
     while (!fired) rest_ns(MS);
     clock_gettime(clock, &now);
     kill(child, SIGKILL);
-    // How much more it uses until this process gets the processor, a busy machine decides.
+    // The additional use until this process gets the processor depends on the load of the machine.
     note(out, "early=%d", now.tv_sec * S + now.tv_nsec < out->want_ns / 16);
     judged(out);
     return ret;
 }
-// To one thread, again and again, with overruns while the signal is blocked.
+// To one thread, repeatedly, with overruns while the signal is blocked.
 static long run_posix_periodic(struct outcome *out) {
     pthread_t thread_id;
     volatile pid_t tid = 0;
@@ -111,7 +111,7 @@ static long run_posix_periodic(struct outcome *out) {
     int64_t first = process() - begun;
     timer_delete(id);
     int in_thread = fired_in == tid;
-    // Now to this thread, which does not take it for eight periods.
+    // Then to this thread, which does not take it for eight periods.
     id = posix_timer(CLOCK_PROCESS_CPUTIME_ID, SIGEV_THREAD_ID, (pid_t)syscall(SYS_gettid));
     begun = process();
     ret += timer_settime(id, 0, &wanted, NULL);
@@ -165,7 +165,7 @@ static long run_slept_interrupted(struct outcome *out) {
     judged(out);
     return ret;
 }
-// The clock of a process that is not there, by its number.
+// Clock of a process that does not exist, by its number.
 #define NOBODY (~99999999 * 8 + 2)
 static long run_posix_errors(struct outcome *out) {
     struct itimerspec wrong = { .it_value = { 0, S } }, negative = { .it_interval = { -1, 0 } }, good = { .it_value = { 100, 0 } }, old;

@@ -1,5 +1,5 @@
-// Dates that the kernel writes of itself, and those that x86-64's vsyscall page tells,
-// lie between the clock read before and after.
+// Dates written by the kernel itself, and those read from x86-64's vsyscall page, lie between the
+// clock readings before and after.
 #include "common.h"
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -13,16 +13,16 @@
 
 static int64_t date_ns(void) { return clock_ns(CLOCK_REALTIME); }
 
-// `grain`: of what the date is a multiple.
+// `grain`: resolution of the date.
 static void judge(struct outcome *out, int64_t before, int64_t date, int64_t grain) {
     int64_t after = date_ns();
-    // The kernel's whole seconds may be of the tick before.
+    // The kernel's whole seconds may be of the previous tick.
     int64_t least = before - grain - S / 50;
     const char *text = date < least ? "early" : date > after ? "late" : "now";
     snprintf(out->note + strlen(out->note), 10, "%s,", text);
     out->want_ns = 0;
 }
-// A second of the machine's is as many of the session's as its dilation says, or more.
+// A second of the machine is as many seconds of the session as its dilation says, or more.
 #define SECOND (4 * S)
 static long run_shared_memory(struct outcome *out) {
     int64_t before = date_ns();
@@ -72,7 +72,7 @@ static long run_errors(struct outcome *out) {
     out->note[0] = '\0';
     for (int command = 0; command < 22; command++) {
         long answers[] = { msgctl(-1, command, &status), shmctl(-1, command, (void *)8), semctl(-1, 0, command, 8) };
-        // Those that tell of the whole machine.
+        // Commands for the state of the whole machine.
         if (command == IPC_INFO || command == 12 || command == 14 || command == 19) continue;
         for (int i = 0; i < 3; i++) out->err = out->err * 3 + (answers[i] != -1);
     }
@@ -103,7 +103,7 @@ static long run_stamp_new(struct outcome *out) { return stamp_of(out, SIOCGSTAMP
 static long run_stampns_new(struct outcome *out) { return stamp_of(out, SIOCGSTAMPNS_NEW, 1); }
 
 #ifdef __x86_64__
-// At fixed addresses, where the kernel has not left it out.
+// At fixed addresses, if the kernel has the page.
 static int has_page(void) {
     char line[300];
     FILE *maps = fopen("/proc/self/maps", "r");

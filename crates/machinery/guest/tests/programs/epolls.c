@@ -1,5 +1,5 @@
-// Who wakes of those who wait for events: one byte is for one of them, where they asked
-// for that, and a wait that a handler interrupts says so, and no other.
+// Wake-ups of threads that wait for events: one byte is for one of them, if they requested that,
+// and only a wait interrupted by a handler returns EINTR.
 #include "common.h"
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -47,7 +47,7 @@ static int set_of(uint32_t events) {
     return set;
 }
 
-// Wakes some by one byte, and gives the others the time to wake too.
+// Wakes some threads by one byte, and gives the others the time to wake too.
 static int woken_by_a_byte(int least) {
     MUST(write(ends[1], "x", 1));
     while (load(&woken) + load(&failed) < least) rest_ns(MS);
@@ -67,7 +67,7 @@ static void begin(struct waiter *waiters, struct outcome *out, uint32_t events, 
     for (int i = 0; i < WAITERS; i++) until_asleep(&waiters[i].thread);
 }
 
-// --- each with a set of their own, of which one byte is for one
+// --- each with a set of its own, of which one byte wakes one
 static long run_exclusive(struct outcome *out) {
     struct waiter waiters[WAITERS];
     begin(waiters, out, EPOLLIN | EPOLLEXCLUSIVE, 0);
@@ -79,14 +79,14 @@ static long run_exclusive_timed(struct outcome *out) {
     timeout_ms = FAR_MS;
     return run_exclusive(out);
 }
-// --- the same, where they asked for nothing
+// --- the same, without that request
 static long run_all(struct outcome *out) {
     struct waiter waiters[WAITERS];
     begin(waiters, out, EPOLLIN, 0);
     note(out, "woken=%d,failed=%d", woken_by_a_byte(WAITERS), load(&failed));
     return 0;
 }
-// --- with one set together
+// --- with one common set
 static long run_edge_together(struct outcome *out) {
     struct waiter waiters[WAITERS];
     begin(waiters, out, EPOLLIN | EPOLLET, 1);
@@ -104,7 +104,7 @@ static long run_oneshot_together(struct outcome *out) {
     note(out, "woken=%d,%d,%d,failed=%d", first, second, third, load(&failed));
     return 0;
 }
-// --- an edge is told once
+// --- an edge is reported once
 static long run_edge(struct outcome *out) {
     struct epoll_event event;
     MUST(pipe(ends));
@@ -117,7 +117,7 @@ static long run_edge(struct outcome *out) {
     return 0;
 }
 
-// --- a handler that runs is told of, whatever else happens meanwhile
+// --- a handler that runs is reported, whatever else happens meanwhile
 static int handled, told;
 static pid_t listener;
 

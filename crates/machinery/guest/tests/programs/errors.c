@@ -1,5 +1,5 @@
-// Invalid arguments: the same errno natively and under the clock. By system
-// call, since the C library checks some arguments itself.
+// Invalid arguments: the same errno natively and under the clock. By system call, since the C
+// library checks some arguments itself.
 #include "common.h"
 #include <linux/futex.h>
 #include <poll.h>
@@ -264,7 +264,7 @@ static char name_too_long[5000];
     }
 CASES
 #undef X
-// What the kernel does not set is there afterwards as it was left: nobody else's bytes.
+// Fields that the kernel does not set keep their contents, without foreign bytes.
 static long run_adjtimex_gaps(struct outcome *out) {
     unsigned char given[sizeof(struct timex)];
     memset(given, 0xa5, sizeof given);

@@ -25,7 +25,7 @@ static struct dates by_statx(int directory, const char *path, int flags) {
     return (struct dates){ of_statx(status.stx_atime), of_statx(status.stx_mtime), of_statx(status.stx_ctime),
                            status.stx_mask & STATX_BTIME ? of_statx(status.stx_btime) : 0 };
 }
-// The kernel dates files as of its last tick.
+// The kernel dates files by its last tick.
 static const int64_t tick = S / 50;
 static void all_within(struct dates dates, int64_t from, int64_t to, const char *call) {
     int64_t all[] = { dates.access, dates.modification, dates.change, dates.birth };

@@ -1,5 +1,5 @@
-// Times of files that are set to "now" lie between the clock read before and
-// after, whichever call sets them; times given stay as given.
+// Times of files that are set to "now" lie between the clock readings before and after, with any
+// call; explicit times are kept.
 #include "common.h"
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -11,7 +11,7 @@ static char *fresh(void) {
     return path;
 }
 static int64_t of(struct timespec time) { return time.tv_sec * S + time.tv_nsec; }
-// Seconds are enough for `utime`; a tick of the kernel's coarse clock natively.
+// Seconds are enough for `utime`; natively, a tick of the kernel's coarse clock.
 static void judge(struct outcome *out, const char *path, int64_t before) {
     struct stat status;
     stat(path, &status);

@@ -1,5 +1,5 @@
-// A timer has expired by the clock: what natively is there by then must be there, however
-// late somebody is who sends its signal.
+// A timer has expired by the clock: the native effects of an expiration must be visible, however
+// late the sender of its signal is.
 #include "common.h"
 #include <poll.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <sys/timerfd.h>
 
-// So long after the expiration a case looks: natively the signal comes at once.
+// Time after the expiration at which a case checks: natively the signal comes at once.
 #define LATER_NS (50 * MS)
 
 static volatile sig_atomic_t handled;
@@ -24,7 +24,7 @@ static sigset_t only(int signal) {
     return set;
 }
 static void handle(int signal) {
-    // (Waits with a timeout are not begun anew all the same.)
+    // (Waits with a timeout are not restarted in any case.)
     struct sigaction action = { .sa_handler = count, .sa_flags = SA_RESTART };
     sigaction(signal, &action, NULL);
 }
@@ -49,7 +49,7 @@ static timer_t armed_and_blocked(struct outcome *out, int64_t interval_ns) {
     sigprocmask(SIG_BLOCK, &set, NULL);
     return armed(expiry(out), interval_ns);
 }
-// What is left until a while after it; never nothing, which would not be a wait.
+// Time left until a while after it; never zero, which would not be a wait.
 static int64_t left_ns(struct outcome *out) {
     int64_t left = expiry(out) + LATER_NS - mono_ns();
     return left > MS ? left : MS;
@@ -70,7 +70,7 @@ static long run_sleep(struct outcome *out) {
 static long run_sleep_interrupted(struct outcome *out) {
     handle(SIGUSR1);
     long ret;
-    do { // again where it came before the wait had begun
+    do { // again if it came before the wait had begun
         handled = 0;
         int64_t at = mono_ns() + out->want_ns;
         struct timespec end = spec(at + LATER_NS);
@@ -141,7 +141,7 @@ static long run_timerfd(struct outcome *out) { // which expires after it
     return ret;
 }
 
-// Who has it from the clock, and asks.
+// Cases that read the clock, and check.
 
 static long run_pending(struct outcome *out) {
     armed_and_blocked(out, 0);
@@ -164,7 +164,7 @@ static long run_gettime(struct outcome *out) {
         is_pending(SIGUSR1));
     return ret;
 }
-// It is sent at the first expiration; all others are overruns of it.
+// The signal is sent at the first expiration; all others are overruns of it.
 static long run_getoverrun(struct outcome *out) {
     int64_t interval_ns = MS;
     timer_t id = armed_and_blocked(out, interval_ns);

@@ -1,8 +1,7 @@
-// Waits and timers of a program that is brought into a session and let go again.
-// Each of 1 s begins when the program sees the session's year, and says when it is
-// over; then one line for each line that is sent: what its clocks show, and whether
-// it can still do what programs do. With an argument it makes no POSIX timers, which
-// kernels before Linux 6.15 do not let a program keep.
+// Waits and timers of a program that is attached to a session and released again. Each of 1 s
+// begins when the program sees the session's year, and reports its end; then one line for each line
+// of input: the readings of its clocks, and checks that usual operations still work. With an
+// argument it makes no POSIX timers, which kernels before Linux 6.15 do not let a program keep.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -78,11 +77,11 @@ static void *by_socket(void *unused) {
     socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
     setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
     if (recv(pair[0], &byte, 1, 0) < 0 && errno == EAGAIN) say("socket over");
-    // It keeps its timeout, in real time.
+    // The socket keeps its timeout, in real time.
     if (recv(pair[0], &byte, 1, 0) < 0 && errno == EAGAIN) say("socket again");
     return unused;
 }
-// Of the civil clock, which is set by the letting go: its instant is long past.
+// By the civil clock, which is set by the release: its instant is long past.
 static void *by_civil_clock(void *unused) {
     sem_t none;
     int64_t end = now(CLOCK_REALTIME) + 1000 * S;
@@ -113,7 +112,7 @@ static void *by_epoll(void *unused) {
         && read(timer, &count, 8) < 0 && errno == EAGAIN) say("epoll over");
     return unused;
 }
-// Expirations that nobody has read are not lost, and further ones come at their pace.
+// Unread expirations are not lost, and further ones come at their pace.
 static int ticker;
 static int64_t expirations(void) { uint64_t count = 0; return read(ticker, &count, 8) == 8 ? (int64_t)count : -1; }
 
@@ -171,14 +170,14 @@ static void report(void) {
     struct itimerspec left;
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL); // SIGSYS among them: calls that trap go on
+    sigprocmask(SIG_BLOCK, &all, NULL); // including SIGSYS: calls that trap still work
     int64_t begun = now(CLOCK_MONOTONIC);
     usleep(20000);
     int64_t slept = now(CLOCK_MONOTONIC) - begun;
     sigprocmask(SIG_UNBLOCK, &all, NULL);
     int known = !with_posix_timers
         || (timer_gettime(often, &left) == 0 && left.it_value.tv_nsec > 0 && timer_gettime(once, &left) == 0);
-    // New ones, made by now.
+    // New timers, made by now.
     timer_t fresh;
     struct sigevent silent = { .sigev_notify = SIGEV_NONE };
     int made = timer_create(CLOCK_MONOTONIC, &silent, &fresh) == 0 && timer_delete(fresh) == 0;

@@ -1,5 +1,5 @@
-// The C library's timed waits: condition variables, semaphores, mutexes, joins.
-// Below each is a futex; which operation and clock is the library's choice.
+// The C library's timed waits: condition variables, semaphores, mutexes, joins. Each uses a futex;
+// the library chooses the operation and the clock.
 #include "common.h"
 #include <pthread.h>
 #include <semaphore.h>
@@ -93,7 +93,7 @@ static long run_thrd_sleep(struct outcome *out) {
     struct timespec wait = spec(out->want_ns);
     return thrd_sleep(&wait, NULL);
 }
-// The same wait in ten threads at once; the sum of what they return.
+// The same wait in ten threads at once; the sum of their results.
 static void *wait_in_thread(void *argument) {
     struct timespec *until = argument;
     pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;

@@ -30,7 +30,7 @@ static long sleep_some(struct outcome *out, int64_t ns) {
     return FAILS(nanosleep(&wait, NULL));
 }
 
-// Blocked signals wait, also while the program sleeps; they come when let in.
+// Blocked signals wait, also while the program sleeps; they come when unblocked.
 static long run_all_blocked(struct outcome *out) {
     install(SIGUSR1, count, 0);
     block(SIG_SETMASK, 0);
@@ -118,8 +118,8 @@ static long run_sigsuspend(struct outcome *out) {
     note(out, "handled=%d", handled == *sent);
     return ret;
 }
-// The wait's mask names all signals: one that is sent meanwhile waits. Where it came after
-// the wait, once more.
+// The wait's mask contains all signals: one sent meanwhile stays pending. If it came after the
+// wait, once more.
 static long run_fillset_during_wait(struct outcome *out) {
     install(SIGUSR1, count, 0);
     const volatile int *sent = signal_at(out->begun_ns + out->want_ns / 2, SIGUSR1);
@@ -151,7 +151,7 @@ static long run_handler_sleeps(struct outcome *out) {
     out->want_ns += out->want_ns / 4;
     return ret;
 }
-// A handler for SIGSYS of the program's own, which must not break the waits.
+// The program's own handler for SIGSYS, which must not break the waits.
 static long run_own_sigsys_handler(struct outcome *out) {
     install(SIGSYS, count, SA_RESTART);
     long first = sleep_some(out, out->want_ns / 2);
@@ -178,8 +178,8 @@ static long run_all_actions_reset(struct outcome *out) {
     return ret;
 }
 
-// A signal stack of 8 KiB (SIGSTKSZ as programs compiled it in), but on ARM, where two
-// signals do not fit onto that.
+// A signal stack of 8 KiB (SIGSTKSZ as programs compiled it in), except on ARM, where two signals
+// do not fit onto that.
 static long with_stack(struct outcome *out, size_t size, int flags) {
     char *memory = malloc(size);
     stack_t stack = { .ss_sp = memory, .ss_size = size, .ss_flags = flags }, after;
@@ -200,8 +200,8 @@ static long run_stack_64k(struct outcome *out) { return with_stack(out, 65536, 0
 #endif
 static long run_stack_autodisarm(struct outcome *out) { return with_stack(out, 65536, SS_AUTODISARM); }
 
-// Handlers that make calls which trap, on stacks as programs have them compiled in,
-// with nothing below: glibc's SIGSTKSZ on ARM, musl's there.
+// Handlers that make calls which trap, on stacks of the sizes that programs have compiled in, with
+// nothing below: on ARM glibc's SIGSTKSZ, and musl's.
 static void rest_and_count(int signal) {
     (void)signal;
     struct timespec no_time = { 0, 1000 };
@@ -226,7 +226,7 @@ static long rests_on_stack(struct outcome *out, size_t size) {
 static long run_rests_on_12k(struct outcome *out) { return rests_on_stack(out, 12288); }
 static long run_rests_on_16k(struct outcome *out) { return rests_on_stack(out, 16384); }
 #ifdef __aarch64__
-// The least that the kernel names, and a little for the handler itself.
+// The minimum stated by the kernel, and a little for the handler itself.
 static long run_rests_on_least(struct outcome *out) { return rests_on_stack(out, getauxval(AT_MINSIGSTKSZ) + 1024); }
 #endif
 
@@ -340,7 +340,7 @@ static long run_own_return(struct outcome *out) { return returns_by(out, return_
 #endif
 
 #ifdef __GLIBC__ // (musl has none.)
-// Contexts that are switched to with their masks.
+// Contexts that are entered with their masks.
 static ucontext_t here, there;
 static long of_there;
 static void sleep_there(void) { of_there = sleep_and_note(current, current->want_ns); }

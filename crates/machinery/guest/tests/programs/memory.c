@@ -97,7 +97,7 @@ static int shut_shared(const struct mapping *it) {
     if (it->rights[3] != 's' || it->rights[1] == 'w') return 0;
     return madvise(it->from, it->length, MADV_DONTFORK) + mprotect(it->from, it->length, PROT_NONE);
 }
-// Unmaps as checkpoint restore does: all but the mappings of this program.
+// Unmaps like checkpoint restore: all but the mappings of this program.
 static int unmap_foreign(const struct mapping *it) {
     const char *own[] = { program_invocation_short_name, ".so", "[heap]", "[stack]" };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)

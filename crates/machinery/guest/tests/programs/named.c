@@ -1,5 +1,5 @@
-// Calls that are done in real time and must be named, each beside one like it that is
-// not about time and must not be. Argument: PHASE, "quiet" or "named".
+// Calls that are executed in real time and must be reported, each beside a similar one that does
+// not concern time and must not be. Argument: PHASE, "quiet" or "named".
 #include "common.h"
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     int named = strcmp(argv[1], "named") == 0;
     int udp = socket(AF_INET, SOCK_DGRAM, 0), tcp = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     struct schedule schedule = { .size = sizeof schedule, .policy = named ? 6 : 0 };
-    // No such task: nothing is done, but it was asked for.
+    // There is no such task: the call has no effect, but was requested.
     syscall(SYS_sched_setattr, -1, &schedule, 0);
     terminal(named ? 5 : 0);
     limit(named ? RLIMIT_CPU : RLIMIT_NOFILE, named ? 7000 : 100);

@@ -1,5 +1,5 @@
-// Arms a timer that is due in WAIT_MS, of the kind that is named, says "armed", and ends
-// without waiting for it: `orphan_timer KIND WAIT_MS`. With the kind "witness" it waits.
+// Arms a timer of the given kind that is due in WAIT_MS, prints "armed", and ends without waiting
+// for it: `orphan_timer KIND WAIT_MS`. With the kind "witness" it waits.
 #include "common.h"
 #include <sys/time.h>
 

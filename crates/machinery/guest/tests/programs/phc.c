@@ -1,6 +1,6 @@
-// Hardware clocks. `phc`: what is none is refused as natively. `phc DEVICE OFFSET_NS
-// TOLERANCE_NS`: every way to read one agrees with the others, and with CLOCK_REALTIME
-// but for about that offset; none sets it.
+// Hardware clocks. `phc`: other files are refused as natively. `phc DEVICE OFFSET_NS TOLERANCE_NS`:
+// all ways of reading the device agree with each other, and with CLOCK_REALTIME except for about
+// that offset; none sets it.
 #include "common.h"
 #include <linux/ptp_clock.h>
 #include <sys/ioctl.h>
@@ -50,7 +50,7 @@ static void none(void) {
     EXPECT(clock_gettime(clock_of(pipe_fds[0]), &now) == -1 && errno == EINVAL, "errno %d", errno);
     EXPECT(syscall(SYS_clock_gettime, clock_of(pipe_fds[0]), &now) == -1 && errno == EINVAL, "errno %d", errno);
     EXPECT(now.tv_sec == 7 && now.tv_nsec == 7, "written");
-    // Natively and under the clock: nothing that could be set.
+    // Natively and under the clock: nothing can be set.
     struct timex look = { 0 };
     EXPECT(clock_adjtime(clock_of(pipe_fds[0]), &look) == -1 && errno == EINVAL, "errno %d", errno);
     EXPECT(clock_settime(clock_of(pipe_fds[0]), &now) == -1 && errno == EINVAL, "errno %d", errno);
@@ -58,7 +58,7 @@ static void none(void) {
     EXPECT(ioctl(pipe_fds[0], FIONREAD, &bytes) == 0 && bytes == 0, "%d", bytes);
 }
 
-// From a stamp of the device and those of the system around it.
+// Compares a stamp of the device with those of the system around it.
 static void compare(const char *how, int64_t before, int64_t device, int64_t after, int64_t offset, int64_t tolerance) {
     EXPECT(before <= after, "%s: %lld", how, (long long)(before - after));
     int64_t shown = device - offset;
@@ -100,7 +100,7 @@ static void one(const char *device, int64_t offset, int64_t tolerance) {
     }
     struct ptp_clock_caps caps;
     EXPECT(ioctl(fd, PTP_CLOCK_GETCAPS, &caps) == 0 && caps.max_adj > 0, "%d", caps.max_adj);
-    // Nobody sets the machine's hardware.
+    // The machine's hardware cannot be set.
     struct timespec later = spec(last_device + 1000 * S);
     struct timex fast = { .modes = ADJ_FREQUENCY, .freq = 100 << 16 }, look = { 0 };
     EXPECT(clock_settime(clock_of(fd), &later) == -1 && errno == EOPNOTSUPP, "errno %d", errno);

@@ -15,7 +15,7 @@ static void install(int signal) {
     struct sigaction action = { .sa_sigaction = count, .sa_flags = SA_SIGINFO };
     sigaction(signal, &action, NULL);
 }
-// Waits in turns, so that the last expiry's handler has run.
+// Waits repeatedly, so that the last expiry's handler has run.
 static void until_handled(int times) {
     sigset_t none;
     sigemptyset(&none);
@@ -39,9 +39,9 @@ static long run_itimer(struct outcome *out) {
     note(out, "left_ok=%d", left_ns > 0 && left_ns <= FAR_NS + 1000);
     return handled;
 }
-static long run_itimer_interrupts(struct outcome *out) { // a wait that the timer's signal ends
+static long run_itimer_interrupts(struct outcome *out) { // a wait ended by the timer's signal
     install(SIGALRM);
-    // Again where it came before the wait had begun.
+    // Again if it came before the wait had begun.
     struct itimerval setting = { .it_value = day(out->want_ns), .it_interval = day(20 * S) };
     setitimer(ITIMER_REAL, &setting, NULL);
     struct timespec wait = spec(FAR_NS);
@@ -67,7 +67,7 @@ static long run_alarm(struct outcome *out) {
 static long run_alarm_cancelled(struct outcome *out) {
     install(SIGALRM);
     struct itimerval setting = { .it_value = day(out->want_ns / 2) }, none = { 0 }, old;
-    // Before it expires, be the machine however busy.
+    // Before it expires, on any busy machine.
     do {
         handled = 0;
         setitimer(ITIMER_REAL, &setting, NULL);
@@ -120,7 +120,7 @@ static long run_timer_thread(struct outcome *out) {
     return 0;
 }
 
-// Nobody handles the signal, and somebody waits for it: the kernel keeps it for him.
+// The signal is ignored, and a thread waits for it: the kernel keeps it for that thread.
 static long run_timer_ignored(struct outcome *out) {
     signal(SIGUSR2, SIG_IGN);
     sigset_t set;
@@ -138,9 +138,9 @@ static long run_timer_ignored(struct outcome *out) {
     return got;
 }
 
-// Expirations while the signal is blocked are overruns of the one that comes then.
-// (SIGCONT: it does nothing, so that of a timer which expires all the time the next does
-// not count.)
+// Expirations while the signal is blocked are overruns of the pending one. (SIGCONT: its default
+// action has no effect, so that for a timer which expires all the time the next signal does not
+// count.)
 static long overruns_of(struct outcome *out, int64_t interval_ns) {
     sigset_t set;
     sigemptyset(&set);
@@ -169,7 +169,7 @@ static long overruns_of(struct outcome *out, int64_t interval_ns) {
 static long run_overruns(struct outcome *out) { return overruns_of(out, 3 * MS); }
 static long run_overruns_of_2_ns(struct outcome *out) { return overruns_of(out, 2); }
 
-// Nobody counts further than DELAYTIMER_MAX.
+// The count is limited to DELAYTIMER_MAX.
 static long run_overruns_without_end(struct outcome *out) {
     sigset_t set;
     sigemptyset(&set);
@@ -187,8 +187,7 @@ static long run_overruns_without_end(struct outcome *out) {
     return timer_delete(id);
 }
 
-// Two that expire at the same instant with the same signal: each sends its own, again and
-// again.
+// Two timers that expire at the same instant with the same signal: each sends its own, repeatedly.
 static long run_two_of_one_signal(struct outcome *out) {
     sigset_t set;
     sigemptyset(&set);

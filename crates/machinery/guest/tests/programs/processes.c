@@ -1,5 +1,5 @@
-// Programs that start programs. Every process of a tree lives by the same clock
-// and is started as natively: same status, same descriptors, same signals.
+// Programs that start programs. Every process of a tree runs by the same clock and is started as
+// natively: same status, same descriptors, same signals.
 //
 // The program executes itself in a role: PROGRAM as ROLE ARGUMENTS.
 #include "common.h"
@@ -19,11 +19,11 @@ static int open_descriptors(void) {
     return count;
 }
 
-// The roles: what an executed program does. The exit code tells how it went.
+// Roles of an executed program. The exit code tells the outcome.
 static int role_sleep(char **args) { // BEFORE_NS SLEEP_NS TIMES
     int64_t before = atoll(args[0]), sleep_ns = atoll(args[1]), now = mono_ns();
     int times = atoi(args[2]);
-    if (now < before || now > before + FAR_NS) return 50; // the clock goes on across an exec
+    if (now < before || now > before + FAR_NS) return 50; // the clock continues across an exec
     struct timespec wait = spec(sleep_ns);
     if (nanosleep(&wait, NULL) != 0) return 51;
     if (mono_ns() - now < sleep_ns) return 52;
@@ -80,7 +80,7 @@ static long run_exec_chain(struct outcome *out) {
     if (pid == 0) { execv(self, sleeper(out, 10)); _exit(90); }
     return status_of(pid);
 }
-// A parent that wants to know of stops hears of none: neither exec nor pause is one.
+// A parent that requests stops sees none: neither exec nor pause is one.
 static long run_stops_unseen(struct outcome *out) {
     pid_t pid = fork();
     if (pid == 0) { execv(self, sleeper(out, 2)); _exit(90); }
@@ -165,7 +165,7 @@ static long run_script(struct outcome *out) {
     return ret;
 }
 
-// What an exec that fails returns, and that it leaves no descriptor behind.
+// Records the error of a failing exec, and checks that it leaves no descriptor open.
 static void fail_exec(const char *path, char *text, size_t size) {
     char *argv[] = { "x", NULL };
     int before = open_descriptors();
@@ -270,7 +270,7 @@ static long run_many_at_once(struct outcome *out) {
     out->want_ns = 0;
     return sum;
 }
-static long run_orphan(struct outcome *out) { // its parent has ended: it still lives by the clock
+static long run_orphan(struct outcome *out) { // its parent has ended: it still runs by the clock
     int ends[2];
     if (pipe(ends) != 0) _exit(98);
     pid_t pid = fork();

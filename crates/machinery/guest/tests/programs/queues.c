@@ -1,5 +1,5 @@
-// Timed waits for signals, semaphores, messages and several futexes at once,
-// and the same without a limit, ended from outside after a pause.
+// Timed waits for signals, semaphores, messages and several futexes at once, and the same without a
+// limit, ended from outside after a pause.
 #include "common.h"
 #include <linux/futex.h>
 #include <mqueue.h>
@@ -146,7 +146,7 @@ static long run_futex_wait_errors(struct outcome *out) {
     return 0;
 }
 // Waits for a tick and returns it. A kernel may be late with its ticks, by any number of them, but
-// at each it is up to date. It came after `before` and until `after`.
+// at each it is up to date. The tick came after `before` and until `after`.
 static clock_t tick(int64_t *before, int64_t *after) {
     struct tms used;
     int64_t next = mono_ns();
@@ -160,8 +160,8 @@ static clock_t tick(int64_t *before, int64_t *after) {
     *after = mono_ns();
     return now;
 }
-// Its clock: ticks since boot, by CLOCK_MONOTONIC within what is read of that around them. What is
-// told is rounded down from a tick of the kernel's, which may be as long: twice 10 ms.
+// Clock of `times`: ticks since boot, consistent with CLOCK_MONOTONIC readings around them. The
+// value is rounded down from a tick of the kernel's, which may be as long: twice 10 ms.
 static long run_times(struct outcome *out) {
     int64_t first, second, third, fourth;
     clock_t begun = tick(&first, &second);

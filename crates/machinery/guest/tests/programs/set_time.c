@@ -1,5 +1,5 @@
-// Every way to set the machine's clock, by five seconds or, where a call leaves
-// no choice, by nothing. None may reach the machine.
+// All ways to set the machine's clock, by five seconds or, if a call offers no choice, by zero.
+// None may affect the machine.
 #include "common.h"
 #include <sys/time.h>
 #include <sys/timex.h>

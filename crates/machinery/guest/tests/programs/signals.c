@@ -1,5 +1,5 @@
-// Signals of the program's own during a timed wait. A helper sends SIGUSR1 when
-// WAIT has passed, or when a busy machine lets it; the waits' limits are far beyond.
+// Signals of the program's own during a timed wait. A helper sends SIGUSR1 after WAIT, or as soon
+// as a busy machine permits; the waits' limits are far beyond.
 #include "common.h"
 #include <linux/futex.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ static long wait_nanosleep(struct outcome *out) {
     long ret = FAILS(nanosleep(&wait, &left));
     int64_t left_ns = left.tv_sec * S + left.tv_nsec;
     int64_t sum = left_ns + (mono_ns() - out->begun_ns);
-    // What is left and what has passed make up what was asked for.
+    // The remaining and the passed time sum up to the requested time.
     note(out, "handled=%d,left_ok=%d", handled == *sent, left_ns > 0 && sum >= FAR_NS);
     return ret;
 }
@@ -105,8 +105,8 @@ static long wait_semaphore(struct outcome *out) {
     note(out, "handled=%d", handled == *sent);
     return ret;
 }
-// POSIX: never EINTR. Lasts to its end, the handler runs in its middle; where that came
-// too late, once more.
+// POSIX: never EINTR. Lasts to its end, with the handler in its middle; if the signal came too
+// late, once more.
 static long wait_condition(struct outcome *out) {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;

@@ -1,4 +1,4 @@
-// A program's own SIGSYS: its action, mask and pending signals, and how it ends of one.
+// A program's own SIGSYS: its action, mask and pending signals, and its death by one.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -104,7 +104,7 @@ static long run_to_a_thread(struct outcome *out) {
     out->want_ns = 0;
     return pthread_equal(thread, thread_of_handler) != 0;
 }
-// The only thread that lets it in gets it, whichever the kernel asked first.
+// The only thread that does not block it gets it, whichever the kernel tried first.
 static long run_to_whom_it_is_let_in(struct outcome *out) {
     signal(SIGSYS, note_thread);
     pthread_t thread;
@@ -117,7 +117,7 @@ static long run_to_whom_it_is_let_in(struct outcome *out) {
     return pthread_equal(thread, thread_of_handler) != 0;
 }
 
-// What was set is read back.
+// Actions are read back as they were set.
 static long run_actions(struct outcome *out) {
     struct sigaction old, none = { .sa_handler = SIG_IGN }, set = { .sa_sigaction = count, .sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER };
     sigaction(SIGSYS, NULL, &old);
@@ -147,7 +147,7 @@ static long run_actions(struct outcome *out) {
     return 0;
 }
 
-// How a process ends.
+// Returns the status of a process.
 static int end_of(void (*act)(void)) {
     pid_t child = fork();
     if (child == 0) {
@@ -194,7 +194,7 @@ static long run_ends(struct outcome *out) {
         end_of(in_a_suspend), end_of(in_a_handler));
     return 0;
 }
-// Killed by another while it sleeps, computes, or reads.
+// Killed by another process while it sleeps, computes, or reads.
 static long ends_by_other(struct outcome *out, int what) {
     pid_t child = fork();
     if (child == 0) {
@@ -216,7 +216,7 @@ static long run_ends_asleep(struct outcome *out) { return ends_by_other(out, 0);
 static long run_ends_at_work(struct outcome *out) { return ends_by_other(out, 1); }
 static long run_ends_reading(struct outcome *out) { return ends_by_other(out, 2); }
 
-// Blocked, it waits and is shown so.
+// While blocked, it is pending and reported so.
 static long run_blocked(struct outcome *out) {
     install(0);
     block(SIG_BLOCK, SIGSYS);
@@ -247,7 +247,7 @@ static long run_full_mask(struct outcome *out) {
     note(out, "%d,%d,%d", shown, told_back, left);
     return 0;
 }
-// Another signal's handler holds it back.
+// Blocked by another signal's handler.
 static volatile sig_atomic_t within, shown_within;
 static void raise_inside(int signal) {
     (void)signal;
@@ -275,7 +275,7 @@ static long run_waited_for(struct outcome *out) {
     note(out, "%d,%d,%d,%d,%d,%d,%d", one, first.si_signo, first.si_code, first.si_value.sival_int, two, second.si_signo, second.si_code);
     return is_pending(SIGSYS);
 }
-// Let in by a wait's own mask: pending already, or sent meanwhile.
+// Unblocked by a wait's own mask: pending already, or sent meanwhile.
 static long let_in_by_mask(struct outcome *out, int which, int later) {
     install(0);
     block(SIG_BLOCK, SIGSYS);
@@ -297,12 +297,12 @@ static long run_pending_ppoll(struct outcome *out) { return let_in_by_mask(out, 
 static long run_later_sigsuspend(struct outcome *out) { return let_in_by_mask(out, 0, 1); }
 static long run_later_ppoll(struct outcome *out) { return let_in_by_mask(out, 1, 1); }
 
-// Sent in the middle of a wait, which it ends long before its time, or does not.
+// Sent in the middle of a wait, which it ends long before its time, or does not end.
 static long sleeps(struct outcome *out, int is_ended) {
     const volatile int *sent = signal_at(out->begun_ns + out->want_ns / 2, SIGSYS);
     struct timespec wait = spec(is_ended ? FAR_NS : out->want_ns), left = { 0, 0 };
     long ret = FAILS(nanosleep(&wait, &left));
-    while (!*sent) rest_ns(MS); // it comes late, where the machine is busy
+    while (!*sent) rest_ns(MS); // it is late if the machine is busy
     note(out, "handled=%d,left=%d", handled == (is_ended ? *sent : 0), left.tv_sec > 0 || left.tv_nsec > 0);
     if (is_ended) out->want_ns /= 2;
     return ret;
@@ -402,18 +402,18 @@ static int show(void) {
     struct sigaction action;
     sigaction(SIGSYS, NULL, &action);
     int is_ignored = action.sa_handler == SIG_IGN, is_default = action.sa_handler == SIG_DFL;
-    // Named, so that it is known to be looked for.
+    // Named, so that tests for its name find it.
     sigset_t set = only(SIGSYS), old;
     sigprocmask(SIG_BLOCK, &set, &old);
     int status = is_ignored + 2 * is_default + 4 * sigismember(&old, SIGSYS) + 8 * is_pending(SIGSYS);
     if (status == 6 || status == 1) {
         sigprocmask(SIG_UNBLOCK, &set, NULL);
-        raise(SIGSYS); // ends it, or not
+        raise(SIGSYS); // fatal, or not
     }
     return status;
 }
 
-// A filter of the program's own, whose trap is answered by its own handler.
+// The program's own filter, whose trap is answered by its own handler.
 static void answer(int signal, siginfo_t *information, void *context) {
     count(signal, information, context);
     ucontext_t *interrupted = context;
@@ -463,7 +463,7 @@ static const struct test_case cases[] = {
     CASE(own_filter_ends),
 };
 
-// Nanoseconds for a call, the least of some rounds. The last kind makes more calls trap.
+// Prints the nanoseconds per call, the minimum of some rounds. The last kind makes more calls trap.
 static void cost(void) {
     uint64_t one = 1ull << (SIGUSR1 - 1), all = ~0ull, full = ~(3ull << 31), old;
     struct { const char *name; uint64_t *set; } kinds[] = { { "query", NULL }, { "one", &one }, { "all", &all }, { "full", &full }, { "query_then", NULL } };

@@ -1,8 +1,8 @@
-// A handler that sleeps, on an alternate stack: small_stack SIZE DEPTH. DEPTH signals
-// are handled within each other. Below the stack lies what must not be overwritten
-// unnoticed. small_stack sizes [FRAMES BYTES MORE]: a call that traps in a handler, on stacks
-// of all sizes about FRAMES frames of so many BYTES (two of the kernel's) and what the image
-// takes, from MORE on, each in a process of its own.
+// A handler that sleeps, on an alternate stack: small_stack SIZE DEPTH. DEPTH signals are handled
+// within each other. The data below the stack must not be overwritten unnoticed. small_stack sizes
+// [FRAMES BYTES MORE]: a call that traps in a handler, on stacks of all sizes around FRAMES frames
+// of BYTES each (two of the kernel's) plus the image's use, from MORE on, each in a process of its
+// own.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ static int was_written_below(void) {
 static int handle(size_t size, void (*handler)(int)) {
     stack_t stack = { .ss_sp = memory->stack, .ss_size = size };
     struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK | SA_NODEFER };
-    // Bound before, since that takes stack of its own.
+    // Resolved in advance, since that uses stack of its own.
     raise(0);
     nanosleep(&(struct timespec){ 0, 1 }, NULL);
     if (sigaltstack(&stack, NULL) != 0) printf("refused with %d, ", errno);
@@ -69,7 +69,7 @@ static void writes(int signal) {
     struct iovec part = { "x", 1 };
     writev(ends[0], &part, 1);
 }
-// Into a socket that is full: it waits.
+// Into a full socket: the call waits.
 static void sends(int signal) {
     (void)signal;
     struct iovec part = { "x", 1 };
@@ -92,7 +92,7 @@ static void try(const char *name, void (*handler)(int), size_t size) {
     pid_t child = fork();
     if (child == 0) {
         dup2(told[1], 2);
-        // One call first, for what is bound then.
+        // One call first, for symbols resolved at that time.
         handler(0);
         inner = handler;
         depth = frames - 1;

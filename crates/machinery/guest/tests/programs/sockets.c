@@ -1,5 +1,5 @@
-// Sockets with timeouts (SO_RCVTIMEO, SO_SNDTIMEO): every call that waits by one,
-// ended by the timeout, by data, by a signal; and the calls that must not wait.
+// Sockets with timeouts (SO_RCVTIMEO, SO_SNDTIMEO): every call that waits by one, ended by the
+// timeout, by data, by a signal; and the calls that must not wait.
 #include "common.h"
 #include <netinet/in.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static int udp(int64_t ns) {
 }
 static void send_abc(int fd) { if (send(fd, "abc", 3, 0) != 3) _exit(94); }
 static char plenty[1 << 20];
-static void drain(int fd) { // as much as is sent
+static void drain(int fd) { // until all sent data is read
     for (size_t got = 0; got < sizeof plenty;) {
         long more = read(fd, plenty, sizeof plenty);
         if (more <= 0) break;
@@ -169,7 +169,7 @@ static long run_sendmmsg_full(struct outcome *out) {
     struct mmsghdr message = { .msg_hdr = { .msg_iov = &part, .msg_iovlen = 1 } };
     return FAILS(sendmmsg(ends[0], &message, 1, 0));
 }
-// To another datagram socket whose queue is full: ready by poll, and yet not.
+// To another datagram socket whose queue is full: ready according to poll, but not writable.
 static long run_sendto_full_peer(struct outcome *out) {
     int to = socket(AF_UNIX, SOCK_DGRAM, 0), fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -180,7 +180,7 @@ static long run_sendto_full_peer(struct outcome *out) {
     set(fd, SO_SNDTIMEO, out->want_ns);
     return FAILS(sendto(fd, "x", 1, 0, (struct sockaddr *)&address, length));
 }
-// What fits is sent, and told after the timeout.
+// The part that fits is sent, and reported after the timeout.
 static long run_send_part(struct outcome *out) {
     int ends[2];
     pair(SOCK_STREAM, SO_SNDTIMEO, out->want_ns, ends);
@@ -218,7 +218,7 @@ static long run_waitall_filled(struct outcome *out) {
     return ret;
 }
 
-// Ended by something that comes.
+// Ended by arriving data.
 static long run_recv_data(struct outcome *out) {
     int ends[2]; char bytes[8];
     pair(SOCK_STREAM, SO_RCVTIMEO, FAR_NS, ends);
@@ -307,7 +307,7 @@ static long run_errors(struct outcome *out) {
     return 0;
 }
 
-// The timeout is the socket's: whoever uses it waits by it.
+// The timeout belongs to the socket, and applies to every process that uses it.
 static long run_in_child(struct outcome *out) {
     int ends[2], status; char bytes[8];
     pair(SOCK_STREAM, SO_RCVTIMEO, out->want_ns, ends);

@@ -1,6 +1,6 @@
-// The times of packets: a stamp lies between the clock read before the packet was
-// sent and the clock read after it, however long the program then leaves it lying.
-// In between the harness pauses or changes the rate.
+// Times of packets: a stamp lies between the clock readings before the packet was sent and after
+// it, however long the program then leaves the packet unread. In between the harness pauses or
+// changes the rate.
 #include "common.h"
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
@@ -56,7 +56,8 @@ static int64_t stamp_of(struct msghdr *header, char *kind) {
 static void judge(struct outcome *out, struct msghdr *header, int64_t before, int64_t after) {
     char kind[32];
     int64_t stamp = stamp_of(header, kind);
-    // A pause may fall between the readings and the sending; a tenth is room for a busy machine.
+    // A pause may fall between the readings and the sending; a tenth is a margin for a busy
+    // machine.
     if (stamp == 0) note(out, "%s", kind);
     else if (stamp < before - S / 10) note(out, "%s,early_ms=%lld", kind, (long long)((before - stamp) / MS));
     else if (stamp > after + S / 10) note(out, "%s,late_ms=%lld", kind, (long long)((stamp - after) / MS));
@@ -83,7 +84,7 @@ static long run_timestamp_many(struct outcome *out) { return received(out, SO_TI
 static long run_timestampns_many(struct outcome *out) { return received(out, SO_TIMESTAMPNS, 1, 1); }
 static long run_timestamp_off(struct outcome *out) { return received(out, SO_TIMESTAMP, 0, 0); }
 
-// When the packet left, from the error queue.
+// Stamp of the packet's departure, from the error queue.
 static long run_sent(struct outcome *out) {
     int value = SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY;
     struct udp to = bound(SO_REUSEADDR, 1), from = bound(SO_TIMESTAMPING, value);
@@ -125,8 +126,8 @@ static long run_truncated(struct outcome *out) {
     out->want_ns = 0;
     return ret;
 }
-// A program that stands for a while anywhere, as on a busy machine: what it is told of a
-// packet is the time of the packet still, and not of when it went on.
+// A program that is stopped for a while at any point, as on a busy machine: the stamp is still the
+// packet's time, and not the time at which the program continued.
 static long run_stood(struct outcome *out) {
     struct { volatile int packets, early, late; } *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE,
                                                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -163,8 +164,8 @@ static const struct test_case cases[] = {
     CASE(timestamp_off), CASE(sent), CASE(with_timeout), CASE(truncated), CASE(stood),
 };
 
-// The kernel stamps packets only while somebody wants it, and begins a little
-// after the first has asked. So one asks all the time, until it works.
+// The kernel stamps packets only while a process requests it, and begins a little after the first
+// request. So the request is kept all the time, until it works.
 int main(int argc, char **argv) {
     struct udp udp = bound(SO_TIMESTAMPING, software);
     char kind[32] = "none";

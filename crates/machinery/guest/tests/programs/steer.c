@@ -1,6 +1,6 @@
-// Sets and steers the clock of its host. Never to be run outside a session, where it
-// would set the machine's: it looks for the session's clock page before it does
-// anything. (`steer natively WHAT` is for a machine that is nobody's: scripts/test-phc.)
+// Sets and steers the clock of its host. Never to be run outside a session, where it would set the
+// machine's clock: it looks for the session's clock page before it does anything. (`steer natively
+// WHAT` is for a disposable machine: scripts/test-phc.)
 #include "common.h"
 #include <poll.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ static int failed;
         } \
     } while (0)
 
-// What both clocks show at one moment: of many attempts the one that took least.
+// Readings of both clocks at one moment: of many attempts, the shortest one.
 static int64_t beside(clockid_t one, clockid_t other, int64_t *other_ns) {
     int64_t least = INT64_MAX, best = 0;
     for (int i = 0; i < 100; i++) {
@@ -51,13 +51,13 @@ static void step_ns(int64_t by) {
     EXPECT(clock_adjtime(CLOCK_REALTIME, &step) == TIME_ERROR, "errno %d", errno);
 }
 
-// --- set: every way to set the clock moves REALTIME and nothing else.
+// --- set: every way to set the clock changes REALTIME and nothing else.
 static void set(void) {
     int64_t before = ahead_ns(), tai = apart_ns(CLOCK_TAI, CLOCK_REALTIME);
     int64_t raw = apart_ns(CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC), begun = mono_ns();
     struct timespec later = spec(clock_ns(CLOCK_REALTIME) + 1000 * S);
     EXPECT(clock_settime(CLOCK_REALTIME, &later) == 0, "errno %d", errno);
-    // Less what passed between reading and setting.
+    // Minus the time between reading and setting.
     int64_t most = 1000 * S + 2 * MS, least = 1000 * S - (mono_ns() - begun) - 2 * MS, by = ahead_ns() - before;
     EXPECT(by >= least && by <= most, "%lld", (long long)by);
     int64_t exact = ahead_ns();
@@ -73,7 +73,7 @@ static void set(void) {
     struct timex tai37 = { .modes = ADJ_TAI, .constant = 37 };
     EXPECT(adjtimex(&tai37) == TIME_ERROR && tai37.tai == 37, "%d", tai37.tai);
     EXPECT(near(apart_ns(CLOCK_TAI, CLOCK_REALTIME), 37 * S, 2 * MS), "TAI");
-    // What it shows is what it answers, in nanoseconds since the step above.
+    // The reading in its answer, in nanoseconds since the step above.
     struct timex read = { 0 };
     int64_t from = clock_ns(CLOCK_REALTIME);
     EXPECT(adjtimex(&read) == TIME_ERROR, "unsynchronised");
@@ -81,7 +81,7 @@ static void set(void) {
     EXPECT(answered >= from && answered <= clock_ns(CLOCK_REALTIME), "%lld", (long long)(answered - from));
 }
 
-// --- errors, as the kernel finds them.
+// --- errors, in the kernel's order of checks.
 static void errors(void) {
     struct timespec time = spec(1700000000 * S), bad = { 1700000000, S };
     struct timex timex = { .modes = ADJ_TICK, .tick = 1 };
@@ -143,7 +143,7 @@ static void rate(void) {
     EXPECT(adjtime(&slew, NULL) == 0, "errno %d", errno);
     EXPECT(adjtime(NULL, &left) == 0 && left.tv_usec == 400, "%ld", (long)left.tv_usec);
     rest_ns(2100 * MS);
-    // On a busy machine the end of the slew is seen late: it is looked at until it is right.
+    // On a busy machine the end of the slew is seen late: it is read until it is right.
     int64_t slewed = 0;
     for (int i = 0; i < 300 && !near(slewed, 400000, 60000); i++) {
         if (i) rest_ns(100 * MS);
@@ -207,9 +207,9 @@ static void *run_waiter(void *argument) {
     return NULL;
 }
 
-// Some wait for two seconds of MONOTONIC, some for an instant of REALTIME; after 300 ms
-// the clock is set `by`. A step ahead is so far that who does not follow it is half a
-// minute late: more than a busy machine takes.
+// Some wait for two seconds of MONOTONIC, some for an instant of REALTIME; after 300 ms the clock
+// is set `by`. A step ahead is so large that a wait which does not follow it is half a minute late:
+// more than the delay by a busy machine.
 static void waits(int64_t by, int64_t realtime_ns) {
     struct waiter all[] = {
         { .name = "nanosleep_realtime", .wait = nanosleep_realtime },
@@ -232,14 +232,14 @@ static void waits(int64_t by, int64_t realtime_ns) {
         int64_t lasted = all[i].ended_ns - begun;
         int64_t wanted = i < 3 ? realtime_ns - by : i < 5 ? whole : until_step;
         if (wanted < until_step) wanted = until_step;
-        // Never early (what the step cannot be told better than), and late only
-        // by what a busy machine takes.
+        // Never early (within the precision at which the step is known), and late only by the delay
+        // of a busy machine.
         EXPECT(lasted >= wanted - 20 * MS && lasted < wanted + 30 * S, "%s lasted %lld ms of %lld", all[i].name,
                (long long)(lasted / MS), (long long)(wanted / MS));
     }
 }
 
-// --- storm: nobody sees MONOTONIC or RAW go back while another steers wildly.
+// --- storm: no reader sees MONOTONIC or RAW go back while another thread steers wildly.
 static _Atomic int64_t last_mono, last_raw;
 static atomic_int over;
 
@@ -282,7 +282,7 @@ static int set_again(int fd, int flags, int64_t ahead, struct itimerspec *old) {
     struct itimerspec setting = { .it_value = spec(clock_ns(CLOCK_REALTIME) + ahead) };
     return timerfd_settime(fd, flags, &setting, old) == 0 ? 0 : errno;
 }
-// The number read, or less than zero: the errno.
+// Returns the number read, or the negative errno.
 static int64_t taken(int fd) {
     uint64_t count = 0;
     return read(fd, &count, sizeof count) == sizeof count ? (int64_t)count : -errno;
@@ -306,7 +306,7 @@ static void *blocked_reader(void *fd) {
     } while (0)
 
 static void cancel(void) {
-    // Who reads is told, once for all steps since, and the timer stays armed.
+    // A reader is notified once for all steps since, and the timer stays armed.
     int fd = timer_fd(1000 * S, 0, CANCEL);
     IS(-EAGAIN, taken(fd));
     step_ns(S), step_ns(S);
@@ -339,7 +339,7 @@ static void cancel(void) {
     pthread_join(reader, &result);
     IS(-ECANCELED, (intptr_t)result);
     fcntl(fd, F_SETFL, O_NONBLOCK);
-    // The next setting fails too, tells nothing of the last, and is in force.
+    // The next setting fails too, returns no previous setting, and takes effect.
     step_ns(S);
     struct itimerspec old = { .it_value = { 77, 77 } };
     IS(ECANCELED, set_again(fd, CANCEL, 500 * S, &old));
@@ -348,12 +348,13 @@ static void cancel(void) {
     IS(-EAGAIN, taken(fd));
     IS(0, set_again(fd, CANCEL, 400 * S, &old));
     EXPECT(near(old.it_value.tv_sec, 500, 20), "%ld", (long)old.it_value.tv_sec);
-    // It is remembered while the timer does not care, until it does again.
+    // The step is remembered while the timer lacks the flag, until it has it again.
     step_ns(S);
     IS(0, set_again(fd, TFD_TIMER_ABSTIME, 400 * S, NULL));
     IS(-EAGAIN, taken(fd));
     IS(ECANCELED, set_again(fd, CANCEL, 400 * S, NULL));
-    // Set there and back: was set. Back to where it was when the timer last looked: not.
+    // Set forward and back: counts as set. Set back to the value at the timer's last check: does
+    // not.
     step_ns(5 * S), step_ns(-5 * S);
     IS(-ECANCELED, taken(fd));
     int late = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
@@ -361,7 +362,7 @@ static void cancel(void) {
     IS(0, set_again(late, CANCEL, 400 * S, NULL));
     step_ns(-5 * S);
     IS(-EAGAIN, taken(late));
-    // Disarmed timers tell it as well.
+    // Disarmed timers report it as well.
     struct itimerspec none = { 0 };
     IS(0, timerfd_settime(late, CANCEL, &none, NULL));
     step_ns(S);
@@ -375,7 +376,7 @@ static void cancel(void) {
     IS(-EAGAIN, taken(mono));
     IS(-EAGAIN, taken(plain));
     IS(-EAGAIN, taken(relative));
-    // A clock that is steered is not set.
+    // A steered clock is not set.
     IS(-ECANCELED, taken(fd));
     IS(-ECANCELED, taken(late));
     struct timex steered = { .modes = ADJ_FREQUENCY | ADJ_TAI, .freq = 100 << 16, .constant = 35 };
@@ -384,8 +385,8 @@ static void cancel(void) {
     IS(0, adjtime(&slew, NULL));
     rest_ns(50 * MS);
     IS(-EAGAIN, taken(fd));
-    // Expirations before it are lost; a timer of one expiration has it later all the
-    // same, a periodic one that had expired never again. One that had not goes on.
+    // Earlier expirations are lost; a timer with a single expiration gets it later all the same, a
+    // periodic one that had expired never again. One that had not expired continues.
     int once, next, period;
     int64_t span = 3 * S;
     for (;; span *= 2) {
@@ -399,7 +400,7 @@ static void cancel(void) {
         IS(-ECANCELED, taken(next));
         IS(-ECANCELED, taken(period));
         if (in_time) break;
-        // So busy is the machine that they had expired.
+        // The machine is so busy that they had expired.
         close(once), close(next), close(period);
     }
     IS(1, is_ready(once, (int)(span / MS) + 20000));
@@ -408,12 +409,13 @@ static void cancel(void) {
     EXPECT(taken(next) >= 1, "errno %d", errno);
     IS(0, left_ns(period));
     IS(-EAGAIN, taken(period));
-    // Who has set the clock finds it told, whoever else learns of it at the same time.
+    // The thread that has set the clock finds it reported, even if another thread notices it at the
+    // same time.
     for (int turn = 0; turn < 1000; turn++) {
         step_ns(turn % 2 == 0 ? -1 * MS : 1 * MS);
         IS(-ECANCELED, taken(fd));
     }
-    // An ordinary file may hold the number by which we tell it.
+    // An ordinary file may contain the number that marks a set clock.
     uint64_t number = 0x0ca9ce11;
     int pipe_fds[2];
     EXPECT(pipe(pipe_fds) == 0 && write(pipe_fds[1], &number, 8) == 8, "errno %d", errno);

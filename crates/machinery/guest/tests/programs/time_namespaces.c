@@ -1,8 +1,8 @@
-// Goes where clocks have offsets, or tries to.
+// Enters time namespaces with clock offsets, or tries to.
 //
 //   time_namespaces PID
 //
-// PID is a process in another time namespace. Prints one line for each try; natively all
+// PID is a process in another time namespace. Prints one line for each attempt; natively all
 // succeed.
 #include "common.h"
 #include <sched.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     try("other_new", 1, 0, CLONE_NEWUTS);
     try("other", 0, namespace_of("self", "uts"), CLONE_NEWUTS);
     try("other_any", 0, namespace_of("self", "uts"), 0);
-    // Whose clocks are those of before.
+    // Its clocks are the original ones.
     int64_t before = mono_ns();
     struct timespec until = spec(before + 20 * MS);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);

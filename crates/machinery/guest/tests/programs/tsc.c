@@ -1,5 +1,5 @@
-// The time-stamp counter, read by the program itself, and the program's own
-// SIGSEGV, which must be as if nobody stood in between.
+// The time-stamp counter, read by the program itself, and the program's own SIGSEGV, which must
+// behave as natively.
 #include "common.h"
 #include <pthread.h>
 #include <sched.h>
@@ -21,8 +21,7 @@ static inline uint64_t rdtscp(uint32_t *aux) {
     return high << 32 | low;
 }
 
-// Counter and CLOCK_MONOTONIC_RAW together: of many attempts the one that was
-// interrupted least.
+// Counter and CLOCK_MONOTONIC_RAW together: of many attempts, the least interrupted one.
 static uint64_t both(int64_t *raw_ns) {
     uint64_t best = 0;
     int64_t least = INT64_MAX;
@@ -38,7 +37,7 @@ static uint64_t both(int64_t *raw_ns) {
     return best;
 }
 
-// Ticks per nanosecond of that clock over so many of them.
+// Ticks per nanosecond of that clock, measured over `ns`.
 static double rate(int64_t ns) {
     int64_t from, to;
     uint64_t first = both(&from);
@@ -59,7 +58,7 @@ static int steps_back(int reads) {
     return wrong;
 }
 
-// Each read gives more than the one before, whatever is done to the clock.
+// Each read returns more than the one before, whatever happens to the clock.
 static long increases(struct outcome *out) {
     int wrong = 0;
     while (mono_ns() - out->begun_ns < out->want_ns) wrong += steps_back(200);
@@ -67,7 +66,7 @@ static long increases(struct outcome *out) {
     return 0;
 }
 
-// A wait takes the ticks that it should.
+// A wait takes the expected number of ticks.
 static long counts_a_wait(struct outcome *out) {
     double before = rate(20 * MS), across = rate(out->want_ns);
     note(out, "same=%d", across > before * 0.98 && across < before * 1.02);
@@ -110,7 +109,7 @@ static long tells_the_processor(struct outcome *out) {
     return 0;
 }
 
-// Other spellings, and what is left in the upper halves.
+// Other encodings, and the contents of the upper halves.
 #define SPELLED(bytes) ({ \
     uint64_t a = ~0ul, d = ~0ul; \
     __asm__ volatile(".byte " bytes : "+a"(a), "+d"(d) : : "rcx"); \
@@ -155,7 +154,7 @@ static long switch_of_its_own(struct outcome *out) {
     return steps_back(10);
 }
 
-// What the handler saw.
+// Data recorded by the handler.
 static struct {
     volatile int count, signal, code, pid, value, on_stack, blocked, usr1, trap, wrong;
     void *volatile address;
@@ -270,7 +269,7 @@ static long put_off(struct outcome *out, int sent_to_thread) {
 static long put_off_of_thread(struct outcome *out) { return put_off(out, 1); }
 static long put_off_of_process(struct outcome *out) { return put_off(out, 0); }
 
-// One thread blocks it, another does not: that one gets it.
+// One thread blocks it, another does not: the latter gets it.
 static volatile int other_tid, stop_now;
 static void *other_thread(void *arg) {
     sigset_t set;
@@ -307,7 +306,7 @@ static long waited_for(struct outcome *out) {
     return 0;
 }
 
-// How a child ends that does this.
+// Returns the status of a child that does this.
 static int end_of(void (*act)(void)) {
     int status = 0;
     pid_t child = fork();
@@ -358,7 +357,7 @@ static long actions(struct outcome *out) {
     signal(SIGSEGV, SIG_IGN);
     sigaction(SIGSEGV, &first, &old);
     wrong += old.sa_handler != SIG_IGN;
-    // Another's mask that holds it.
+    // Another signal's mask that contains it.
     now = (struct sigaction){ .sa_handler = SIG_IGN };
     sigfillset(&now.sa_mask);
     sigaction(SIGUSR2, &now, NULL);
@@ -458,7 +457,7 @@ int main(int argc, char **argv) {
         printf("khz=%.0f\n", rate(300 * MS) * 1e6);
         return 0;
     }
-    // What a trap costs, for people.
+    // Prints the cost of a trap, for information.
     if (argc == 2 && strcmp(argv[1], "cost") == 0) {
         int64_t from = mono_ns();
         for (int i = 0; i < 100000; i++) rdtsc();

@@ -1,5 +1,5 @@
-// A call that cannot be virtualised: refused as by a kernel that lacks it, and
-// counted; done, and counted, when leaks are allowed.
+// A call that cannot be virtualised: refused as by a kernel that lacks it, and counted; executed,
+// and counted, if leaks are allowed.
 #include "common.h"
 #include <linux/io_uring.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ int main(void) {
     // This carries no time and must not be reported.
     bad |= setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     say("bad=%d done=%d refused=%d\n", bad, done, refused);
-    // Which may reset all handlers: fallen back from as on a kernel without it.
+    // May reset all handlers: programs fall back as on a kernel without it.
     errno = 0;
     long made = syscall(SYS_clone3, NULL, 0);
     say("clone3=%ld errno=%d\n", made, errno);

@@ -45,7 +45,7 @@ static int open_file(const char *path) {
     return fd;
 }
 
-// `12.34` in hundredths; -1 when it is none.
+// Converts `12.34` to hundredths; -1 if it is no such number.
 static int64_t hundredths(const char *from) {
     int64_t whole;
     int part;
@@ -67,8 +67,7 @@ static void look_at_uptime(int fd, size_t piece) {
 }
 
 static void look_at_stat(int fd) {
-    // The clocks are steps apart while we read them: a difference may be cut
-    // to either second.
+    // The clocks are read at different times: the difference may be truncated to either second.
     int64_t least = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
     const char *found = strstr(read_all(fd, sizeof text / 2), "\nbtime ");
     int64_t boot = clock_ns(CLOCK_BOOTTIME), most = clock_ns(CLOCK_REALTIME) - boot, shown = 0;
@@ -83,7 +82,7 @@ int main(int argc, char **argv) {
     int uptime = open_file("/proc/uptime"), stat = open_file("/proc/stat");
     say("begun\n");
     for (int round = 0; mono_ns() < end; round++) {
-        // Held open, from the beginning again; opened anew; byte by byte.
+        // Held open, from the beginning again; reopened; byte by byte.
         look_at_uptime(uptime, 64);
         if (round % 4 == 0) {
             look_at_stat(stat);

@@ -1,16 +1,16 @@
-// Reads the time as a program does that knows no C library: it finds the vDSO by all
-// that names one, looks for its functions itself and calls them; and it searches its
-// memory for the machine's time.
+// Reads the time like a program without a C library: it finds the vDSO by everything that announces
+// one, looks up its functions itself and calls them; and it searches its memory for the machine's
+// time.
 //
 //   vdso [SECONDS]
 //
-// or anew for each line of its input. SECONDS is the machine's CLOCK_REALTIME and DISGUISE. (The time itself would be found in
-// the program's own arguments.) Prints for each way
+// or again for each line of its input. SECONDS is the machine's CLOCK_REALTIME plus DISGUISE. (The
+// time itself would be found in the program's own arguments.) Prints for each method
 //
 //   WAY year=.. wrong=..
 //
-// the year that is read there, and how many reads were not between two of the C library;
-// then where the machine's time was found, and what became of mapping a vDSO once more.
+// the year that is read there, and the number of reads that were not between two of the C library;
+// then the places where the machine's time was found, and the result of mapping a vDSO once more.
 #include "common.h"
 #include <elf.h>
 #include <setjmp.h>
@@ -89,7 +89,7 @@ static void between(int64_t before, int64_t shown, int64_t after) {
     wrong += shown < before || shown > after;
 }
 
-// What time() tells: the kernel counts its seconds by ticks.
+// The value of time(): the kernel counts its seconds by ticks.
 static int64_t coarse_s(void) { return clock_ns(CLOCK_REALTIME_COARSE) / S; }
 
 static int year_of(int64_t ns) {
@@ -129,7 +129,7 @@ static sigjmp_buf unreadable;
 
 static void leave(int signal) { siglongjmp(unreadable, signal); }
 
-// How many words of a mapping hold the machine's CLOCK_REALTIME, in seconds.
+// Returns the number of words of a mapping with the machine's CLOCK_REALTIME, in seconds.
 static int words_with(const volatile uint64_t *from, const volatile uint64_t *to, uint64_t disguised) {
     volatile int found = 0;
     for (const volatile uint64_t *volatile page = from; page < to; page += 512)
@@ -163,7 +163,7 @@ static void search(uint64_t disguised) {
 }
 
 #ifdef __x86_64__
-// The page at an address of its own that vDSOs have replaced.
+// The page at a fixed address that vDSOs have replaced.
 static void by_old_page(void) {
     time_t (*old)(time_t *) = (void *)0xffffffffff600400;
     struct sigaction action = { .sa_handler = leave };

@@ -1,6 +1,5 @@
-// Every kind of timed wait in the kernel's own calls, with nothing to end it
-// early. Each must last its time, through pauses, and return what it returns
-// natively.
+// Every kind of timed wait in the kernel's own calls, with nothing to end it early. Each must last
+// its time, through pauses, and return its native result.
 #include "common.h"
 #include <linux/futex.h>
 #include <poll.h>
@@ -199,9 +198,8 @@ static long run_timerfd_periodic(struct outcome *out) {
     return 0;
 }
 
-// Waits without limit: a pause must not end them either (the kernel's own
-// epoll_wait and others return EINTR when their process is frozen). The data
-// comes after `want_ns`.
+// Waits without limit: a pause must not end them either (the kernel's own epoll_wait and others
+// return EINTR when their process is frozen). The data comes after `want_ns`.
 static int late_pipe(struct outcome *out) {
     int fds[2];
     if (pipe(fds) != 0) _exit(98);

@@ -48,8 +48,8 @@ worker.on('message', (message) => {
     worker.postMessage('go');
     for (const [name, run] of Object.entries(cases)) {
       const begun = process.hrtime.bigint();
-      // Node counts in milliseconds of its loop's own, cached clock and may be
-      // early by one of them, natively.
+      // Node counts in milliseconds of its event loop's cached clock and may be early by one of
+      // them, natively.
       run((ret) => say(name, ret, process.hrtime.bigint() - begun, (waitMs - 2) * 1e6));
     }
   });

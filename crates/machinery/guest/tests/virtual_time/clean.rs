@@ -1,4 +1,4 @@
-//! `timeloom clean` where it sees no supervisor, although one exists.
+//! `timeloom clean` in a place without a visible supervisor, although there is one.
 
 use std::process::{Command, Stdio};
 

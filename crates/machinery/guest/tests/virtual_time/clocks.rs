@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::support::{Differential, World, c_program, c_program_static};
 
-/// No clock goes back, between threads neither; the system calls agree with the
-/// vDSO; the clocks stay a constant apart.
+/// No clock goes back, neither between threads; the system calls agree with the vDSO; the clocks
+/// keep constant differences.
 #[test]
 fn clocks_stay_consistent_under_pauses_and_changes_of_rate() {
     let world = World::new("clocks", 1.0);
@@ -57,8 +57,7 @@ print(apart())";
     }
 }
 
-/// A start that was asked for is what REALTIME shows; MONOTONIC goes on from the
-/// machine's.
+/// REALTIME shows the requested start; MONOTONIC continues the machine's.
 #[test]
 fn a_session_can_start_at_any_date() {
     let clock = timeloom_guest::ClockOptions {

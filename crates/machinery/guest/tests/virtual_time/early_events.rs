@@ -1,5 +1,5 @@
-//! What ends a wait natively before its time ends it under the clock, at once
-//! and with the same result, also when the clock was paused meanwhile.
+//! An event that ends a wait natively before its time ends it under the clock, at once and with the
+//! same result, also if the clock was paused meanwhile.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Waits for events wake whom they wake natively, and say EINTR when they do natively.
+//! Events wake the same waiting threads as natively, and waits return EINTR as natively.
 
 use std::time::Duration;
 
 use crate::support::{Differential, World, c_program, c_program_static};
 
-/// One byte for five who wait is for one of them, where they asked for that. (What comes
-/// just when they all begin to wait anew would be for all.)
+/// One byte for five waiting threads wakes one of them, if they requested that. (An event just when
+/// they all begin to wait anew would wake all.)
 #[test]
 fn one_event_wakes_as_many_as_natively() {
     for dilation in [1.0, 5.0] {
@@ -18,7 +18,7 @@ fn one_event_wakes_as_many_as_natively() {
     }
 }
 
-/// While signals come one by one: each is told of, and no pause is.
+/// While signals come one by one: each is reported, and no pause is.
 #[test]
 fn a_handler_is_told_of_and_a_pause_is_not() {
     let world = World::new("epolls-storm", 1.0);

@@ -1,4 +1,4 @@
-//! What runs out or is taken away while a session goes on: `docs/faults.md`, row by row.
+//! Resources that are exhausted or removed while a session runs: `docs/faults.md`, row by row.
 
 mod cgroups;
 mod clients;

@@ -1,5 +1,5 @@
-//! Sessions whose time moves by grants: exactly as far as those go, whoever
-//! grants, and what happens when nobody does.
+//! Sessions whose time moves by grants: exactly as far as granted, by any granter; and their
+//! behaviour without a granter.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::support::{Differential, World, c_program};
 
 const MS: i64 = 1_000_000;
 
-/// A simulator's connection to the control socket.
+/// Connection of a simulator to the control socket.
 struct Granter {
     stream: UnixStream,
     answers: BufReader<UnixStream>,
@@ -34,7 +34,7 @@ impl Granter {
         Self { stream, answers }
     }
 
-    /// Its status, or why not.
+    /// Returns the status, or the reason of a refusal.
     fn ask(&mut self, request: &Value) -> Result<Value, String> {
         writeln!(self.stream, "{request}").expect("the session listens");
         let mut line = String::new();
@@ -52,7 +52,7 @@ impl Granter {
         self.ask(&json!({"op": "attach"}))
     }
 
-    /// Fails unless the session then stands at exactly that instant.
+    /// Grants time; panics unless the session then stands at exactly that instant.
     fn grant(&mut self, until_ns: i64) -> Value {
         let request = json!({"op": "run-until", "at_ns": until_ns, "relative": false});
         let status = self.ask(&request).expect("it is granted");
@@ -69,8 +69,8 @@ fn next_deadline_ns(status: &Value) -> Option<i64> {
     next.as_i64()
 }
 
-/// Grants, so little each time, until a thread waits for an instant that it has
-/// not been granted yet; returns where it stands then, and that instant.
+/// Grants in small steps until a thread waits for an instant that it has not been granted yet;
+/// returns the present instant, and the awaited one.
 fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     for _ in 0..5_000 {
         at_ns += 5 * MS;
@@ -82,8 +82,8 @@ fn until_somebody_waits(granter: &mut Granter, mut at_ns: i64) -> (i64, i64) {
     panic!("nobody ever waits");
 }
 
-/// The waits of several languages, while a simulator computes between grants:
-/// none ends early, late or otherwise than natively.
+/// The waits of several languages, while a simulator computes between grants: none ends early, late
+/// or otherwise than natively.
 #[test]
 fn programs_cannot_tell_a_grant_from_the_next() {
     let world = World::with_clock(
@@ -106,7 +106,7 @@ fn programs_cannot_tell_a_grant_from_the_next() {
     let name = world.session.name().to_owned();
     let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = Arc::clone(&over);
-    // From the start, since programs get ready in the session's time.
+    // From the start, since programs initialise in the session's time.
     let simulator = std::thread::spawn(move || {
         let mut granter = Granter::connect(&name);
         let mut at_ns = granter.attach().expect("nobody else is here")["virtual_ns"]
@@ -131,8 +131,8 @@ fn programs_cannot_tell_a_grant_from_the_next() {
     assert!(tally.waited.as_ns() >= 30 * MS * (granted as i64 - 1));
 }
 
-/// The deadline that is told is the one before which nothing happens, to the
-/// nanosecond, and at which the sleeper goes on.
+/// The reported deadline is the one before which nothing happens, to the nanosecond, and at which
+/// the sleeper continues.
 #[test]
 fn a_sleeper_wakes_at_the_deadline_that_was_told() {
     let line = CommandLine::new("told", User::Same);
@@ -152,7 +152,7 @@ while True:
         let (_, due_ns) = until_somebody_waits(&mut granter, at_ns);
         let before = line.output();
         let status = granter.grant(due_ns - 1);
-        // At once, where the sleeper was stopped on its way back to sleep.
+        // At once, if the sleeper was stopped on its way back to sleep.
         let next_ns = next_deadline_ns(&status).expect("it waits");
         assert!((due_ns - 1..=due_ns).contains(&next_ns), "{status}");
         assert_eq!(line.output(), before, "it went on before {due_ns}");
@@ -190,7 +190,7 @@ fn grants_and_skipping_go_together() {
         at_ns += 2_500_000 * MS + 1;
         granter.grant(at_ns);
     }
-    // Of 25, those few may be missing that took long to begin.
+    // Of 25, the few that took long to begin may be missing.
     let slept = line.output().lines().count();
     assert!((20..=25).contains(&slept), "{slept}");
     running.signal(libc::SIGTERM);
@@ -215,7 +215,7 @@ fn one_grants_at_a_time() {
     assert!(line.ask(&["query"])["standing"].is_null(), "others may ask");
     first.grant(3 * MS);
     drop(first);
-    // Now the person at the keyboard is the granter, for one step each.
+    // Now the user is the granter, for one step each.
     let mut status = Value::Null;
     eventually("the seat to be free", || {
         let output = line.try_ask(&["step", "4ms"]);
@@ -282,7 +282,7 @@ fn a_session_that_is_not_stepped_needs_no_granter() {
     line.assert_nothing_left();
 }
 
-/// The person at the keyboard may hold it too; what was granted is used later.
+/// The user may hold it too; the grant is used later.
 #[test]
 fn a_pause_by_hand_delays_a_grant_and_does_not_end_it() {
     let line = CommandLine::new("both-hold", User::Same);
@@ -340,7 +340,7 @@ fn a_granter_hears_of_the_programs_end() {
     line.assert_nothing_left();
 }
 
-/// One that computes just then finds it out when it asks for more.
+/// A granter that computes just then finds it out at its next request.
 #[test]
 fn a_granter_that_computes_at_the_end_hears_of_it_next() {
     let line = CommandLine::new("ended-between", User::Same);
@@ -348,18 +348,18 @@ fn a_granter_that_computes_at_the_end_hears_of_it_next() {
     let mut running = line.exec(options.chain(shell("sleep 0.1; exit 3")));
     let mut granter = Granter::connect(&line.name);
     granter.attach().expect("nobody else is here");
-    // By the person at the keyboard's leave, somebody else ends the program.
+    // With the user's permission, another process ends the program.
     granter.grant(MS);
     eventually("the shell", || {
         let status = line.ask(&["query"]);
         let first = &status["processes"][0]["pid"];
         first.as_i64().is_some_and(|pid| {
-            // SAFETY: a process of our own session; it stands, and so waits for us.
+            // SAFETY: a process of our own session; it is stopped, and so waits for us.
             unsafe { libc::kill(pid as i32, libc::SIGKILL) == 0 }
         })
     });
     assert_eq!(running.wait(), 128 + libc::SIGKILL);
-    // It has gone; what it said last is there.
+    // The granter's connection is closed; its last message is there.
     let mut last = String::new();
     granter.answers.read_line(&mut last).expect("its last line");
     let last: Value = serde_json::from_str(&last).unwrap_or_else(|_| panic!("{last:?}"));
@@ -374,7 +374,7 @@ fn stands_for_ever(line: &CommandLine, more: &[&str]) -> Running {
     line.exec(options)
 }
 
-/// Whether it goes between two grants, or in the middle of one.
+/// Between two grants, or in the middle of one.
 #[test]
 fn a_session_whose_granter_dies_stands_says_so_and_ends() {
     for midway in [false, true] {
@@ -392,7 +392,7 @@ fn a_session_whose_granter_dies_stands_says_so_and_ends() {
         drop(granter);
         eventually("it to say so", || line.output().contains("has left"));
         let output = line.try_ask(&["query"]);
-        // On a machine so busy that it has ended already, its words must do.
+        // On a machine so busy that the session has ended already, its output must do.
         if let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) {
             assert_eq!(status["virtual_ns"], stands_ns, "{status}");
             assert_eq!(status["paused"], true, "{status}");
@@ -420,7 +420,7 @@ fn a_session_that_nobody_comes_to_move_ends() {
     line.assert_nothing_left();
 }
 
-/// What stands cannot hear Ctrl-C itself.
+/// A stopped program cannot receive Ctrl-C itself.
 #[test]
 fn ctrl_c_ends_a_session_that_stands() {
     let line = CommandLine::new("interrupted", User::Same);

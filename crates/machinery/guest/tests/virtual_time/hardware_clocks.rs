@@ -1,5 +1,5 @@
-//! A hardware clock as guests see it, and real phc2sys that disciplines a host's clock by
-//! it: in a machine that has one (`make test-phc` emulates it).
+//! A hardware clock as seen by guests, and real phc2sys that disciplines a host's clock by it: in a
+//! machine that has one (`make test-phc` emulates it).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,8 +13,8 @@ use timeloom_time::{Duration, Instant};
 use crate::support::{World, c_program};
 
 const DEVICE: &str = "/dev/ptp0";
-/// How far device and machine may move apart by themselves meanwhile (a kernel measures
-/// its counter to a millionth); setting either would be much more.
+/// Maximum drift between device and machine meanwhile (a kernel measures its counter to a
+/// millionth); setting either would change it much more.
 const DRIFT_NS: i64 = 2_000_000;
 
 fn clock_ns(id: libc::clockid_t) -> i64 {
@@ -27,7 +27,7 @@ fn clock_ns(id: libc::clockid_t) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// The machine's own: what the device is ahead of CLOCK_REALTIME, and what steers that.
+/// Returns the device's lead over the machine's CLOCK_REALTIME, and the steering of the latter.
 fn machine() -> (i64, [i64; 4]) {
     let device = File::open(DEVICE).expect("a hardware clock");
     let id = (!device.as_raw_fd() << 3) | 3;
@@ -133,7 +133,7 @@ fn phc2sys_disciplines_the_clock_of_its_host_and_no_other() {
                 world.pause_for(std::time::Duration::from_secs(1));
             }
         }
-        // The device's own offset is what the host's clock comes to have.
+        // The host's clock converges to the device's own offset.
         let (error_ns, frequency_ppb) = error();
         let off_ns = error_ns - machine().0;
         let worst = believed[40..]

@@ -39,7 +39,7 @@ fn a_program_sets_its_hosts_clock_and_sees_the_kernels_errors() {
     );
 }
 
-/// The machine's CLOCK_REALTIME less its CLOCK_MONOTONIC.
+/// Returns the machine's CLOCK_REALTIME minus its CLOCK_MONOTONIC.
 fn ahead_ns() -> i64 {
     let read = |clock| {
         let mut now = libc::timespec {
@@ -94,12 +94,12 @@ fn monotonic_never_goes_back_however_the_clock_is_steered_paused_and_dilated() {
     assert_eq!((lines, status), (vec!["failed=0".to_owned()], 0));
 }
 
-/// Starts a program on a host and returns all that it prints.
+/// Starts a program on a host and returns all its output.
 fn output_on(world: &World, options: &HostOptions, argv: &[OsString]) -> String {
     output_after(world, options, argv, || ())
 }
 
-/// As [`output_on`]; `started` is called when the program is on its way.
+/// Starts a program like [`output_on`]; `started` is called after its start.
 fn output_after(
     world: &World,
     options: &HostOptions,
@@ -142,7 +142,7 @@ fn hosts_have_clocks_of_their_own() {
     };
     let there = numbers(&output_on(&world, &options, &show));
     let here = numbers(&lines[0]);
-    // REALTIME less MONOTONIC, which only a step changes.
+    // REALTIME minus MONOTONIC, which only a step changes.
     let behind = there[0] - here[0] + 100_000_000;
     assert!(behind.abs() < 1_000, "{behind}");
 
@@ -179,16 +179,16 @@ fn time_skips_to_the_deadline_of_a_host_whose_clock_runs_differently() {
     };
     let began = world.session.clock().now();
     output_after(&world, &options, &["sleep".into(), "1000".into()], || {
-        // Before there is a program, time skips to where the crystal wanders next.
+        // Before there is a program, time skips to the oscillator's next change.
         world.session.skip_while_waiting(|| true);
     });
-    // And what starting it takes, on however slow a machine.
+    // Plus the time of its start, on a machine of any speed.
     let lasted = (world.session.clock().now() - began).as_s_f64();
     assert!((990.0..998.0).contains(&lasted), "{lasted}");
 }
 
-/// A wait that began before anybody steered the clock, in one turn of the kernel: at
-/// 10 % more speed it is over when its time has come, and not a tenth later.
+/// A wait that began before the clock was steered, in one turn of the kernel: at 10 % more speed it
+/// ends at its deadline, and not a tenth later.
 #[test]
 fn a_wait_follows_a_clock_that_is_made_faster() {
     let script = "import ctypes, threading, time\n\
@@ -205,7 +205,7 @@ fn a_wait_follows_a_clock_that_is_made_faster() {
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex\n\
         assert adjtimex(ctypes.byref(Timex(modes=0x4000, tick=11000))) >= 0, ctypes.get_errno()\n\
         thread.join()\n";
-    // A busy machine makes one wait late, and not every one.
+    // A busy machine delays one wait, and not every one.
     let mut lasted_ms = Vec::new();
     while !lasted_ms.iter().any(|ms| *ms < 8_500) && lasted_ms.len() < 5 {
         let world = World::new("faster", 0.5);

@@ -1,4 +1,4 @@
-//! Single hosts that are paused, dilated and stepped while the session goes on.
+//! Single hosts that are paused, dilated and stepped while the session continues.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -18,8 +18,8 @@ fn all_waits() -> Differential {
     Differential::of(programs.map(c_program), 600)
 }
 
-/// Also stamps of packets, which are looked at after so few changes that what the
-/// clock showed is still known.
+/// Also stamps of packets, which are read after so few changes that the clock's past readings are
+/// still known.
 fn waits_and_stamps() -> Differential {
     let mut all = all_waits();
     all.programs.push(vec![c_program("stamps").into()]);
@@ -55,8 +55,7 @@ fn dilate(world: &World, host: &Arc<Host>, factor: f64) {
         .expect("a possible factor");
 }
 
-/// A pause of a second in the middle: no wait counts it, none ends early, none
-/// with EINTR.
+/// A pause of a second in the middle: no wait counts it, none ends early, none with EINTR.
 #[test]
 fn waits_exclude_a_pause_of_their_host() {
     let (world, host) = World::with_host("host-pause");
@@ -83,8 +82,8 @@ fn blocked_waits_follow_the_rate_of_their_host() {
     }
 }
 
-/// Pauses of the host within those of the session, around them and across them,
-/// and changes of both rates.
+/// Pauses of the host within those of the session, around them and across them, and changes of both
+/// rates.
 #[test]
 fn waits_last_as_long_as_ever_through_nested_pauses_and_rates() {
     let (world, host) = World::with_host("host-storm");
@@ -118,11 +117,11 @@ fn waits_last_as_long_as_ever_through_nested_pauses_and_rates() {
     });
 }
 
-/// What CLOCK_REALTIME shows at the beginning, in nanoseconds since 1970.
+/// CLOCK_REALTIME at the beginning, in nanoseconds since 1970.
 const START_NS: i64 = 946_684_800_000_000_000;
 
-/// To the nanosecond, for a program that reads on until it is stopped, and at the
-/// nanosecond where the last one ended.
+/// To the nanosecond, for a program that reads until it is stopped, and at the nanosecond at which
+/// the last step ended.
 #[test]
 fn a_step_of_a_host_ends_at_exactly_its_instant() {
     let options = ClockOptions {
@@ -136,12 +135,12 @@ fn a_step_of_a_host_ends_at_exactly_its_instant() {
     dilate(&world, &host, 0.7);
     pause(&world, &host);
     let session = Arc::downgrade(&world.session);
-    // A pause takes nothing back that a reader may have seen, which is a nanosecond
-    // more where the lines before and after it round differently.
+    // A pause takes nothing back that a reader may have seen, which is a nanosecond more if the
+    // lines before and after it round differently.
     let paused = time_of(&world, &host).lived;
     let mut ends = vec![paused + Duration::from_ns(1), paused];
     let mut turn = 0;
-    // Until the reader was there at some ends, on however busy a machine.
+    // Until the reader was there at some ends, on any busy machine.
     eventually("the reader at some ends", || {
         let span = Duration::from_ns(1_000_003 + turn % 1_000 * 7_777);
         ends.push(ends[ends.len() - 1] + span);
@@ -162,7 +161,7 @@ fn a_step_of_a_host_ends_at_exactly_its_instant() {
     }
 }
 
-/// What is blocked already goes on from step to step.
+/// Blocked waits continue from step to step.
 #[test]
 fn waits_go_on_from_step_to_step_of_their_host() {
     let (world, host) = World::with_host("host-steps");
@@ -185,7 +184,7 @@ fn switches(pid: i32) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Neither stopped nor woken: what waits on another host does not even run.
+/// Neither stopped nor woken: waiting threads on another host do not even run.
 #[test]
 fn other_hosts_notice_nothing() {
     let (world, host) = World::with_host("host-others");
@@ -210,7 +209,7 @@ fn other_hosts_notice_nothing() {
     assert!(behind > Duration::ZERO, "{behind}");
 }
 
-/// The processor time that a process has used, in clock ticks.
+/// Returns the processor time that a process has used, in clock ticks.
 fn used(pid: i32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
     let rest = &stat[stat.rfind(')').expect("a name") + 2..];
@@ -225,7 +224,7 @@ fn spin(world: &World, host: &Arc<Host>) -> Program {
     world.start_on(Some(Arc::clone(host)), ["sh", "-c", "while :; do :; done"])
 }
 
-/// Whether it computes: looked at until it does, or for as long as it should not.
+/// Returns true if it computes: polled until it does, or for `patience`.
 fn computes(pid: i32, patience: StdDuration) -> bool {
     let (begun, before) = (StdInstant::now(), used(pid));
     while begun.elapsed() < patience {
@@ -239,8 +238,8 @@ fn computes(pid: i32, patience: StdDuration) -> bool {
 
 const STANDS: StdDuration = StdDuration::from_millis(150);
 
-/// A process runs when neither its session stands nor its host, whatever was
-/// stopped and let go first.
+/// A process runs if neither its session is stopped nor its host, in whatever order they were
+/// stopped and resumed.
 #[test]
 fn pauses_of_host_and_session_nest() {
     let (world, host) = World::with_host("host-nest");
@@ -284,7 +283,7 @@ fn a_program_of_a_paused_host_is_born_standing() {
     let stood = time_of(&world, &host).lived;
     let mut program = world.start(["sh", "-c", "echo began; exec sleep 0.1"]);
     let pid = program.guest().pid();
-    // What brings it in has run on it until here, for as long as that takes.
+    // The code that attaches it has run on it until here, for as long as that takes.
     let scheduled = || fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
     eventually("it to stand", || {
         let before = scheduled();
@@ -298,7 +297,7 @@ fn a_program_of_a_paused_host_is_born_standing() {
     assert_eq!(program.finish().1, 0);
 }
 
-/// They lie in its kernel's socket until it goes on.
+/// They lie in its kernel's socket until it continues.
 #[test]
 fn frames_to_a_paused_host_wait_for_it() {
     let script = "import socket\n\
@@ -330,8 +329,8 @@ fn frames_to_a_paused_host_wait_for_it() {
     assert_eq!(status, 1, "its timeout, at last: {lines:?}");
 }
 
-/// Neither the deadlines of a paused host nor its processes keep time from
-/// skipping; those of a dilated one come when they are due by its own time.
+/// Neither the deadlines of a paused host nor its processes keep time from skipping; those of a
+/// dilated one come when they are due by its own time.
 #[test]
 fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     if alone("host_control::time_skips_past_a_paused_host_and_with_a_dilated_one") {
@@ -351,18 +350,18 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     let sleeper = world.start_on(Some(slow), ["sleep", "1000"]);
     assert_eq!(sleeper.finish().1, 0);
     let lasted = (world.session.clock().now() - began).as_s_f64();
-    // Not 1000, and not 4000: the rest is what a busy machine takes to get there.
+    // Not 1000, and not 4000: the rest is the delay by a busy machine.
     assert!((2_000.0..2_900.0).contains(&lasted), "{lasted}");
     let behind = time_of(&world, &host).behind.as_s_f64();
     assert!((lasted - behind).abs() < 900.0, "{behind} of {lasted}");
-    // What was left of its wait is left.
+    // The rest of its wait is left.
     busy.guest().signal(libc::SIGKILL);
     let lived = time_of(&world, &host).lived;
     resume(&world, &host);
     assert_eq!(waiting.finish().1, 0);
     let slept = (time_of(&world, &host).lived - lived).as_s_f64();
     assert!((1.0..900.0).contains(&slept), "{slept}");
-    // Also to an instant that somebody runs a host to, and the host no further.
+    // Also to an instant that a host is run to, and the host no further.
     pause(&world, &host);
     let span = Duration::from_ns(123_456_000_000_007);
     let target = time_of(&world, &host).lived + span;
@@ -371,7 +370,7 @@ fn time_skips_past_a_paused_host_and_with_a_dilated_one() {
     assert_eq!(time_of(&world, &host).lived, target);
 }
 
-/// A host that is paused in the middle of an exec keeps nobody else from skipping.
+/// A host that is paused in the middle of an exec does not keep time from skipping.
 #[test]
 fn time_skips_past_a_host_that_stands_in_an_exec() {
     if alone("host_control::time_skips_past_a_host_that_stands_in_an_exec") {
@@ -379,7 +378,7 @@ fn time_skips_past_a_host_that_stands_in_an_exec() {
     }
     let (world, host) = World::with_host("host-execs");
     let other = world.add_host("near");
-    // It is in an exec most of the time.
+    // The program is in an exec most of the time.
     let busy = world.start_on(
         Some(Arc::clone(&host)),
         ["sh", "-c", "while :; do env true; done"],
@@ -396,7 +395,7 @@ fn time_skips_past_a_host_that_stands_in_an_exec() {
 
 #[test]
 fn processor_time_is_divided_by_the_dilation_of_its_host() {
-    // Spent and passed, in three parts with changes of the rate between them.
+    // Used and passed time, in three parts with changes of the rate between them.
     let script = "import time\n\
         for part in range(3):\n\
         \x20   passed, spent = time.monotonic(), time.process_time()\n\
@@ -452,7 +451,7 @@ fn impossible_requests_to_hosts_are_refused() {
     assert!(said.contains("the session stands"), "{said}");
 }
 
-/// Of two that are stepped together each runs for the span by its own time.
+/// Of two hosts that are stepped together each runs for the span by its own time.
 #[test]
 fn hosts_are_stepped_together_and_a_pause_ends_it() {
     let (world, host) = World::with_host("host-both");
@@ -508,7 +507,7 @@ fn without_root_hosts_are_stopped_by_signal() {
     );
 }
 
-/// Those that need no programs of our own.
+/// Tests that need no programs of our own.
 const BY_SIGNAL: [&str; 5] = [
     "a_program_of_a_paused_host_is_born_standing",
     "a_step_of_a_host_ends_at_exactly_its_instant",

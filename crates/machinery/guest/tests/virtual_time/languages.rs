@@ -1,5 +1,5 @@
-//! Programs in languages whose tools not every machine has. `scripts/exclusions` names
-//! the tests here of those that are missing.
+//! Programs in languages whose tools not every machine has. `scripts/exclusions` lists the tests
+//! here whose tools are missing.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn waits_of_node_exclude_a_pause() {
     waits_exclude_a_pause("node", node);
 }
 
-/// Go and Java live by a SIGSEGV of their own.
+/// Go and Java rely on a SIGSEGV of their own.
 #[cfg(target_arch = "x86_64")]
 fn does_not_notice_an_emulated_counter(programs: Programs) {
     let runs = Differential {

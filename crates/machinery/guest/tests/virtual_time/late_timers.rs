@@ -1,5 +1,5 @@
-//! The supervisor sends the signals of timers, and may be late: whoever finds by the clock
-//! that one has expired must not notice.
+//! The supervisor sends the signals of timers, and may be late: a program that finds by the clock
+//! that a timer has expired must not notice.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -13,26 +13,26 @@ const WAIT_MS: u32 = 200;
 
 #[test]
 fn a_timers_signal_is_there_when_its_instant_has_passed() {
-    // The thread that serves the timers is found among those of this process.
+    // The thread that serves the timers is identified among those of this process.
     if alone("late_timers::a_timers_signal_is_there_when_its_instant_has_passed") {
         return;
     }
     let world = World::new("late-timers", 1.0);
     let programs = [c_program("late_timers"), c_program_static("late_timers")];
     let runs = Differential {
-        // How late they end is ours to say.
+        // Their lateness is caused by this test.
         fault: PATIENCE,
         ..Differential::of(programs, WAIT_MS)
     };
     let stopped = Stopped::new("timers");
     runs.run(&world, |world| {
-        // By then all have looked that do not wait for it.
+        // By then all that do not wait for it have checked.
         world.run_for(Duration::from_millis(u64::from(5 * WAIT_MS)));
         stopped.release();
     });
 }
 
-/// A thread of this process that stands in the handler of a signal.
+/// Thread of this process that is blocked in the handler of a signal.
 struct Stopped {
     _reader: std::os::fd::OwnedFd,
     writer: std::cell::Cell<Option<std::os::fd::OwnedFd>>,
@@ -41,7 +41,7 @@ struct Stopped {
 static GATE: AtomicI32 = AtomicI32::new(-1);
 static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// Stands until the writing end is closed.
+/// Blocks until the writing end is closed.
 extern "C" fn stand(_: libc::c_int) {
     STANDS.store(true, SeqCst);
     let mut byte = 0u8;
@@ -54,7 +54,7 @@ impl Stopped {
         let thread = thread_of_this_process(name);
         let (reader, writer) = pipe();
         GATE.store(reader.as_raw_fd(), SeqCst);
-        // SAFETY: an action without flags; its handler does what handlers may.
+        // SAFETY: an action without flags; its handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = stand as extern "C" fn(libc::c_int) as usize;
@@ -63,7 +63,7 @@ impl Stopped {
                 0
             );
         }
-        // Nothing is armed: it sleeps, and holds no lock.
+        // Nothing is armed: the thread sleeps, and holds no lock.
         eventually("the thread to sleep", || {
             fs::read_to_string(format!("/proc/self/task/{thread}/syscall"))
                 .is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_futex)))

@@ -1,5 +1,5 @@
-//! A program that was brought in is let go again: its waits, timers and clocks are
-//! the machine's from then on, and it outlives the session.
+//! An attached program is released again: its waits, timers and clocks are the machine's from then
+//! on, and it outlives the session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use timeloom_guest::ClockOptions;
 
 use crate::support::{PATIENCE, Program, World, c_program, c_program_static, pipe};
 
-/// A virtual second takes so many wall seconds in these sessions.
+/// Wall seconds per virtual second in these sessions.
 const DILATION: f64 = 300.0;
-/// What begins when the program sees that it is in a session, each of a second.
+/// Waits that begin when the program sees that it is in a session, each of a second.
 const WAITS: [&str; 10] = [
     "nanosleep",
     "absolute",
@@ -48,7 +48,7 @@ impl Ward {
         }
     }
 
-    /// What it says of itself when asked.
+    /// Returns the program's report on request.
     fn report(&mut self) -> BTreeMap<String, i64> {
         self.orders.write_all(b"\n").expect("it reads");
         let line = self
@@ -79,8 +79,8 @@ fn machine_ns(clock: libc::clockid_t) -> i64 {
     }
 }
 
-/// Its clocks are the machine's, and everything works. Returns how often its timer
-/// had expired that nobody reads in between.
+/// Checks that its clocks are the machine's, and that everything works. Returns the number of
+/// expirations of its timer that is not read in between.
 fn lives_in_real_time(ward: &mut Ward) -> i64 {
     let clocks = [
         ("realtime", libc::CLOCK_REALTIME),
@@ -113,13 +113,13 @@ fn lives_in_real_time(ward: &mut Ward) -> i64 {
         assert_eq!(report["posix"], 42, "{report:?}");
         assert!(report["ticks"] >= 5, "{report:?}");
     }
-    // It ticks ten times a second, and the next one comes when it is due: in the session
-    // after thirty of the machine's.
+    // The timer expires ten times a second, and the next expiration comes when it is due: in the
+    // session after thirty seconds of the machine's.
     assert!(report["tick"] < 30_000_000_000, "{report:?}");
     report["unread"]
 }
 
-/// No process is left that has to do with it, an escort least of all.
+/// Checks that no process related to it is left, in particular no escort.
 fn nobody_is_left(pid: i32) {
     let sign = format!("timeloom-released-{pid} ");
     let holds = |entry: &fs::DirEntry| {
@@ -144,7 +144,7 @@ fn nobody_is_left(pid: i32) {
 fn kernel_keeps_timer_numbers() -> bool {
     const PR_TIMER_CREATE_RESTORE_IDS: libc::c_int = 77;
     const GET: libc::c_ulong = 2;
-    // SAFETY: asks, and changes nothing.
+    // SAFETY: a query without changes.
     unsafe { libc::prctl(PR_TIMER_CREATE_RESTORE_IDS, GET, 0, 0, 0) >= 0 }
 }
 
@@ -174,8 +174,8 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
         let line = ward.program.wait_for_line(|line| line.ends_with(" over"));
         let name = line.trim_end_matches(" over").to_owned();
         let after = let_go.elapsed();
-        // What was left, in real time. The second that it would have taken in the
-        // session is five minutes away, for which nobody here waits.
+        // The rest, in real time. The second that it would have taken in the session is five
+        // minutes away, for which no test waits.
         let least = if name == "civil" {
             Duration::ZERO
         } else {
@@ -193,14 +193,14 @@ fn is_let_go(theme: &str, path: std::path::PathBuf, paused: bool) {
     assert_eq!(over, expected);
     ward.program.wait_for("socket again");
     let unread = lives_in_real_time(&mut ward);
-    // Two seconds have passed for it since it began, ten times as many.
+    // Two seconds have passed for it since it began, ten times as many expirations.
     assert!(unread >= 15, "{unread}");
     let refused = world
         .session
         .register(ward.pid)
         .expect_err("once is enough");
     assert!(refused.to_string().contains("let go"), "{refused}");
-    // The session ends and takes nothing along.
+    // The session ends without effect on the program.
     drop(world);
     lives_in_real_time(&mut ward);
     let pid = ward.pid;
@@ -223,8 +223,8 @@ fn a_static_program_is_let_go_from_a_paused_session() {
     is_let_go("let-go-paused", c_program_static("let_go"), true);
 }
 
-/// Where the kernel gives timers numbers of its own choice, a program that has
-/// some is not let go, and nothing happens to it.
+/// If the kernel chooses the numbers of timers, a program that has some is not released, and
+/// nothing happens to it.
 #[test]
 fn a_program_with_posix_timers_stays_where_it_could_not_keep_them() {
     assert!(
@@ -243,7 +243,7 @@ fn a_program_with_posix_timers_stays_where_it_could_not_keep_them() {
     world.session.kill_all();
 }
 
-/// A shell and what it has started in the session: they are let go together.
+/// A shell and the processes that it has started in the session are released together.
 #[test]
 fn what_a_program_has_started_is_let_go_with_it() {
     let world = world("let-go-children");
@@ -264,7 +264,7 @@ fn what_a_program_has_started_is_let_go_with_it() {
             .into_iter()
             .map(|process| process.name)
             .collect();
-        // Execs of the loop are still to come otherwise.
+        // Otherwise execs of the loop are still to come.
         names.iter().filter(|name| *name == "sleep").count() == 2
     };
     while !sleeping() {

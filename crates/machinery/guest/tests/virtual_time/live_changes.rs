@@ -16,8 +16,7 @@ fn changed_in_the_middle(theme: &str, first: f64, second: f64) {
     });
 }
 
-/// The rest of the wait, computed for a slow clock, would last ten times too
-/// long.
+/// The rest of the wait, computed for a slow clock, would last ten times too long.
 #[test]
 fn blocked_waits_follow_a_clock_made_faster() {
     changed_in_the_middle("faster", 5.0, 0.5);
@@ -29,8 +28,8 @@ fn blocked_waits_follow_a_clock_made_slower() {
     changed_in_the_middle("slower", 0.5, 5.0);
 }
 
-/// What may block in any other call is stopped in it, and must not be told. (What would
-/// wait anew after each stop would be late by a second.)
+/// A thread blocked in any other call is stopped in it, and must not notice. (A call that waited
+/// anew after each stop would be late by a second.)
 #[test]
 fn no_blocking_call_tells_that_it_was_stopped() {
     let world = World::new("blocked", 1.0);
@@ -78,7 +77,7 @@ fn a_thousand_short_pauses_do_not_shorten_or_stretch_a_wait() {
     let world = World::new("thousand", 1.0);
     let programs = ["waits", "libc_waits", "queues", "posix_timers"].map(c_program);
     Differential {
-        // A wait of two seconds is not over before the last pause: it could count all.
+        // A wait of two seconds does not end before the last pause: it could count all.
         fault: Duration::from_secs(3),
         ..Differential::of(programs, 2_000)
     }

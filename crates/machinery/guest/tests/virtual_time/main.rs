@@ -1,10 +1,9 @@
 //! Unmodified programs under the virtual clock: differential and failure tests.
 //!
-//! A test program (`tests/programs`) is a table of cases. Each case prints what
-//! it returned and how long it lasted, by the clock it sees. The same binary is
-//! run natively first; under the clock, paused and dilated, it must return the
-//! same and last the same virtual time: never less, and more only by what a busy
-//! machine's scheduler takes.
+//! A test program (`tests/programs`) is a table of cases. Each case prints its result and its
+//! duration, by the clock it sees. The same binary is run natively first; under the clock, paused
+//! and dilated, it must return the same and last the same virtual time: never less, and more only
+//! by the scheduling delays of a busy machine.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A timer ends with its process, and never signals who has its number later.
+//! A timer ends with its process, and never signals a later process of its number.
 
 use std::process::{Child, Command};
 
@@ -7,18 +7,18 @@ use timeloom_traces::{Traces, WholeProcess};
 
 use crate::support::{World, alone_among_processes, c_program};
 
-/// Until when the timers that are left behind would be due.
+/// Time until the orphaned timers would be due.
 const WAIT_MS: u32 = 400;
 
 #[test]
 fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
     need_root();
-    // Numbers are given out anew here, and nobody else's are in the way.
+    // Numbers are assigned from the start here, without interference from other processes.
     let name = "orphan_timers::a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer";
     if alone_among_processes(name) {
         return;
     }
-    // What a first session makes, others of the process use again.
+    // Objects made by a first session are reused by others of the process.
     drop(World::new("first", 1.0));
     let process = WholeProcess::now();
     for kind in ["signal", "thread", "interval"] {
@@ -33,8 +33,8 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
         let (said, status) = orphaned.finish();
         assert_eq!((said, status), (vec!["armed".to_owned()], 0));
         let mut victim = process_with_number(pid);
-        // Of one supervisor timers expire in their order, so when this one's signal has
-        // come, that of the other would have been sent.
+        // Timers of one supervisor expire in order, so when this one's signal has come, that of the
+        // other would have been sent.
         let witness = world.start(argv("witness", WAIT_MS + 100));
         assert_eq!(witness.finish().1, 0);
         let ended = victim.try_wait().expect("our own child");
@@ -50,7 +50,7 @@ fn a_later_process_of_a_number_gets_no_signal_of_an_earlier_ones_timer() {
     }
 }
 
-/// A process of no session that gets the number which another had.
+/// Starts a process outside all sessions that gets the number which another had.
 fn process_with_number(pid: i32) -> Child {
     loop {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())

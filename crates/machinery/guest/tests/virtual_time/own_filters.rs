@@ -10,8 +10,8 @@ use crate::support::{Program, Scratch, World, c_program, c_program_static};
 
 /// Returns true for cases with known differences.
 fn is_known_to_differ(case: &str) -> bool {
-    // A program's filter cannot have a listener, so its question is refused at once, before an
-    // older filter, whose action takes precedence, has refused it.
+    // A program's filter cannot have a listener, so its request is refused at once, before an older
+    // filter, whose action takes precedence, has refused it.
     let refused = ["eperm", "success", "large"];
     case.strip_suffix("_then_notify")
         .is_some_and(|case| refused.iter().any(|verdict| case.ends_with(verdict)))

@@ -1,4 +1,4 @@
-//! A program's own SIGSYS is as it is natively, beside the one by which calls trap.
+//! A program's own SIGSYS behaves as natively, beside the one by which calls trap.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_programs_own_sigsys_is_as_natively_where_the_counter_is_emulated() {
     crate::tsc::as_natively("own-sigsys-tsc", &runs);
 }
 
-/// Not a check: what calls on masks cost, for people.
+/// Not a check: prints the cost of calls on masks, for information.
 #[test]
 #[ignore = "measures; prints"]
 fn what_masks_cost() {

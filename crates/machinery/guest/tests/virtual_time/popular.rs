@@ -1,5 +1,5 @@
-//! Programs that people run, as they come from Debian, and programs built with
-//! other tools than the rest of these tests: musl's C library, Rust.
+//! Popular programs as packaged by Debian, and programs built with other tools than the rest of
+//! these tests: musl's C library, Rust.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use timeloom_testing::need;
 
 use crate::support::{Differential, Scratch, World, built, must_run, source};
 
-/// `tests/programs/NAME.c` with musl, dynamically or statically linked.
+/// Returns `tests/programs/NAME.c` built with musl, dynamically or statically linked.
 fn musl(name: &str, linking: &str) -> PathBuf {
     built(&format!("{name}.musl{linking}"), |output| {
         must_run(
@@ -32,7 +32,7 @@ fn musl_programs(names: &[&str]) -> Vec<PathBuf> {
     names.iter().flat_map(both).collect()
 }
 
-/// (`signals` is not among them: what it expects of `sem_timedwait` is glibc's.)
+/// (`signals` is not among them: its expectation of `sem_timedwait` is glibc's behaviour.)
 #[test]
 fn programs_of_musl_are_as_natively() {
     let groups: [&[&str]; 3] = [
@@ -40,7 +40,7 @@ fn programs_of_musl_are_as_natively() {
             "waits", "queues", "masks", "sockets", "stamps", "files", "epolls",
         ],
         &["processes"],
-        // Apart: it is busy.
+        // Separately: it keeps the processor busy.
         &["cpu_time"],
     ];
     for names in groups {
@@ -85,7 +85,7 @@ fn a_rust_program_is_as_natively() {
     }
 }
 
-/// A session that begins on the 3rd of June 2019, at noon.
+/// Makes a session that begins on the 3rd of June 2019, at noon.
 fn world_of_2019(theme: &str) -> World {
     World::with_clock(
         theme,
@@ -96,7 +96,7 @@ fn world_of_2019(theme: &str) -> World {
     )
 }
 
-/// A shell script's output, which must end with success.
+/// Returns the output of a shell script, which must succeed.
 fn run(world: &World, script: &str) -> Vec<String> {
     let (lines, status) = world.start(["sh", "-c", script]).finish();
     assert_eq!(status, 0, "{script}\n{lines:#?}");

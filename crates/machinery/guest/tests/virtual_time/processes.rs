@@ -1,5 +1,5 @@
-//! Whatever a program starts lives by the same clock, and is started as
-//! natively: exec, vfork, posix_spawn, scripts, threads, and execs that fail.
+//! Processes started by a program run by the same clock, and are started as natively: exec, vfork,
+//! posix_spawn, scripts, threads, and execs that fail.
 
 use std::fs;
 use std::thread::sleep;
@@ -25,7 +25,7 @@ fn process_trees_are_as_natively_and_share_the_clock() {
     );
 }
 
-/// Execs that are stopped in their middle, over and over.
+/// Execs that are stopped in their middle, repeatedly.
 #[test]
 fn process_trees_survive_pauses_at_any_instant() {
     let world = World::new("processes-hammered", 1.0);
@@ -38,8 +38,8 @@ fn process_trees_survive_pauses_at_any_instant() {
     });
 }
 
-/// A program that does nothing but execute itself, and is killed at any instant of that.
-/// Who started it is told so, be that a program of the session or its supervisor.
+/// A program that only executes itself repeatedly, and is killed at any instant of that. Its parent
+/// is notified, be that a program of the session or its supervisor.
 #[test]
 fn who_is_killed_in_the_middle_of_an_exec_was_killed() {
     const KILLED: i32 = 128 + libc::SIGKILL;

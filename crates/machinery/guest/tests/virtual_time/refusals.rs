@@ -1,5 +1,5 @@
-//! What a session does not do for a program: it says so, and never silently
-//! does something else.
+//! Requests of a program that a session refuses: it reports them, and never silently does something
+//! else.
 
 use std::time::SystemTime;
 
@@ -45,8 +45,8 @@ fn calls_that_are_not_virtualised_are_refused_and_reported_with_their_count() {
     }
 }
 
-/// What goes on in real time without further calls is named when it is begun; what only
-/// looks like it is not.
+/// Activities that continue in real time without further calls are reported at their start; calls
+/// that only look similar are not.
 #[test]
 fn calls_that_begin_something_in_real_time_are_named() {
     const DONE: &str = "done in real time";
@@ -110,7 +110,7 @@ fn the_machines_clock_cannot_be_set() {
     assert!(world.session.unhandled_calls().is_empty());
 }
 
-/// The clock that `std::time::Instant` reads, which no step moves.
+/// Returns the clock that `std::time::Instant` reads, which no step changes.
 fn monotonic_ns() -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -121,8 +121,8 @@ fn monotonic_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Where the counter that programs read themselves cannot be emulated, a session that
-/// shall do it is refused, and not half virtual.
+/// If the counter that programs read themselves cannot be emulated, a session that requires this is
+/// refused, and not half virtual.
 #[cfg(not(target_arch = "x86_64"))]
 #[test]
 fn an_emulated_counter_is_refused() {
@@ -144,9 +144,9 @@ fn an_emulated_counter_is_refused() {
     );
 }
 
-/// Alternate stacks onto which two signals do not fit are refused, as a kernel does that
-/// knows of it; where more than two are handled within each other, the program ends,
-/// and says why. (Elsewhere the kernel looks whether there is room.)
+/// Alternate stacks onto which two signals do not fit are refused, as by a kernel that checks it;
+/// if more than two are handled within each other, the program ends, with a reported reason. (On
+/// other architectures the kernel checks the room.)
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason() {
@@ -171,8 +171,8 @@ fn a_signal_stack_that_is_too_small_is_refused_or_ends_the_program_with_a_reason
     assert!(lines[0].contains("too small under the clock"), "{lines:?}");
 }
 
-/// Where the kernel's frames are large (AVX-512), a call that traps in a handler in a handler
-/// finds no room on 8 KiB. The kernel ends the program, and the session says why.
+/// If the kernel's frames are large (AVX-512), a call that traps in a handler in a handler finds no
+/// room on 8 KiB. The kernel ends the program, and the session reports the reason.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
@@ -203,7 +203,7 @@ fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
         return;
     }
     assert_eq!(world.session.explain_end(0), None);
-    // The kernel says no more than so much in a while, of all programs.
+    // The kernel limits the rate of its messages, over all programs.
     let mut why = world.session.explain_end(status);
     eventually("the kernel says it", || {
         if why.is_none() {
@@ -216,13 +216,13 @@ fn a_program_whose_signals_find_no_room_is_named_with_the_reason() {
         why.contains("small_stack") && why.contains("16 KiB"),
         "{why}"
     );
-    // What was said once is not said again.
+    // A reported message is not reported again.
     assert_eq!(world.session.explain_end(status), None);
 }
 
-/// Whatever room there is on a signal stack: a call that traps is answered, or the program
-/// ends and says why, and nothing is written below. (On 64-bit ARM, where two signals always
-/// fit, by the third of them, and from sizes on for which the kernel writes nothing below.)
+/// Signal stacks of any size: a call that traps is answered, or the program ends with a reported
+/// reason, and nothing is written below. (On 64-bit ARM, where two signals always fit, by the third
+/// of them, and from sizes on for which the kernel writes nothing below.)
 #[test]
 fn nothing_is_written_below_a_signal_stack() {
     let program = c_program("small_stack").into_os_string();
@@ -276,7 +276,7 @@ fn a_32_bit_program_is_stopped_with_a_reason() {
     let world = World::new("thirty-two", 1.0);
     let (_, status) = world.start([&program]).finish();
     assert_eq!(status, 128 + libc::SIGKILL);
-    // Started by a program of the session, too; the session goes on.
+    // Started by a program of the session, too; the session continues.
     let script = format!("{}; echo status $?", program.display());
     let (lines, status) = world
         .start([
@@ -289,7 +289,7 @@ fn a_32_bit_program_is_stopped_with_a_reason() {
         (lines.last().map(String::as_str), status),
         (Some("status 137"), 0)
     );
-    // A warning comes after its kill.
+    // A warning comes after the kill.
     eventually("two warnings", || {
         world.warnings.lock().expect("no panic while held").len() >= 2
     });

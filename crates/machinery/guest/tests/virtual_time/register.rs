@@ -1,5 +1,5 @@
-//! A program that runs already is brought in: its clocks show the session's time
-//! from then on, its waits follow it, and its threads go on.
+//! A running program is attached: its clocks show the session's time from then on, its waits follow
+//! it, and its threads continue.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ fn a_running_program_is_brought_in() {
     program.wait_for_line(|line| line.ends_with("ok") && !line.starts_with("2019"));
     let pid = program.native_pid();
     world.session.register(pid).expect("a program of ours");
-    // The wait under way at that moment may measure the change of the clocks.
+    // The wait in progress at that moment may measure the change of the clocks.
     program.wait_for_line(|line| line.starts_with("2019"));
-    // Were a pause counted, no wait would be over in time; on a busy machine some are not.
+    // If a pause were counted, no wait would end in time; on a busy machine some do not.
     let mut in_time = 0;
     eventually("three waits in time", || {
         program.next_line();
@@ -45,8 +45,8 @@ fn a_running_program_is_brought_in() {
     world.session.kill_all();
 }
 
-/// What it did about its own SIGSYS before still holds: it is held back, and handled when
-/// it is let in; the next is ignored, since so it was asked.
+/// Its earlier settings for its own SIGSYS still hold: it is blocked, and handled when it is
+/// unblocked; the next is ignored, as requested.
 #[test]
 fn a_program_keeps_what_it_has_done_about_its_own_sigsys() {
     let script = "import signal, sys, time\n\

@@ -1,6 +1,5 @@
-//! Signals of a program's own: EINTR exactly where it comes natively, jumps out
-//! of waits, masks, signal stacks, cancellation. All with a pause before the
-//! signal, which the program must not notice.
+//! Signals of a program's own: EINTR exactly as natively, jumps out of waits, masks, signal stacks,
+//! cancellation. All with a pause before the signal, which the program must not notice.
 
 use std::time::Duration;
 
@@ -52,8 +51,8 @@ fn a_program_in_an_emulator_is_interrupted() {
     assert_eq!(world.start(argv).finish(), expected);
 }
 
-/// The kick that makes a blocked thread compute its timeout anew is a signal
-/// too; it must not swallow the EINTR of one that arrives together with it.
+/// The kick that makes a blocked thread recompute its timeout is a signal too; it must not swallow
+/// the EINTR of one that arrives together with it.
 #[test]
 fn no_interruption_is_lost_while_the_rate_changes() {
     let world = World::new("storm", 1.0);

@@ -1,4 +1,4 @@
-//! Timeouts of sockets, and the times of packets.
+//! Timeouts of sockets, and times of packets.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ fn programs() -> [std::path::PathBuf; 4] {
     ]
 }
 
-/// A wait by a socket's timeout does not count a pause, and a packet that waited
-/// through it keeps the time at which it came.
+/// A wait by a socket's timeout does not count a pause, and a packet that was queued through it
+/// keeps its time of arrival.
 #[test]
 fn timeouts_and_stamps_exclude_a_pause() {
     for dilation in [1.0, 5.0] {
@@ -39,7 +39,7 @@ fn timeouts_and_stamps_follow_a_change_of_rate() {
     }
 }
 
-/// Where the clock tells another date, packets come at that date.
+/// If the clock shows another date, packets are stamped with that date.
 #[test]
 fn stamps_are_of_the_date_that_the_clock_shows() {
     let clock = timeloom_guest::ClockOptions {

@@ -1,5 +1,5 @@
-//! Sessions that do not answer: nobody waits for them for ever, and what a dead one left
-//! is found.
+//! Sessions that do not answer: no command waits for them for ever, and the leftovers of dead ones
+//! are found.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::PATIENCE;
 use crate::support::command_line::{CommandLine, User, eventually};
 
-/// Runs a command that would wait for ever if it waited for who does not answer.
+/// Runs a command that would never end if it waited for a session that does not answer.
 fn bounded(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child: Child = child.spawn().expect("starting timeloom");
@@ -28,7 +28,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_stopped_supervisor_keeps_no_command_waiting() {
-    // Of another user, who has no sessions but these.
+    // Another user, without other sessions.
     let line = CommandLine::new("stopped", User::Nobody);
     let mut running = line.exec(["--", "sleep", "3600"]);
     line.wait_for_process("sleep");
@@ -66,7 +66,7 @@ fn a_stopped_supervisor_keeps_no_command_waiting() {
     line.assert_nothing_left();
 }
 
-/// What was being started when its supervisor was killed may still have its socket.
+/// A program that was being started when its supervisor was killed may still have its socket.
 #[test]
 fn who_inherited_a_dead_sessions_socket_is_found_and_ended() {
     const HEIR: &str = r#"
@@ -121,7 +121,7 @@ print(child)
     line.assert_nothing_left();
 }
 
-/// `/dev/fuse` of a supervisor, which a child of it could have inherited.
+/// Takes `/dev/fuse` of a supervisor, which a child of it could have inherited.
 fn steal_device(supervisor: i32) -> Option<File> {
     let open = fs::read_dir(format!("/proc/{supervisor}/fd")).ok()?;
     let number: i32 = open.flatten().find_map(|entry| {
@@ -137,8 +137,8 @@ fn steal_device(supervisor: i32) -> Option<File> {
     }
 }
 
-/// The kernel ends the files that tell time when nobody holds their device. The keeper
-/// does when somebody still does.
+/// The kernel ends the files with time information when their device is not open any more. The
+/// reaper ends them if it still is.
 #[test]
 fn an_inherited_device_keeps_no_reader_waiting() {
     let line = CommandLine::new("inherited", User::Same);
@@ -149,7 +149,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         .custom_flags(libc::O_PATH)
         .open(format!("/proc/{guest}/root/proc"))
         .expect("what the guest sees");
-    // What is mounted there stays for as long as the namespace does.
+    // Mounts there stay for as long as the namespace does.
     let mounts = File::open(format!("/proc/{guest}/ns/mnt")).expect("the guest's namespace");
     let mut device = None;
     eventually("the device", || {
@@ -162,7 +162,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
         if file < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: new, so nobody else owns it.
+        // SAFETY: new, so not owned elsewhere.
         let file = unsafe { File::from_raw_fd(file) };
         std::io::read_to_string(file)
     };
@@ -172,7 +172,7 @@ fn an_inherited_device_keeps_no_reader_waiting() {
     let (tell, told) = mpsc::channel();
     let reader = std::thread::spawn(move || tell.send(uptime()));
     let answer = told.recv_timeout(PATIENCE.min(Duration::from_secs(30)));
-    drop(device); // lets a reader go that waits
+    drop(device); // releases a waiting reader
     let error = answer
         .expect("nobody waits for the dead")
         .expect_err("nobody serves the files");
@@ -190,7 +190,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
         .mode(0o755)
         .create(&directory)
         .expect("a new directory");
-    // Of root, which is nobody's enemy; but anybody may write.
+    // Owned by root, which is trusted; but writable for all users.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&directory, mode).expect("ours");
     let socket = directory.join("fake.sock");
@@ -204,7 +204,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
         );
         assert!(text(&refused).contains("chmod go-w"), "{}", text(&refused));
     }
-    // Another user's is not believed either.
+    // A directory of another user is not trusted either.
     std::os::unix::fs::chown(&directory, Some(65533), None).expect("root may");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&directory, mode).expect("ours");
@@ -215,7 +215,7 @@ fn sessions_are_not_looked_for_where_others_could_put_them() {
     line.assert_nothing_left();
 }
 
-/// A file that is called as clock pages are does not make a process a guest.
+/// A file with the name of a clock page does not make a process a guest.
 #[test]
 fn clean_ends_nobody_for_the_name_of_a_file() {
     const MAPS: &str = r#"
@@ -227,7 +227,7 @@ print("mapped", flush=True)
 sys.stdin.read()
 "#;
     let line = CommandLine::new("bystanding", User::Nobody);
-    // The supervisor that the name tells of is no process at all.
+    // The supervisor in the name does not exist.
     let file = line
         .scratch
         .path(&format!("timeloom-page-{}.4194304.0", line.name));

@@ -1,4 +1,4 @@
-//! `/proc/uptime` and `/proc/stat` tell the time of the clocks that programs read.
+//! `/proc/uptime` and `/proc/stat` show the time of the clocks that programs read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,16 +12,16 @@ use timeloom_time::{Duration, Instant};
 use crate::support::command_line::{CommandLine, User, eventually, processes_of, shell};
 use crate::support::{Program, World, c_program};
 
-/// Without root or FUSE the files are the machine's, which another test is about.
+/// Requires the files: without root or FUSE they are the machine's, which another test covers.
 ///
 /// # Panics
-/// Then. `scripts/exclusions` excludes such tests where that is so.
+/// Panics if they are. `scripts/exclusions` excludes such tests in that case.
 pub(crate) fn need_files(world: &World) {
     let missing = world.session.machine_files();
     assert!(missing.is_none(), "{missing:?}");
 }
 
-/// The program that compares, begun.
+/// Starts the program that compares.
 fn comparing(world: &World, host: Option<Arc<Host>>, virtual_ms: &str) -> Program {
     let argv = [c_program("uptime").into_os_string(), virtual_ms.into()];
     let mut program = world.start_on(host, argv);
@@ -35,7 +35,7 @@ fn expect_right(program: Program) {
     assert_eq!((last, status), (Some("wrong=0 "), 0), "{lines:?}");
 }
 
-/// Seconds since boot, as a program of `host` reads them.
+/// Returns the seconds since boot, as read by a program of `host`.
 fn uptime_on(world: &World, host: Option<&Arc<Host>>) -> f64 {
     let (lines, status) = world
         .start_on(host.cloned(), ["cat", "/proc/uptime"])
@@ -64,8 +64,8 @@ pub(crate) fn dated() -> ClockOptions {
     }
 }
 
-/// Paused hundreds of times in the middle of its reads: each pause succeeds, no read
-/// fails or is wrong.
+/// Paused hundreds of times in the middle of its reads: each pause succeeds, no read fails or is
+/// wrong.
 #[test]
 fn the_files_follow_pauses_and_changes_of_rate() {
     let world = World::with_clock("files-storm", dated());
@@ -115,7 +115,7 @@ fn each_host_has_its_own() {
         let its = times.iter().find(|time| time.host.name() == "far");
         its.expect("a host of ours").behind.as_s_f64()
     };
-    // What lies between the two readings makes the difference smaller, never larger.
+    // The time between the two readings makes the difference smaller, never larger.
     let apart = uptime_on(&world, Some(&near)) - uptime_on(&world, Some(&far));
     assert!(apart <= behind() + 0.02, "{apart} of {}", behind());
     let apart = -(uptime_on(&world, Some(&far)) - uptime_on(&world, Some(&near)));
@@ -133,7 +133,7 @@ fn each_host_has_its_own() {
     expect_right(other);
 }
 
-/// A host that runs up to an instant and stands there.
+/// A host that runs up to an instant and stops there.
 #[test]
 fn a_step_shows_in_the_files() {
     let world = World::new("files-step", 1.0);
@@ -150,7 +150,7 @@ fn a_step_shows_in_the_files() {
     assert!(passed >= 19.98, "{passed}");
 }
 
-/// Nothing of it is seen outside, and the machine's own files stay.
+/// None of it is visible outside, and the machine's own files stay.
 #[test]
 fn the_machine_sees_nothing_of_it() {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("/proc");
@@ -186,8 +186,8 @@ fn the_machine_sees_nothing_of_it() {
     assert!(passed <= wall.elapsed().as_secs_f64() + 0.01, "{passed}");
 }
 
-/// What people use: the same uptime by file, by clock, and by the language's function;
-/// and boot time is uptime before now.
+/// Common tools: the same uptime by file, by clock, and by the language's function; and boot time
+/// is uptime before now.
 #[test]
 fn languages_and_tools_agree() {
     let world = World::with_clock("files-tools", dated());
@@ -202,7 +202,7 @@ fn languages_and_tools_agree() {
     assert_eq!(lines, ["True True False"]);
     need("uptime", "procps");
     let (lines, _) = world.start(["sh", "-c", "TZ=UTC uptime -s"]).finish();
-    // 2019-06-03 00:00:00 less the machine's uptime at the start.
+    // 2019-06-03 00:00:00 minus the machine's uptime at the start.
     let days = (machine_uptime() / 86_400.0) as i64;
     let day = lines[0].split(' ').next().unwrap_or_default();
     let possible = [days, days + 1].map(|back| {
@@ -223,7 +223,7 @@ fn languages_and_tools_agree() {
     );
 }
 
-/// Where nothing was asked for but the session, ages of processes are what they were.
+/// With default options, ages of processes are unchanged.
 #[test]
 fn ages_of_processes_are_right_in_real_time() {
     need("ps", "procps");
@@ -239,14 +239,14 @@ fn ages_of_processes_are_right_in_real_time() {
     };
     let before = outside();
     let (lines, _) = world.start(["ps"].iter().chain(&ask)).finish();
-    // The kernel cuts here, ps there.
+    // The kernel truncates here, ps there.
     assert!(
         (before - 1..=outside() + 1).contains(&age(&lines[0])),
         "{lines:?} after {before}"
     );
 }
 
-/// Who reads all the time is not kept by a dead supervisor: read is an error then.
+/// A continuous reader is not blocked by a dead supervisor: its read is an error then.
 #[test]
 fn a_dead_supervisor_lets_readers_go() {
     let _turn = timeloom_testing::orphans_turn();
@@ -259,7 +259,7 @@ fn a_dead_supervisor_lets_readers_go() {
         "{}",
         line.output()
     );
-    // SAFETY: the keeper of a session of ours.
+    // SAFETY: the reaper of a session of ours.
     assert_eq!(unsafe { libc::kill(running.keeper(), libc::SIGKILL) }, 0);
     running.signal(libc::SIGKILL);
     assert_eq!(running.wait(), 128 + libc::SIGKILL);

@@ -6,7 +6,7 @@ use timeloom_testing::need_root;
 
 use crate::support::{Line, Lines, Program, World, c_program};
 
-/// A process in a time namespace of its own; killed when dropped.
+/// Process in a time namespace of its own; killed when dropped.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -20,13 +20,13 @@ impl Elsewhere {
             .spawn()
             .expect("unshare of util-linux");
         let output = child.stdout.as_mut().expect("just made");
-        // The shell is there, and so in its namespace.
+        // The shell runs, and so is in its namespace.
         let mut byte = [0];
         std::io::Read::read_exact(output, &mut byte).expect("a shell that begins");
         Self(child)
     }
 
-    /// The process in it.
+    /// Returns the process in it.
     fn pid(&self) -> i32 {
         let path = format!("/proc/{0}/task/{0}/children", self.0.id());
         let children = std::fs::read_to_string(path).expect("our own child");
@@ -98,7 +98,7 @@ fn a_time_namespace_is_refused_and_reported_and_others_are_not() {
     }
 }
 
-/// As people make one.
+/// `unshare` of util-linux, the usual way to make one.
 #[test]
 fn unshare_of_util_linux_says_that_it_cannot() {
     need_root();

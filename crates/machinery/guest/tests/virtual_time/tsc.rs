@@ -1,5 +1,5 @@
-//! The time-stamp counter where it is emulated: it goes as the clock goes, and the
-//! programs' own SIGSEGV is as it is natively.
+//! The emulated time-stamp counter follows the clock, and the programs' own SIGSEGV behaves as
+//! natively.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn the_counter_and_faults_are_as_natively() {
     }
 }
 
-/// Each read is above the one before, through pauses, changes of the rate, and a
+/// Each read returns more than the one before, through pauses, changes of the rate, and with a
 /// clock so slow that a tick takes as long as a read.
 #[test]
 fn the_counter_never_stands_or_goes_back() {
@@ -68,7 +68,7 @@ fn the_counter_has_the_frequency_of_the_machines() {
     }
 }
 
-/// Everything else goes on as it does without.
+/// All other behaviour is as without the emulation.
 #[test]
 fn other_programs_do_not_notice() {
     let c = ["waits", "masks", "signals", "cancel", "clocks"].map(c_program);
@@ -91,7 +91,7 @@ pub(crate) fn as_natively(theme: &str, runs: &Differential) {
     });
 }
 
-/// Not a check: what reads cost, for people.
+/// Not a check: prints the cost of reads, for information.
 #[test]
 #[ignore = "measures; prints"]
 fn what_reads_cost() {

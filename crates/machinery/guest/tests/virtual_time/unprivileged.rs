@@ -9,9 +9,9 @@ use crate::support::{
     ATTEMPTS, Difference, Lines, PAUSE, c_program, differences, may_be_the_machines, natively,
 };
 
-/// The programs under `timeloom exec` of another user, with `meanwhile` acting
-/// on the session once they have begun, which says whether it was in time: a busy machine
-/// may need longer for that than the programs wait.
+/// Runs the programs under `timeloom exec` of another user, with `meanwhile` acting on the session
+/// once they have begun. It returns true if it was in time: a busy machine may need longer for that
+/// than the programs wait.
 fn as_nobody(
     program: &str,
     mut wait_ms: u32,
@@ -24,7 +24,7 @@ fn as_nobody(
         if in_time && differences.is_empty() {
             return;
         }
-        // A fault of ours is there every time; a busy machine's lateness is not.
+        // A fault of ours occurs every time; lateness by a busy machine does not.
         let is_its = differences.is_empty() || may_be_the_machines(&differences);
         assert!(
             is_its && attempt < ATTEMPTS,
@@ -34,7 +34,7 @@ fn as_nobody(
     }
 }
 
-/// Asks for something, and says whether the session was still there.
+/// Sends a request; returns true if the session still existed.
 fn in_time(line: &CommandLine, request: &[&str]) -> bool {
     let output = line.try_ask(request);
     let gone = String::from_utf8_lossy(&output.stderr).contains("there is no session");
@@ -81,7 +81,7 @@ fn waits_exclude_a_pause_without_root() {
         );
         std::thread::sleep(PAUSE);
         line.ask(&["resume"]);
-        // Some for each case, had it begun already.
+        // Several for each case, if it has begun.
         pids.len() > 30
     });
 }

@@ -1,4 +1,4 @@
-//! Programs that look for the kernel's vDSO by ways of their own find virtual time.
+//! Programs that find the kernel's vDSO by methods of their own read virtual time.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::support::{
 };
 use timeloom_testing::need_root;
 
-/// Without the C library's loader, but at an address that differs each time.
+/// Returns the program without the C library's loader, but at a random address.
 fn c_program_static_pie(name: &str) -> PathBuf {
     built(&format!("{name}.static-pie"), |output| {
         must_run(
@@ -25,7 +25,7 @@ fn c_program_static_pie(name: &str) -> PathBuf {
     })
 }
 
-/// The machine's time, such that a program given it does not find it in its arguments.
+/// Returns the machine's time in a form that a program does not find in its arguments.
 fn disguised_seconds() -> String {
     const DISGUISE: u64 = 1_000_000_000_000;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -39,7 +39,7 @@ fn natively(program: &PathBuf) -> Lines {
     Lines::parse(&lines)
 }
 
-/// A year that the machine's clock does not show, and other rates.
+/// Makes a session with a year that the machine's clock does not show, and another rate.
 fn world(theme: &str) -> World {
     let clock = timeloom_guest::ClockOptions {
         start: Some(timeloom_time::Instant::from_ns(1_559_563_200_000_000_000)), // 2019-06-03
@@ -51,8 +51,8 @@ fn world(theme: &str) -> World {
     world
 }
 
-/// Each way that there is natively is there and leads to the clock of 2019, and the
-/// machine's time is nowhere.
+/// Each method that works natively works and leads to the clock of 2019, and the machine's time is
+/// not found.
 fn is_virtual(native: &Lines, guest: &Lines) {
     let here = native.0["maps"].number("year");
     assert_eq!(native.0["search"].text("where"), "[vvar]", "{native:?}");
@@ -92,8 +92,8 @@ fn a_loader_of_its_own_finds_virtual_time_and_no_other() {
     }
 }
 
-/// Without privilege the kernel's copy of the auxiliary vector stays as it is, and what
-/// it names leads to the image.
+/// Without privilege the kernel's copy of the auxiliary vector stays as it is, and the vDSO that it
+/// names leads to the image.
 #[test]
 fn a_loader_of_its_own_finds_virtual_time_without_root() {
     need_root();
@@ -117,7 +117,7 @@ fn a_loader_of_its_own_finds_virtual_time_without_root() {
     is_virtual(&native, &Lines::parse(&printed));
 }
 
-/// A program that was brought in finds it too, and the machine's once it was let go.
+/// An attached program finds it too, and the machine's after its release.
 #[test]
 fn a_program_that_is_brought_in_finds_virtual_time_until_it_is_let_go() {
     let world = world("vdso-register");
@@ -146,7 +146,7 @@ fn a_program_that_is_brought_in_finds_virtual_time_until_it_is_let_go() {
     assert_eq!(program.finish().1, 0);
 }
 
-/// `rustix` asks the kernel where the vDSO is, and not the C library.
+/// `rustix` gets the address of the vDSO from the kernel, and not from the C library.
 #[test]
 fn rustix_reads_virtual_time() {
     const MARK: &str = "TIMELOOM_TEST_READS_BY_RUSTIX";
@@ -174,7 +174,7 @@ fn rustix_reads_virtual_time() {
     assert!(of_2019.contains(&read.number("realtime")), "{read:?}");
 }
 
-/// Compares what rustix reads with what the C library does.
+/// Compares the readings of rustix with those of the C library.
 fn read_by_rustix() {
     use rustix::time::{ClockId, clock_gettime};
     let library_ns = |clock| {

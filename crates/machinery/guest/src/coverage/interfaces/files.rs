@@ -1,4 +1,4 @@
-//! Files that tell time, and times of files.
+//! Files with time information, and times of files.
 
 use super::{Interface, is_virtual, named, real};
 

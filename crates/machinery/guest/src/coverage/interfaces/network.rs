@@ -1,4 +1,4 @@
-//! Sockets, and what netlink tells and takes.
+//! Sockets, and times in netlink messages.
 
 use super::{Interface, is_virtual, named, real};
 

@@ -1,4 +1,4 @@
-//! Processes, what the kernel keeps for them, processors, and tracing.
+//! Processes, kernel objects of processes, processors, and tracing.
 
 use super::{Interface, is_virtual, named, real, refused};
 

@@ -1,4 +1,4 @@
-//! That the tables are complete.
+//! Completeness of the tables.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use timeloom_calls::{CALLS, NEWEST};
 
 use super::*;
 
-/// Calls that came after the headers of Debian 12, up to [`NEWEST`].
+/// Calls added after the headers of Debian 12, up to [`NEWEST`].
 const NEWER: &[&str] = &[
     "cachestat",
     "fchmodat2",
@@ -32,8 +32,8 @@ const NEWER: &[&str] = &[
     "uprobe",
 ];
 
-/// Every call, of this machine's architecture and of those that have the kernel's common
-/// numbers (as 64-bit ARM has), by its headers.
+/// Returns every call of this machine's architecture and of those with the kernel's common numbers
+/// (such as 64-bit ARM), from its headers.
 fn calls_of_the_kernel() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = NEWER.iter().map(|&name| name.to_owned()).collect();
     let places = [
@@ -65,7 +65,7 @@ fn calls_of_the_kernel() -> BTreeSet<String> {
             names.insert(name.to_owned());
         }
     }
-    // How many there are, and where those of each architecture begin.
+    // The number of calls, and the start of each architecture's own calls.
     for mark in ["syscalls", "arch_specific_syscall"] {
         names.remove(mark);
     }
@@ -114,7 +114,7 @@ fn each_row_says_why_whom_it_hurts_and_the_way_out() {
     }
 }
 
-/// What is named at run time is described: by its number's name, in a row or two.
+/// Each option reported at run time is described in a row or two under its name.
 #[test]
 fn each_named_option_of_a_socket_has_a_row() {
     for option in timeloom_calls::SOCKET_OPTIONS {

@@ -1,6 +1,6 @@
-//! Calls of the kernel that were looked at, and that tell no time and take none.
+//! Calls of the kernel that were reviewed, and neither return nor accept time.
 
-/// By name, of both architectures, in their alphabetical order.
+/// Names of both architectures, in alphabetical order.
 #[rustfmt::skip] // Several on a line.
 pub(super) const CALLS: &[&str] = &[
     "_sysctl", "access", "add_key", "afs_syscall", "bind", "brk", "cachestat",

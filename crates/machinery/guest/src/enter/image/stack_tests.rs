@@ -1,4 +1,4 @@
-//! How much of the stack the image takes, read out of its instructions.
+//! Stack use of the image, computed from its instructions.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use timeloom_calls::{Handler, calls};
 
-/// What a function has on the stack by itself, and whom it calls with that.
+/// Stack use of a function by itself, and its calls at that depth.
 #[derive(Default)]
 struct Function {
     bytes: u64,
@@ -19,7 +19,7 @@ struct Function {
 
 type Functions = BTreeMap<String, Function>;
 
-/// (The image is not where it was built, where tests are run in another machine.)
+/// (The image is not at its build path if tests are run on another machine.)
 fn objdump(arguments: &[&str]) -> String {
     let copy = memfd_create("image", MemfdFlags::CLOEXEC).expect("there is memory");
     let mut copy = File::from(copy);
@@ -39,7 +39,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
-/// What the words of the global offset table lead to: addresses of functions.
+/// Targets of the words of the global offset table: addresses of functions.
 fn table() -> BTreeMap<u64, u64> {
     let row = |line: &str| -> Option<(u64, u64)> {
         let (at, rest) = line.split_once(" R_X86_64_RELATIVE")?;
@@ -89,7 +89,7 @@ fn functions() -> Functions {
     functions
 }
 
-/// An instruction of the function `at`.
+/// Instruction of the function `at`.
 struct Line<'a> {
     at: &'a str,
     what: &'a str,
@@ -109,14 +109,14 @@ impl Line<'_> {
             "sub" if operands.starts_with("rsp,") => {
                 function.bytes += hexadecimal(&operands[4..]).expect("a number");
             }
-            // Through the table, at once or by a register: whoever is looked up is called.
+            // Through the table, directly or by a register: a function that is looked up is called.
             "call" | "jmp" | "mov" | "lea" if operands.contains('#') => {
                 let (_, place) = operands.split_once('#').expect("it has one");
                 let place = place.split_whitespace().next().and_then(hexadecimal);
                 let place = place.expect("objdump says where");
                 let to = table.get(&place).copied().unwrap_or(place);
                 match names.get(&to) {
-                    // Given to the kernel, which calls it on a frame of its own.
+                    // Passed to the kernel, which calls it on a frame of its own.
                     Some(name) if ENTRIES.contains(&name.as_str()) => {}
                     Some(name) => function.calls.push(name.clone()),
                     None => assert!(!matches!(what, "call" | "jmp"), "{at}: {what} {operands}"),
@@ -159,8 +159,8 @@ impl Line<'_> {
                 function.calls.push(name.to_owned());
             }
         } else {
-            // By a register only where calls are told apart, within one function, and to a
-            // handler of the program's, which has this frame for its own.
+            // By a register only for the dispatch of calls, within one function, and for a handler
+            // of the program's, which has its own frame.
             let known = ["timeloom_trapped", "timeloom_intercepted"];
             let is_stub = at.starts_with("__kernel_");
             let is_known = what != "blr" && (known.contains(&at) || is_stub);
@@ -169,7 +169,7 @@ impl Line<'_> {
     }
 }
 
-/// Where the kernel enters.
+/// Functions entered by the kernel.
 const ENTRIES: [&str; 5] = [
     "timeloom_deferred",
     "timeloom_handler",
@@ -178,7 +178,7 @@ const ENTRIES: [&str; 5] = [
     "timeloom_restorer",
 ];
 
-/// What a wait puts below the stack, and where a call's return address lies, if not in a
+/// Bytes that a wait puts below the stack, and the place of a call's return address, if not in a
 /// register.
 const BELOW: u64 = if cfg!(target_arch = "x86_64") {
     208
@@ -187,14 +187,14 @@ const BELOW: u64 = if cfg!(target_arch = "x86_64") {
 };
 const RETURN: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 
-/// The most that a function takes with all that it calls.
+/// Returns the maximum stack use of a function with all functions that it calls.
 fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     assert!(!within.iter().any(|outer| outer == name), "{within:?}");
     within.push(name.to_owned());
     let Some(function) = functions.get(name) else {
         panic!("{within:?}");
     };
-    // What is put where a handler's frame would be (`arch` of the image).
+    // Data in the place of a handler's frame (`arch` of the image).
     let below = if name == "timeloom_wait" { BELOW } else { 0 };
     let inner = function.calls.iter();
     let inner = inner.map(|callee| RETURN + deepest(functions, callee, within));
@@ -203,7 +203,7 @@ fn deepest(functions: &Functions, name: &str, within: &mut Vec<String>) -> u64 {
     most
 }
 
-/// `_ZN13timeloom_shim6socket6writev17h…E`: the last part before the hash.
+/// Returns the last part before the hash of `_ZN13timeloom_shim6socket6writev17h…E`.
 fn last_name(mangled: &str) -> Option<&str> {
     let mut rest = mangled.strip_prefix("_ZN")?;
     let mut last = None;
@@ -219,7 +219,7 @@ fn last_name(mangled: &str) -> Option<&str> {
     }
 }
 
-/// `RtSigaction` as `rt_sigaction`.
+/// Converts `RtSigaction` to `rt_sigaction`.
 fn in_snake_case(handler: Handler) -> String {
     let mut text = String::new();
     for letter in format!("{handler:?}").chars() {
@@ -238,7 +238,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
     let mut by_name: BTreeMap<String, Handler> = handlers
         .map(|handler| (in_snake_case(handler), handler))
         .collect();
-    // Those that are called otherwise.
+    // Handlers with other function names.
     for (name, handler) in [
         ("status", Handler::IpcStatus),
         ("settime", Handler::TimerfdSettime),
@@ -252,7 +252,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
         let taken = outer.bytes + RETURN + deepest(&functions, callee, &mut Vec::new());
         let known = last_name(callee).and_then(|name| by_name.get(name));
         seen += usize::from(known.is_some());
-        // Parts of those that have become parts of the dispatch wait.
+        // Inlined parts of waiting handlers may wait themselves.
         let handler = known.copied().unwrap_or(Handler::Nanosleep);
         let most = handler.stack_bytes() as u64;
         println!("{callee}: {taken} of {most} bytes");
@@ -260,7 +260,7 @@ fn the_image_takes_no_more_of_the_stack_than_it_makes_sure_of() {
     }
     assert!(!is_over);
     assert!(seen > 30, "{seen} of the handlers were found");
-    // What the entries in assembly make sure of.
+    // Guarantees of the entries in assembly.
     for (name, least) in [("timeloom_intercepted", 320), ("timeloom_trapped", 320)] {
         let taken = functions[name].bytes;
         assert!(taken <= least, "{name}: {taken} bytes");

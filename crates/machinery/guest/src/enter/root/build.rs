@@ -1,7 +1,8 @@
-//! Building the root of a container, in a thread that is in its namespaces alone and ends.
+//! Building the root of a container, in a thread that is alone in the new namespaces and ends
+//! afterwards.
 //!
-//! The image is what somebody packed: no path in it is followed but by the kernel's own rule
-//! that it stays inside ([`rooted`]). It does not bring programs in.
+//! The image is untrusted: paths in it are followed only under the kernel's own rule that they stay
+//! inside ([`rooted`]). It does not bring programs in.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -21,13 +22,13 @@ use timeloom_sys::rooted;
 use super::super::identity::{HostNames, write_at};
 use super::{Bind, HARMLESS, NO_SURPRISES, Root, RootSpec};
 
-/// What was tried, and the kernel's error.
+/// Attempted operation, and the kernel's error.
 pub(super) struct Trouble {
     pub(super) doing: String,
     pub(super) error: io::Error,
 }
 
-/// Says of an error what was tried.
+/// Adds the attempted operation to an error.
 fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Trouble {
     let doing = doing.into();
     move |error| Trouble {
@@ -55,17 +56,17 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     mount_change(c"/", private).map_err(during("keeping its mounts apart"))?;
     spec.names.apply().map_err(during("naming it"))?;
 
-    // An overlay takes no layer that was opened in other mounts than its own.
+    // An overlay accepts no layer that was opened in another mount namespace.
     let image = open(&spec.image, DIRECTORY, Mode::empty()).map_err(during("opening it"))?;
-    // The machine's files are reached until the end, so nothing may lie over them: every
-    // kernel has this directory, and nobody binds a part of it.
+    // The machine's files are reached until the end, so nothing may lie over them: every kernel has
+    // this directory, and no part of it is ever bound.
     mount(c"container", PLACE, c"tmpfs", NO_SURPRISES, c"mode=755")
         .map_err(during("making room in memory"))?;
     let place = open(PLACE, DIRECTORY, Mode::empty()).map_err(during("making room in memory"))?;
     for part in [c"upper", c"work", c"root"] {
         mkdirat(&place, part, Mode::from(0o755)).map_err(during("making room in memory"))?;
     }
-    // A descriptor's name has none of the characters by which options are parted.
+    // The name of a descriptor contains none of the separators of options.
     let options = format!(
         "lowerdir={},upperdir={},workdir={}",
         name_of(&image, ""),
@@ -91,7 +92,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
         let flags = NO_SURPRISES | MountFlags::BIND | MountFlags::RDONLY;
         mount_remount(c".", flags, c"").map_err(during("making it read-only"))?;
     }
-    // Both in one place: what is on top then is the machine's root.
+    // Both in one place: the machine's root is on top then.
     pivot_root(c".", c".").map_err(during("making it the root"))?;
     unmount(c".", UnmountFlags::DETACH).map_err(during("leaving the machine's root"))?;
     chdir(c"/").map_err(during("entering it"))?;
@@ -116,7 +117,7 @@ fn in_its_thread(spec: &RootSpec<'_>) -> Result<Root, Trouble> {
     Ok(Root { namespaces, top })
 }
 
-/// What a Linux has beside its files.
+/// Adds the parts of a Linux system that are not in its image.
 fn furnish(top: &OwnedFd, spec: &RootSpec<'_>) -> Result<(), Trouble> {
     let devices = MountFlags::NOSUID | MountFlags::NOEXEC;
     let no_options = c"";
@@ -185,12 +186,12 @@ fn bind_in(top: &OwnedFd, bind: &Bind) -> Result<(), Trouble> {
     let (at, held) = inside(top, &bind.target, kind)?;
     mount_bind_recursive(&bind.source, at.as_c_str()).map_err(during(doing()))?;
     drop(held);
-    // Found anew: what was held lies under the mount now.
+    // Looked up again: the held descriptor lies under the mount now.
     let (at, _held) = inside(top, &bind.target, kind)?;
     restrict_all(&at, !bind.writable).map_err(during(doing()))
 }
 
-/// Takes surprises from a mount and from all that are mounted below it.
+/// Restricts a mount and all mounts below it.
 fn restrict_all(at: &CStr, read_only: bool) -> io::Result<()> {
     // SAFETY: a structure of numbers.
     let mut change: libc::mount_attr = unsafe { std::mem::zeroed() };
@@ -215,15 +216,15 @@ fn restrict_all(at: &CStr, read_only: bool) -> io::Result<()> {
     }
 }
 
-/// What something is mounted on.
+/// Kind of a mount point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
     File,
 }
 
-/// A name by which the kernel finds what is at `path` of the container while the descriptor
-/// is open; what is missing on the way is made.
+/// Returns a name by which the kernel finds `path` of the container while the descriptor is open;
+/// missing parts of the path are made.
 fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), Trouble> {
     let doing = || format!("making {}", path.display());
     let mut parent = top.try_clone().map_err(during(doing()))?;
@@ -246,7 +247,7 @@ fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), 
                 }
                 false => mkdirat(&parent, *name, mode),
             };
-            // A dangling link is there and leads nowhere.
+            // A dangling link exists and leads nowhere.
             made.map_err(|error| match error {
                 Errno::EXIST => Errno::LOOP,
                 other => other,
@@ -261,11 +262,11 @@ fn inside(top: &OwnedFd, path: &Path, kind: Kind) -> Result<(CString, OwnedFd), 
     Ok((name, parent))
 }
 
-/// A path to what a descriptor of this process is open on.
+/// Returns a path to the file of an open descriptor of this process.
 fn name_of(descriptor: &OwnedFd, beyond: &str) -> String {
     format!("/proc/thread-self/fd/{}{beyond}", descriptor.as_raw_fd())
 }
 
-/// Where the overlay is put together, for a moment and for nobody else's eyes.
+/// Temporary place for building the overlay, not visible outside.
 const PLACE: &CStr = c"/proc/fs";
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,21 +1,21 @@
-//! Which parts of a process's memory may be written.
+//! Writable parts of a process's memory.
 //!
-//! A debugger may write everywhere, and so may who writes to /proc/PID/mem. On behalf of
-//! a guest only what the guest itself could write is written.
+//! A debugger may write everywhere, and so may a writer to /proc/PID/mem. On behalf of a guest,
+//! only memory that the guest itself could write is written.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::os::fd::AsRawFd;
 
-/// Whether nothing speaks against writing at `address`: there is no mapping that forbids
-/// it. (Where there is none, the stack may still grow to.) `maps` is /proc/PID/maps.
+/// Returns true if no mapping forbids writing at `address`. (An address without a mapping may be in
+/// the range into which the stack can grow.) `maps` is /proc/PID/maps.
 pub(super) fn may_be_written(maps: &File, address: u64) -> bool {
     let mut query = Query {
         size: size_of::<Query>() as u64,
         address,
         ..Query::default()
     };
-    // SAFETY: the structure has the size that it tells, and asks for no name.
+    // SAFETY: the structure has the size stated in it, and requests no name.
     let asked = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     if asked == 0 {
         return query.flags & WRITABLE != 0;
@@ -38,7 +38,7 @@ fn by_text(mut maps: &File, address: u64) -> bool {
     covering.next().is_none_or(|(_, is_writable)| is_writable)
 }
 
-/// `FROM-TO rwxp …`.
+/// Parses `FROM-TO rwxp …`.
 fn parse(line: &str) -> Option<(std::ops::Range<u64>, bool)> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;

@@ -1,11 +1,11 @@
-//! `struct timex` as it lies in a guest's memory.
+//! `struct timex` in a guest's memory.
 
 use timeloom_clock::kernel::Timex;
 
 use crate::linux::remote::Plain;
 
-/// `struct timex`, with names for its gaps: what the guest left in them is what it finds
-/// there again, as natively, and nothing of ours.
+/// `struct timex`, with names for its gaps: the guest's data in them is returned unchanged, as
+/// natively, and no data of ours leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct RawTimex {
@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<RawTimex>() == size_of::<libc::timex>());
 unsafe impl Plain for RawTimex {}
 
 impl RawTimex {
-    /// What it asks for.
+    /// Returns the request.
     pub(super) fn request(&self) -> Timex {
         Timex {
             modes: self.modes,
@@ -61,7 +61,7 @@ impl RawTimex {
         }
     }
 
-    /// These words with an answer in them.
+    /// Returns these words with an answer in them.
     pub(super) fn answered(self, timex: &Timex) -> Self {
         Self {
             offset: timex.offset,
@@ -76,7 +76,7 @@ impl RawTimex {
             time_part: timex.time_part,
             tick: timex.tick,
             tai: timex.tai,
-            // Without a pulse-per-second source the kernel shows zeroes.
+            // Without a pulse-per-second source the kernel returns zeroes.
             ppsfreq: 0,
             jitter: 0,
             shift: 0,

@@ -10,11 +10,11 @@ use crate::supervise::asker::Asker;
 use crate::supervise::supervisor::Supervisor;
 use crate::timers::{FIRST_POSIX, Notice, Thread};
 
-/// A call on a POSIX timer that there is.
+/// Call on an existing POSIX timer.
 pub(crate) enum PosixCall {
     /// `timer_settime`.
     Set(SetTimer),
-    /// `timer_gettime`, and where to put it.
+    /// `timer_gettime`, with the address of the result.
     Get(Alleged<Itimerspec>),
     /// `timer_getoverrun`.
     Overrun,
@@ -22,7 +22,7 @@ pub(crate) enum PosixCall {
     Delete,
 }
 
-/// `struct sigevent`, as far as it says something.
+/// `struct sigevent`, without its unused parts.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Sigevent {
@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<Sigevent>() == 24);
 // SAFETY: numbers without gaps.
 unsafe impl Plain for Sigevent {}
 
-/// `timer_create(clock, event, id)` on a clock that is a map of virtual time.
+/// Executes `timer_create(clock, event, id)` on a clock that is a map of virtual time.
 pub(super) fn create(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -56,7 +56,7 @@ pub(super) fn create(
     });
     let timers = &supervisor.timers;
     let owner = asker.owner(timers)?;
-    // In the order in which the kernel looks (`good_sigevent`).
+    // Checked in the kernel's order (`good_sigevent`).
     let thread = match how {
         SIGEV_SIGNAL | SIGEV_THREAD | SIGEV_NONE => None,
         SIGEV_THREAD_ID => Some(thread_of(asker, thread)?),
@@ -76,7 +76,7 @@ pub(super) fn create(
         })
     };
     let id = timers.create_posix(&owner, asker.host(), clock, notice);
-    // In this order, too.
+    // Also in the kernel's order.
     let told = asker.write(id_out, &id);
     let made = told.and_then(|()| may_wake_the_machine(asker, clock));
     if made.is_err() {
@@ -85,8 +85,8 @@ pub(super) fn create(
     made.map(|()| 0)
 }
 
-/// Timers on the clocks of alarms wake a machine that sleeps, for which it has to have a
-/// clock of its own.
+/// Checks that the asker may have timers on the clocks of alarms, which wake a sleeping machine and
+/// need a hardware clock for that.
 fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     if is_alarm(clock) && !has_alarms(clock) {
         return Err(libc::EOPNOTSUPP);
@@ -94,7 +94,7 @@ fn may_wake_the_machine(asker: &Asker<'_>, clock: i32) -> Result<(), i32> {
     may_use_alarms(asker, clock)
 }
 
-/// Whether the kernel has something to wake the machine by.
+/// Returns true if the kernel has a clock that can wake the machine.
 fn has_alarms(clock: i32) -> bool {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -104,11 +104,11 @@ fn has_alarms(clock: i32) -> bool {
     unsafe { libc::clock_gettime(clock, &raw mut now) == 0 }
 }
 
-/// The thread of the asker's process that it calls by this number.
+/// Returns the thread of the asker's process with this number in its PID namespace.
 fn thread_of(asker: &Asker<'_>, number: i32) -> Result<Arc<Thread>, i32> {
     let thread = processes::thread_as_it_counts(asker.process(), number);
     let held = Thread::hold(thread.ok_or(libc::EINVAL)?);
-    // It is the asker's if the asker is still there, and it is still the same thread.
+    // The thread is the asker's if the asker still exists, and the number still means this thread.
     let again = processes::thread_as_it_counts(asker.known_process()?, number);
     match held {
         Ok(held) if again == Some(held.number) => Ok(Arc::new(held)),
@@ -117,7 +117,7 @@ fn thread_of(asker: &Asker<'_>, number: i32) -> Result<Arc<Thread>, i32> {
     }
 }
 
-/// The outcome of another call; `None` for a timer that is not ours.
+/// Returns the outcome of another call; `None` for a timer that is not ours.
 pub(super) fn answer(
     supervisor: &Supervisor,
     asker: &Asker<'_>,
@@ -132,7 +132,7 @@ pub(super) fn answer(
 
 fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) -> Outcome {
     let timers = &supervisor.timers;
-    // Overruns have a reckoning of their own.
+    // Overruns are counted separately.
     if !matches!(call, PosixCall::Overrun) {
         timers.catch_up();
     }
@@ -140,7 +140,7 @@ fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) 
     let key = owner.map(|owner| owner.posix(id));
     let key = key.filter(|&key| timers.exists(key)).ok_or(libc::EINVAL);
     match call {
-        // The one setting that may not be missing altogether.
+        // The one setting that is required.
         PosixCall::Set(set) if set.new.is_null() => Err(libc::EINVAL),
         PosixCall::Set(set) => settime(supervisor, asker, key, set, &POSIX),
         PosixCall::Get(current) => asker.write(current, &timers.get(key?).into()).map(|()| 0),
@@ -154,6 +154,6 @@ fn of_own(supervisor: &Supervisor, asker: &Asker<'_>, id: i32, call: PosixCall) 
 
 const SIGEV_SIGNAL: i32 = 0;
 const SIGEV_NONE: i32 = 1;
-/// To the kernel the same as a signal: threads are the C library's.
+/// Same as a signal for the kernel: the C library makes the threads.
 const SIGEV_THREAD: i32 = 2;
 const SIGEV_THREAD_ID: i32 = 4;

@@ -1,4 +1,4 @@
-//! A timer's setting as the kernel's interfaces lay it out.
+//! Setting of a timer in the layout of the kernel's interfaces.
 
 use crate::linux::remote::Plain;
 use crate::timers::Setting;
@@ -18,10 +18,10 @@ pub(crate) type Itimerval = Words<1000>;
 unsafe impl<const UNIT_NS: i64> Plain for Words<UNIT_NS> {}
 
 impl<const UNIT_NS: i64> Words<UNIT_NS> {
-    /// What they say.
+    /// Converts to a setting.
     ///
     /// # Errors
-    /// EINVAL, for what the kernel calls invalid.
+    /// Fails with EINVAL if the kernel would reject them.
     pub(super) fn setting(self) -> Result<Setting, i32> {
         let ns = |s: i64, part: i64| {
             let valid = s >= 0 && (0..NS_PER_S / UNIT_NS).contains(&part);

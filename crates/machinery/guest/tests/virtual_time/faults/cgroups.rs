@@ -1,4 +1,4 @@
-//! Somebody with the right to it moves a session's programs out of their cgroup.
+//! A privileged process moves a session's programs out of their cgroup.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::command_line::{
     CommandLine, User, cgroup_of, eventually, processes_of, state_of,
 };
 
-/// What cannot be stopped does not go on beside a clock that stands.
+/// Processes that cannot be stopped do not continue beside a stopped clock.
 #[test]
 fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
     let line = CommandLine::new("no-cgroup", User::Same);
@@ -44,7 +44,7 @@ fn a_session_whose_cgroup_was_removed_says_so_and_ends_all() {
     line.assert_nothing_left();
 }
 
-/// SIGSTOP is the program's and its parent's matter; the session goes on around it.
+/// SIGSTOP concerns the program and its parent; the session continues without it.
 #[test]
 fn a_guest_that_somebody_stops_holds_up_nobody_else() {
     let line = CommandLine::new("stopped-guest", User::Same);

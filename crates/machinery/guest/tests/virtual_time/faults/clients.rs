@@ -1,4 +1,4 @@
-//! Who asks a session and takes no answer.
+//! Clients that send requests to a session and read no answers.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::command_line::{CommandLine, User, shell};
 
-/// Asks until nobody takes a request any more: the session waits with an answer.
+/// Sends requests until they are no longer read: the session is blocked in an answer.
 fn ask_until_stuck(line: &CommandLine) -> UnixStream {
     let mut stream = UnixStream::connect(line.socket()).expect("the session's socket");
     stream.set_nonblocking(true).expect("a socket");

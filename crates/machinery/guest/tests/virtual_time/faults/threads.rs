@@ -1,8 +1,8 @@
-//! A supervisor that may start no more threads answers all the same.
+//! A supervisor that may start no more threads still answers.
 
 use crate::support::command_line::{CommandLine, User, eventually};
 
-/// How many threads and processes the user of this process may have at most.
+/// Returns the maximum number of threads and processes for the user of this process.
 fn most_tasks(pid: i32) -> u64 {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it lives");
     let line = limits
@@ -40,7 +40,7 @@ fn without_threads_an_exec_fails_and_the_session_goes_on() {
         "there is no thread for it: {answer:?}"
     );
     line.limit(running.pid(), "nproc", most);
-    // It listens still, to programs and to commands.
+    // The supervisor still serves programs and commands.
     let before = line.output().matches("status 0").count();
     eventually("an exec again", || {
         line.output().matches("status 0").count() > before

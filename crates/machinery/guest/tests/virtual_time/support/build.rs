@@ -5,28 +5,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// `tests/programs/NAME.c`, dynamically linked.
+/// Returns `tests/programs/NAME.c`, dynamically linked.
 pub(crate) fn c_program(name: &str) -> PathBuf {
     built(&format!("{name}.dynamic"), |output| gcc(name, &[], output))
 }
 
-/// `tests/programs/NAME.c`, statically linked.
+/// Returns `tests/programs/NAME.c`, statically linked.
 pub(crate) fn c_program_static(name: &str) -> PathBuf {
     built(&format!("{name}.static"), |output| {
         gcc(name, &["-static"], output)
     })
 }
 
-/// `tests/programs/NAME.c`, whose cleanup handlers are run by unwinding the
-/// stack, as destructors in C++ are, and not by jumping.
+/// Returns `tests/programs/NAME.c`, whose cleanup handlers are run by unwinding the stack, as
+/// destructors in C++ are, and not by jumping.
 pub(crate) fn c_program_unwinding(name: &str) -> PathBuf {
     built(&format!("{name}.unwinding"), |output| {
         gcc(name, &["-fexceptions"], output)
     })
 }
 
-/// Runs `build` for `name` unless that was done already; tests that need the
-/// same program at the same time wait for each other.
+/// Runs `build` for `name` unless that was done already; tests that need the same program at the
+/// same time wait for each other.
 pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     if let Some(program) = ready(name) {
         return program;
@@ -40,12 +40,10 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     );
     slot.get_or_init(|| {
         let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // Under another name first: a test run beside this one may be
-        // executing the old file.
+        // Under another name first: a concurrent test run may be executing the old file.
         let fresh = output.with_file_name(format!("{name}.{}.new", std::process::id()));
         build(&fresh);
-        // Left in place when nothing has changed: programs find themselves by
-        // their file's name.
+        // Kept if nothing has changed: programs find themselves by their file's name.
         let same = std::fs::read(&output)
             .is_ok_and(|old| std::fs::read(&fresh).is_ok_and(|new| new == old));
         if same {
@@ -58,18 +56,18 @@ pub(crate) fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     .clone()
 }
 
-/// Where there is no compiler (`make test-aarch64`), programs lie ready in a
-/// directory, and their sources beside them.
+/// Returns a prebuilt program: without a compiler (`make test-aarch64`), programs are in a
+/// directory, with their sources.
 ///
 /// # Panics
-/// When there is such a directory, and this is not in it.
+/// Panics if there is such a directory, and the program is not in it.
 pub(crate) fn ready(name: &str) -> Option<PathBuf> {
     let program = Path::new(&std::env::var_os("TIMELOOM_TEST_PROGRAMS")?).join(name);
     assert!(program.exists(), "{} is not there", program.display());
     Some(program)
 }
 
-/// Where the sources lie.
+/// Returns the path of a source file.
 pub(crate) fn source(file: &str) -> PathBuf {
     if let Some(ready) = ready(file) {
         return ready;
@@ -82,7 +80,7 @@ pub(crate) fn source(file: &str) -> PathBuf {
 /// Runs a build command to its end.
 ///
 /// # Panics
-/// When it is missing or fails, with what it said.
+/// Panics with its output if it is missing or fails.
 pub(crate) fn must_run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| {
         panic!(

@@ -1,5 +1,5 @@
-//! The `timeloom` command line, run as a user would, and what a session leaves
-//! behind, looked at from outside.
+//! The `timeloom` command line, run as by a user, and the leftovers of a session, examined from
+//! outside.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,21 +14,21 @@ use timeloom_traces::Traces;
 
 use super::{PATIENCE, Scratch, unique};
 
-/// The program, which the build made with the tests.
+/// Returns the path of the program, which was built with the tests.
 pub(crate) fn timeloom() -> PathBuf {
     super::ready("timeloom").unwrap_or_else(|| timeloom_testing::built("timeloom"))
 }
 
-/// Who runs it.
+/// User that runs it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
-    /// As the tests run.
+    /// User of the tests.
     Same,
-    /// Without any privilege.
+    /// User without any privilege.
     Nobody,
 }
 
-/// A session's name, the user it belongs to, and a directory for its files.
+/// Name of a session, its user, and a directory for its files.
 pub(crate) struct CommandLine {
     pub(crate) name: String,
     pub(crate) user: User,
@@ -41,7 +41,7 @@ impl CommandLine {
     pub(crate) fn new(theme: &str, user: User) -> Self {
         let scratch = Scratch::new(theme);
         scratch.directory("runtime");
-        // Where the other user can execute it.
+        // Executable by the other user.
         let program = scratch.copy(&timeloom());
         let name = unique(theme);
         let traces = Traces::of(&name).at(&scratch.path(""));
@@ -54,7 +54,7 @@ impl CommandLine {
         }
     }
 
-    /// `timeloom ARGUMENTS`.
+    /// Returns the command `timeloom ARGUMENTS`.
     pub(crate) fn command(
         &self,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -71,7 +71,7 @@ impl CommandLine {
                     "--pdeathsig=KILL",
                 ]);
                 command.arg(&self.program);
-                // Sockets of this user's sessions lie there.
+                // Directory of the sockets of this user's sessions.
                 command
                     .env("XDG_RUNTIME_DIR", self.scratch.path("runtime"))
                     .env("HOME", "/nonexistent");
@@ -83,8 +83,8 @@ impl CommandLine {
         command
     }
 
-    /// Sets a soft limit of a process of this user, as `prlimit` names it. It can be
-    /// raised again as far as the hard one, by whoever has no privilege for more.
+    /// Sets a soft limit of a process of this user, named as by `prlimit`. An unprivileged process
+    /// can raise it again as far as the hard limit.
     pub(crate) fn limit(&self, pid: i32, resource: &str, most: u64) {
         let mut command = match self.user {
             User::Same => Command::new("prlimit"),
@@ -105,8 +105,8 @@ impl CommandLine {
         assert!(done.status.success(), "{command:?}: {done:?}");
     }
 
-    /// `timeloom exec --name NAME ARGUMENTS`, leading a process group; its
-    /// output goes to a file in the directory.
+    /// Starts `timeloom exec --name NAME ARGUMENTS`, leading a process group; its output goes to a
+    /// file in the directory.
     pub(crate) fn exec(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Running {
         let output = fs::File::create(self.scratch.path("output")).expect("a new file");
         let mut command = self.command(["exec", "--name", &self.name]);
@@ -122,12 +122,12 @@ impl CommandLine {
         Running { child, ended: None }
     }
 
-    /// What [`Self::exec`] has printed up to now.
+    /// Returns the output of [`Self::exec`] up to now.
     pub(crate) fn output(&self) -> String {
         fs::read_to_string(self.scratch.path("output")).unwrap_or_default()
     }
 
-    /// `timeloom REQUEST --name NAME`, which must succeed.
+    /// Runs `timeloom REQUEST --name NAME`, which must succeed.
     pub(crate) fn ask(&self, request: &[&str]) -> serde_json::Value {
         let output = self.try_ask(request);
         assert!(
@@ -138,7 +138,7 @@ impl CommandLine {
         serde_json::from_slice(&output.stdout).expect("one JSON object")
     }
 
-    /// Where the session is asked.
+    /// Returns the path of the session's control socket.
     pub(crate) fn socket(&self) -> PathBuf {
         let directory = match self.user {
             User::Same => PathBuf::from("/run/timeloom"),
@@ -179,23 +179,23 @@ impl CommandLine {
         }
     }
 
-    /// What of the session is still there.
+    /// Returns the remaining objects of the session.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         self.traces().left()
     }
 
-    /// Its processes that live.
+    /// Returns its living processes.
     pub(crate) fn processes(&self) -> Vec<i32> {
         self.traces().processes()
     }
 
-    /// Waits until nothing is. (The keeper promises a second, of a machine that has one
-    /// to give; how busy this one is, nobody knows.)
+    /// Waits until nothing is left. (The reaper promises a second, on a machine that is not
+    /// overloaded, which is unknown here.)
     pub(crate) fn assert_nothing_left(&self) {
         self.traces().assert_nothing_left();
     }
 
-    /// Of another session of this test, too.
+    /// Includes another session of this test.
     pub(crate) fn also_of(&self, name: &str) {
         self.traces().also_of(name);
     }
@@ -205,7 +205,8 @@ impl CommandLine {
     }
 }
 
-/// A test that is itself killed drops nothing, and would leave its sessions behind.
+/// Makes the process die with the test: a test that is itself killed drops nothing, and would leave
+/// its sessions behind.
 fn die_with_the_test() -> std::io::Result<()> {
     // SAFETY: no pointers.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
@@ -214,7 +215,7 @@ fn die_with_the_test() -> std::io::Result<()> {
     }
 }
 
-/// A `timeloom exec` under way; killed, with its whole group, when dropped.
+/// Running `timeloom exec`; killed, with its whole group, when dropped.
 pub(crate) struct Running {
     child: Child,
     ended: Option<std::process::ExitStatus>,
@@ -231,14 +232,14 @@ impl Running {
         assert_eq!(sent, 0, "signalling timeloom");
     }
 
-    /// To the whole group, as a terminal does.
+    /// Signals the whole group, as a terminal does.
     pub(crate) fn signal_group(&self, signal: i32) {
         // SAFETY: the group of our own child.
         let sent = unsafe { libc::kill(-self.pid(), signal) };
         assert_eq!(sent, 0, "signalling timeloom's group");
     }
 
-    /// Its exit status as a shell reports it.
+    /// Waits; returns its exit status as a shell reports it.
     pub(crate) fn wait(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt;
         eventually("the end of timeloom exec", || {
@@ -251,7 +252,7 @@ impl Running {
             .unwrap_or_else(|| 128 + status.signal().expect("no code, so a signal"))
     }
 
-    /// Its children, the keeper among them.
+    /// Returns the reaper among its children.
     pub(crate) fn keeper(&self) -> i32 {
         let mut keeper = None;
         eventually("the keeper", || {
@@ -276,13 +277,13 @@ impl Drop for Running {
     }
 }
 
-/// Processes that live by the clock page of the session of this very name.
+/// Returns the processes with the clock page of the session of exactly this name.
 pub(crate) fn processes_of(session: &str) -> Vec<i32> {
     let page = format!("timeloom-page-{session}");
     let own = std::process::id() as i32;
     let is_of = |pid: &i32| {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        // The name goes on with a letter, digit, `-` or `_` if it is another one.
+        // Another session's name continues with a letter, digit, `-` or `_`.
         *pid != own
             && maps.match_indices(&page).any(|(at, _)| {
                 !maps[at + page.len()..]
@@ -300,7 +301,7 @@ pub(crate) fn cgroup_of(session: &str) -> Option<PathBuf> {
     Some(timeloom_guest::cgroup2_mount()?.join(format!("timeloom.{session}")))
 }
 
-/// Scheduler state of a process: `T` stopped by signal, `S` asleep, …
+/// Returns the scheduler state of a process: `T` stopped by signal, `S` asleep, …
 pub(crate) fn state_of(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
@@ -313,7 +314,7 @@ pub(crate) fn command_of(pid: i32) -> String {
         .to_owned()
 }
 
-/// `["sh", "-c", script]`.
+/// Returns `["sh", "-c", script]`.
 pub(crate) fn shell(script: &str) -> Vec<OsString> {
     ["--", "sh", "-c", script].map(Into::into).into()
 }

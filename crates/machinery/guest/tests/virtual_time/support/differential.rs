@@ -1,4 +1,4 @@
-//! One program natively and under the clock.
+//! Comparison of a program's native run with its run under the clock.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use super::world::{Gate, Program};
 use super::{Lines, World};
 
-/// Runs of some programs that shall be alike.
+/// Runs of some programs that are to be equal.
 pub(crate) struct Differential {
-    /// Each with its leading arguments, e.g. an interpreter and a script.
+    /// Programs with their leading arguments, e.g. an interpreter and a script.
     pub(crate) programs: Vec<Vec<OsString>>,
-    /// How long the waits last, in virtual time.
+    /// Duration of the waits, in virtual time.
     pub(crate) wait_ms: u32,
-    /// Which cases; all if empty.
+    /// Selected cases; all if empty.
     pub(crate) cases: Vec<&'static str>,
-    /// How late a wait is, at least, that has the fault which is looked for: one that
-    /// counts a pause, so long. Half of it tells the fault from a busy machine.
+    /// Minimum lateness of a wait with the fault that is tested for: of a wait that counts a pause,
+    /// the pause. Half of it distinguishes the fault from a busy machine.
     pub(crate) fault: Duration,
-    /// Just before those in the world were let go, in the last run.
+    /// Instant just before the release of the programs in the world, in the last run.
     pub(crate) released: Cell<Option<Instant>>,
 }
 
@@ -39,14 +39,14 @@ impl Differential {
         }
     }
 
-    /// Runs all natively and then, beginning together, in `world`, while
-    /// `meanwhile` acts on it; then compares.
+    /// Runs all natively and then, beginning together, in `world`, while `meanwhile` acts on it;
+    /// then compares.
     ///
-    /// Nothing may differ, and nothing end early. What ended late may be the machine's
-    /// doing, which is busy with something else; so that is run again, with pauses twice
-    /// as long. A wait that counts a pause is late by the whole of it every time; what a
-    /// busy machine adds does not grow with it. What differs in a run in which something
-    /// was late may come of that, as a timeout that expired: it, too, is run again.
+    /// Nothing may differ, and nothing end early. A late end may be caused by other load on the
+    /// machine; so that case is run again, with pauses twice as long. A wait that counts a pause is
+    /// late by the whole of it every time; the delay by a busy machine does not grow with it. A
+    /// difference in a run in which something was late may be a consequence, such as a timeout that
+    /// expired: it, too, is run again.
     pub(crate) fn run(&self, world: &World, meanwhile: impl Fn(&World)) {
         let rates = world.rates();
         for attempt in 1.. {
@@ -101,7 +101,7 @@ fn lines_of(program: Program) -> Lines {
     Lines::parse(&text)
 }
 
-/// A program of cases, natively, to its end.
+/// Runs a program of cases natively, to its end.
 pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     let gate = Gate::new("native");
     let mut native = Program::native(&gate.arguments(&[program.into()], wait_ms, &[]));
@@ -110,18 +110,18 @@ pub(crate) fn natively(program: PathBuf, wait_ms: u32) -> Lines {
     lines_of(native)
 }
 
-/// The pause that most tests make.
+/// Pause that most tests make.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often a comparison is made before lateness counts.
+/// Number of comparisons before lateness counts.
 pub(crate) const ATTEMPTS: u32 = 5;
 
-/// What is not alike of a case, in words.
+/// Difference of a case, as text.
 #[derive(Debug)]
 pub(crate) enum Difference {
-    /// It returned something else, or is not there.
+    /// It returned something else, or is missing.
     Wrong(String),
-    /// It ended early, which no machine's doing brings about.
+    /// It ended early, which cannot be caused by load.
     Early(String),
     /// It ended late, and is right otherwise.
     Late(String),
@@ -135,7 +135,7 @@ impl Difference {
     }
 }
 
-/// Whether a busy machine may have brought these about: something was late, and nothing early.
+/// Returns true if a busy machine may have caused these: something was late, and nothing early.
 pub(crate) fn may_be_the_machines(differences: &[Difference]) -> bool {
     let is_early = |difference: &Difference| matches!(difference, Difference::Early(_));
     let is_late = |difference: &Difference| matches!(difference, Difference::Late(_));
@@ -154,7 +154,7 @@ fn fail(differences: &[Difference], world: &World) -> ! {
     );
 }
 
-/// What is not alike, one of each case.
+/// Returns the differences, one for each case.
 pub(crate) fn differences(
     native: &Lines,
     guest: &Lines,
@@ -184,7 +184,7 @@ pub(crate) fn differences(
             let text = format!("{case}: ended {} ns early", want - lasted);
             all.push(Difference::Early(text));
         }
-        // Both ran at once: what the machine did to one it did to the other.
+        // Both ran at once, so the load delayed both alike.
         let busy = (expected.number("virtual_ns") - expected.number("want_ns")).max(0);
         if lasted > want + slack_ns(busy, dilation, fault) {
             let late_ms = (lasted - want) / 1_000_000;
@@ -194,8 +194,8 @@ pub(crate) fn differences(
     all
 }
 
-/// What scheduling may add, in virtual time, where it added `busy_ns` natively:
-/// when time runs fast, the same wall time is more of it. Less than the fault is late.
+/// Returns the tolerance for scheduling delays, in virtual time, given the native delay `busy_ns`:
+/// when time runs fast, the same wall time is more virtual time. Below the fault's lateness.
 fn slack_ns(busy_ns: i64, dilation: f64, fault: Duration) -> i64 {
     let wall_ns = fault.as_nanos() as f64 / 2.0 + 3.0 * busy_ns as f64;
     (wall_ns * (1.0 / dilation).max(1.0)) as i64

@@ -1,4 +1,4 @@
-//! What the test programs print, in parts.
+//! Parsed output of the test programs.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +26,17 @@ impl Line {
         self.fields.get(key).map_or("", String::as_str)
     }
 
+    /// Returns the number of this key.
+    ///
     /// # Panics
-    /// When there is no such number.
+    /// Panics if there is no such number.
     pub(crate) fn number(&self, key: &str) -> i64 {
         self.text(key)
             .parse()
             .unwrap_or_else(|_| panic!("no number `{key}` in {self:?}"))
     }
 
-    /// Everything but how long it lasted.
+    /// Returns all fields but the duration.
     pub(crate) fn result(&self) -> String {
         let mut fields = self.fields.clone();
         fields.remove("virtual_ns");
@@ -47,8 +49,10 @@ impl Line {
 pub(crate) struct Lines(pub(crate) BTreeMap<String, Line>);
 
 impl Lines {
+    /// Parses the lines.
+    ///
     /// # Panics
-    /// When something else was printed, or a case twice.
+    /// Panics if there is other output, or a case twice.
     pub(crate) fn parse(text: &[String]) -> Self {
         let mut lines = BTreeMap::new();
         for line in text.iter().filter(|line| *line != "ready") {

@@ -1,5 +1,5 @@
-//! What the tests share: building programs, running them natively and in a
-//! session, and comparing what they print.
+//! Shared code of the tests: building programs, running them natively and in a session, and
+//! comparing their output.
 
 mod build;
 pub(crate) mod command_line;
@@ -22,7 +22,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A name that no other test, and no other run of the tests, uses.
+/// Returns a name that no other test, and no other run of the tests, uses.
 pub(crate) fn unique(theme: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!(
@@ -32,8 +32,8 @@ pub(crate) fn unique(theme: &str) -> String {
     )
 }
 
-/// A directory that is removed with its contents when dropped. Everybody may
-/// enter it: some programs run as another user.
+/// Directory that is removed with its contents when dropped. All users may enter it: some programs
+/// run as another user.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A copy of a program, which everybody may execute.
+    /// Returns a copy of a program that all users may execute.
     pub(crate) fn copy(&self, program: &Path) -> PathBuf {
         let copy = self.path(
             program
@@ -62,8 +62,8 @@ impl Scratch {
                 .and_then(|name| name.to_str())
                 .expect("a program's name"),
         );
-        // By another process: a descriptor that writes to it, inherited for a
-        // moment by what another thread starts, would make it "busy".
+        // By another process: a descriptor open for writing, inherited for a moment by a process
+        // that another thread starts, would make the file "busy".
         must_run(std::process::Command::new("cp").arg(program).arg(&copy));
         copy
     }
@@ -75,16 +75,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs the test `name` again in a process of its own, and says whether this was done
-/// here. The test begins with `if alone(…) { return; }`.
+/// Runs the test `name` again in a process of its own, and returns true if this was done here. The
+/// test begins with `if alone(…) { return; }`.
 ///
-/// Time skips only while every thread of the supervisor's process sleeps, and in a test
-/// program those of all other tests are among them.
+/// Time skips only while every thread of the supervisor's process sleeps, and in a test program
+/// those of all other tests are among them.
 pub(crate) fn alone(name: &str) -> bool {
     again(name, |_| ())
 }
 
-/// Runs the test `name` again as [`alone`] does, among process numbers of its own.
+/// Runs the test `name` again like [`alone`], in a PID namespace of its own.
 pub(crate) fn alone_among_processes(name: &str) -> bool {
     again(name, |own| {
         let mut command = std::process::Command::new("unshare");

@@ -1,4 +1,4 @@
-//! A session and the programs in it.
+//! Session and the programs in it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -17,14 +17,14 @@ use timeloom_guest::{
 
 use super::{PATIENCE, PAUSE, Scratch, unique};
 
-/// A session, what it warned of, and the gate at which its programs wait.
+/// Session with its warnings, and the gate at which its programs wait.
 pub(crate) struct World {
     pub(crate) session: Arc<Session>,
     pub(crate) warnings: Arc<Mutex<Vec<String>>>,
     pub(crate) gate: Gate,
-    /// How many times as long the long pauses are.
+    /// Factor for the duration of long pauses.
     pub(crate) longer: AtomicU32,
-    /// On which its programs are, if not on the session's own.
+    /// Host of its programs, if not the session's own.
     host: Option<Arc<Host>>,
 }
 
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// One whose programs are on a host of its own.
+    /// Makes a world whose programs are on a host of its own.
     pub(crate) fn with_host(theme: &str) -> (Self, Arc<Host>) {
         let mut world = Self::new(theme, 1.0);
         let host = world.add_host("far");
@@ -70,7 +70,7 @@ impl World {
         host.expect("a host more")
     }
 
-    /// Wall seconds per second of its programs.
+    /// Returns the wall seconds per second of its programs.
     pub(crate) fn dilation(&self) -> f64 {
         let (_, times) = self.session.clock().host_times();
         let own = self.host.as_ref().and_then(|host| {
@@ -80,13 +80,13 @@ impl World {
         self.session.clock().dilation() * own.unwrap_or(1.0)
     }
 
-    /// The session's rate, and that of the host of its programs.
+    /// Returns the session's rate, and that of the host of its programs.
     pub(crate) fn rates(&self) -> (f64, f64) {
         let whole = self.session.clock().dilation();
         (whole, self.dilation() / whole)
     }
 
-    /// Undoes changes of them.
+    /// Restores both rates.
     pub(crate) fn set_rates(&self, (whole, own): (f64, f64)) {
         self.session.dilate(whole).expect("it was possible before");
         if let Some(host) = &self.host {
@@ -138,19 +138,20 @@ impl World {
         self.session.clock().wait_until(target, || false);
     }
 
-    /// Stands for `wall`, as everybody's clock outside goes on.
+    /// Pauses the session for `wall`, while clocks outside continue.
     pub(crate) fn pause_for(&self, wall: Duration) {
         self.session.pause().expect("pausing");
         std::thread::sleep(wall);
         self.session.resume().expect("resuming");
     }
 
-    /// A pause so long that a wait which counts it is told from a busy machine.
+    /// Returns the duration of a pause that distinguishes a wait which counts it from a busy
+    /// machine.
     pub(crate) fn long(&self) -> Duration {
         PAUSE * self.longer.load(Ordering::Relaxed)
     }
 
-    /// The processes' identifiers.
+    /// Returns the processes' identifiers.
     pub(crate) fn pids(&self) -> Vec<i32> {
         self.session
             .processes()
@@ -161,7 +162,7 @@ impl World {
     }
 }
 
-/// A FIFO at which programs wait, so that all begin at the same moment.
+/// FIFO at which programs wait, so that all begin at the same moment.
 pub(crate) struct Gate {
     scratch: Scratch,
     writer: Mutex<Option<File>>,
@@ -176,7 +177,7 @@ impl Gate {
         // SAFETY: a valid C string.
         let made = unsafe { libc::mkfifo(path.as_ptr(), 0o666) };
         assert_eq!(made, 0, "making the gate");
-        // For reading too, so that nobody's opening blocks.
+        // For reading too, so that no process blocks in opening it.
         let writer = OpenOptions::new()
             .read(true)
             .write(true)
@@ -191,7 +192,7 @@ impl Gate {
         self.scratch.path("gate")
     }
 
-    /// Lets all pass that have said they are ready.
+    /// Releases all programs that have reported that they are ready.
     pub(crate) fn open(&self) {
         self.writer.lock().expect("no panic while held").take();
     }
@@ -210,7 +211,7 @@ impl Gate {
     }
 }
 
-/// A running program whose output is read line by line.
+/// Running program whose output is read line by line.
 pub(crate) struct Program {
     name: String,
     runner: Runner,
@@ -229,7 +230,7 @@ impl Program {
         Self::native_reading(argv, Stdio::null())
     }
 
-    /// Runs a program natively, with something to read.
+    /// Runs a program natively, with this input.
     pub(crate) fn native_reading(argv: &[OsString], input: Stdio) -> Self {
         let (read, write) = pipe();
         let name = argv[0].to_string_lossy().into_owned();
@@ -269,7 +270,7 @@ impl Program {
         }
     }
 
-    /// The process of one that runs natively.
+    /// Returns the process of a program that runs natively.
     pub(crate) fn native_pid(&self) -> i32 {
         match &self.runner {
             Runner::Native(child) => child.id() as i32,
@@ -277,7 +278,7 @@ impl Program {
         }
     }
 
-    /// The next line that it prints.
+    /// Returns the next line of its output.
     pub(crate) fn next_line(&mut self) -> String {
         self.wait_for_line(|_| true)
     }
@@ -309,13 +310,13 @@ impl Program {
         }
     }
 
-    /// What it has printed up to now.
+    /// Returns its output up to now.
     pub(crate) fn printed(&mut self) -> &[String] {
         self.seen.extend(self.lines.try_iter());
         &self.seen
     }
 
-    /// Waits for its end: all it printed, and its status as a shell reports it.
+    /// Waits for its end; returns all its output, and its status as a shell reports it.
     pub(crate) fn finish(mut self) -> (Vec<String>, i32) {
         let begun = Instant::now();
         loop {
@@ -348,6 +349,6 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     // SAFETY: writes two descriptors.
     let made = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) };
     assert_eq!(made, 0, "making a pipe");
-    // SAFETY: just created and owned by nobody else.
+    // SAFETY: just created, and not owned elsewhere.
     unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
 }
