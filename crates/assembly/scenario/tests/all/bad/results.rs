@@ -1,4 +1,4 @@
-//! What happens during a run, and what its report shows.
+//! Events during a run, and panels of its report.
 
 use super::{Case, case, here};
 

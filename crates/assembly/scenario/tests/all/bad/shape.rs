@@ -1,4 +1,4 @@
-//! What a file is, and what things are called.
+//! Shape of a file, and names.
 
 use super::{Case, case, here};
 

@@ -1,4 +1,4 @@
-//! The section of time, and the clocks of hosts.
+//! The `[time]` table, and the clocks of hosts.
 
 use super::{Case, case, here};
 
