@@ -5,7 +5,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        // One error per three letters; a word may also be truncated.
+        // A limit of one error per three letters; a word may also be truncated.
         .filter(|(slips, candidate)| {
             *slips <= candidate.chars().count().div_ceil(3)
                 || (word.len() >= 3 && candidate.starts_with(word))

@@ -10,7 +10,7 @@ use timeloom_results::report::{Part, Sheet};
 /// The outcome of an experiment: a replication of a paper, or a comparison of a model with reality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// One object per figure, for programs.
+    /// An object per figure, for programs.
     pub rows: Vec<Value>,
     /// The page.
     pub sheet: Sheet,

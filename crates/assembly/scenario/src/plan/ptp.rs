@@ -180,8 +180,8 @@ pub enum PtpAttack {
     SpoofSync,
     /// Delays Syncs.
     DelaySync,
-    /// Overstates its own correction, signed with its valid key; only the bounds on its correction
-    /// limit it.
+    /// Overstates its own residence time, signed with its valid key; limited only by the bounds on
+    /// residence times.
     Lie,
 }
 

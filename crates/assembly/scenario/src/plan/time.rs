@@ -115,7 +115,7 @@ fn sixty_seconds() -> Duration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One virtual clock, paused and resumed as the simulation needs.
+    /// A virtual clock, paused and resumed as the simulation needs.
     #[default]
     Virtual,
     /// Like `virtual`, and while every program waits, time skips to the next event: the run takes

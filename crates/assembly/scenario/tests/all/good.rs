@@ -386,7 +386,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
         return compare(root, &either[0], value, path);
     }
     if let Some(items) = value.as_array() {
-        // One example contains the optional keys, another the mandatory ones.
+        // The first example contains the optional keys, another the mandatory ones.
         let Some(first) = items.first() else { return };
         return compare(root, &schema["items"], first, &format!("{path}[]"));
     }

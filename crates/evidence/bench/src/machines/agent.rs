@@ -26,7 +26,7 @@ use crate::remote::{Environment, Remote};
 use crate::scratch::Scratch;
 use crate::ticks;
 
-/// One pause, as observed by one machine. Times are readings of the counter, unless their names say
+/// A pause as observed by one machine. Times are readings of the counter, unless their names say
 /// otherwise.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PauseStamps {

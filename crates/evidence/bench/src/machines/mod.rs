@@ -39,7 +39,7 @@ struct Cell {
     pauses: Vec<Pause>,
 }
 
-/// One of the durations of a pause.
+/// A duration within a pause.
 #[derive(Clone, Copy)]
 struct Quantity {
     /// Key in JSON.

@@ -63,7 +63,7 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(format!("two engines on a cable: {error}"))
 }
 
-/// One engine's end of the cable.
+/// An engine's end of the cable.
 pub(super) struct Frames<P> {
     port: P,
     messages: Messages,

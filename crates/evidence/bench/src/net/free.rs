@@ -1,4 +1,4 @@
-//! One dumbbell in two engines that share only a clock.
+//! A dumbbell in two engines that share only a clock.
 //!
 //! They communicate through peering portals, or through emulation portals as in the second
 //! arrangement of the paper's Figure 8 (`frames`).
