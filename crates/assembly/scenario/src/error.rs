@@ -15,7 +15,7 @@ pub struct ScenarioErrors {
     left_out: usize,
 }
 
-/// One mistake.
+/// A mistake in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Source of the mistake: the file's name, or `--set KEY=VALUE`.

@@ -8,7 +8,7 @@
 //! a session, commanded over a socket (`remote`). They time themselves with the processor's cycle
 //! counter, never with the clock under test.
 //!
-//! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*` (pauses
+//! Each benchmark has a file: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*` (pauses
 //! agreed between machines), `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The metric
 //! names are part of the public contract.
 //!

@@ -104,7 +104,7 @@ fn report(
     scale: Scale,
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
-    crew.round(scale)?; // cold
+    crew.round(scale)?; // warm-up
     let samples = (0..rounds)
         .map(|_| crew.round(scale))
         .collect::<Result<Vec<_>, _>>()?;

@@ -21,7 +21,7 @@ pub(crate) struct Paired {
 /// Measurements of several workers in turn, in nanoseconds. The first one is the base of
 /// comparison.
 pub(crate) struct Rounds {
-    /// One value more than there are rounds: the last closes the last round.
+    /// Values of the base, one more than there are rounds: the last closes the last round.
     base_ns: Vec<f64>,
     others_ns: Vec<Vec<f64>>,
 }

@@ -20,7 +20,7 @@ pub(crate) const SLOTS: usize = 64;
 pub(crate) struct Board {
     /// Incremented by the commander.
     pub(crate) generation: AtomicU32,
-    /// One slot per worker, each in a cache line of its own.
+    /// Slots, one per worker, each in a cache line of its own.
     pub(crate) slots: [Slot; SLOTS],
 }
 

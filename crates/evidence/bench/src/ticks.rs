@@ -17,7 +17,7 @@ impl Scale {
     /// Compares the counter with CLOCK_MONOTONIC over 50 ms: accurate to a few parts per million,
     /// far better than any figure needs.
     ///
-    /// To be called in a process outside of any session.
+    /// Must be called in a process outside of any session.
     pub(crate) fn calibrate() -> Self {
         let (ticks, wall) = (now(), Instant::now());
         std::thread::sleep(Duration::from_millis(50));

@@ -21,7 +21,7 @@ use crate::{
     parquet_file,
 };
 
-/// One run's directory.
+/// Directory of one run.
 ///
 /// Readers and writers open, make and remove everything in it by its methods: from a descriptor of
 /// the directory, following no link, regular files only, documents up to a maximum length. Its path
@@ -425,7 +425,7 @@ pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
 fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
     let (from, to) = (journal_name(R::TABLE), table_name(R::TABLE));
     if !tree.has(&from) && tree.has(&to) {
-        return Ok(()); // an earlier attempt got this far
+        return Ok(()); // an earlier attempt has written the table
     }
     let mut writer = TableWriter::create::<R>(tree, to)?;
     total.torn_lines += journal::read::<R>(tree, &from, |row| {

@@ -134,7 +134,7 @@ fn printable(line: &[u8], out: &mut String) {
 }
 
 fn escape(byte: u8, out: &mut String) {
-    let _ = write!(out, "\\x{byte:02x}"); // a String takes everything
+    let _ = write!(out, "\\x{byte:02x}"); // writing to a String cannot fail
 }
 
 /// Returns the length without an incomplete character at the end.

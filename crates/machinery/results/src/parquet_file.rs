@@ -202,8 +202,8 @@ fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     }
 }
 
-/// Has the crate read something of a file that may be hostile. It panics at some of what it
-/// should refuse.
+/// Reads a part of an untrusted file with the parquet crate, and converts its panics, which some
+/// invalid input causes, to errors.
 fn guarded<T>(
     path: &Path,
     read: impl FnOnce() -> Result<T, ParquetError>,

@@ -102,7 +102,7 @@ impl Recorder {
         self.append(&self.labels, row)
     }
 
-    /// Passes all rows to the kernel. To be called every few seconds if signals are rare.
+    /// Passes all rows to the kernel. Should be called every few seconds if signals are rare.
     pub fn flush(&self) -> Result<(), ResultsError> {
         for table in self.tables() {
             if let Some(journal) = &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -75,8 +75,7 @@ fn name_of(row: &impl Row) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Returns the time of a row: the first time column of tables whose rows have a source, or the
-/// second column.
+/// Returns the virtual time of a row; zero if its table has no column `t_virtual_ns`.
 fn instant_of<R: Row>(row: &R) -> Instant<Virtual> {
     let at = R::COLUMNS
         .iter()

@@ -45,8 +45,8 @@ pub struct Placement {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub look_ahead: Option<Duration>,
-    /// IPv4 multicast group by which agents send news to all others at once; without it, they send
-    /// to each agent separately.
+    /// IPv4 multicast group and port, as in `239.1.2.3:5501`, at which agents send news to all
+    /// others at once; if left out, they send to each agent separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Longest time, in wall time, for which the level of the wire may differ from that driven by

@@ -17,8 +17,8 @@ pub struct Results {
     /// Journal of all signals, events and clocks: a run that reaches the limit ends as failed.
     #[schemars(default = "default_journal")]
     pub journal_limit: Size,
-    /// Share of the journal that one source may use: a plant, or a user of the endpoint of a host.
-    /// Rows beyond the limit are counted and discarded, and the run is marked as not trustworthy.
+    /// Share of the journal that one source may use: a plant, or a requester at a host. Rows beyond
+    /// the limit are counted and discarded, and the run is marked as not trustworthy.
     #[schemars(default = "default_source")]
     pub source_limit: Size,
 }

@@ -216,7 +216,7 @@ impl Register {
     }
 }
 
-/// One of the four tables of a Modbus device.
+/// Table of a Modbus device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegisterTable {

@@ -134,7 +134,7 @@ fn unknown(link: &CapturedLink) -> String {
 /// between these ends.
 fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
     let Some(names) = &rules.network else {
-        return; // what is wrong with the network was said
+        return; // faults of the network are reported elsewhere
     };
     if names.captured(link).is_some() {
         return;

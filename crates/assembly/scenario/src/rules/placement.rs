@@ -96,7 +96,8 @@ fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
     }
 }
 
-/// Checks that the group is an IPv4 multicast group and all agents have IPv4 addresses.
+/// Checks that the group is an IPv4 multicast address with a port, and that no agent has an IPv6
+/// address.
 fn group(rules: &mut Rules<'_>) {
     let placement = &rules.plan.placement;
     let Some(group) = &placement.group else {

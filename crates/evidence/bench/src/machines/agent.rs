@@ -52,8 +52,7 @@ pub(super) struct PauseStamps {
     pub(super) off_ns: i64,
 }
 
-/// Runs as a machine configured by `words` (its name) and the key of the run, until commanded to
-/// end.
+/// Runs as a machine until commanded to end. `words` are its name and the key of the run.
 ///
 /// | command | answer |
 /// |---|---|
@@ -295,7 +294,7 @@ fn peer(text: &str) -> Option<Peer> {
     })
 }
 
-/// Returns the command that started this worker, without the address to connect to.
+/// Returns the command that started this worker, without its last argument (the worker's own).
 fn own_command() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     words.pop();

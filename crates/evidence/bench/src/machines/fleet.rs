@@ -14,7 +14,7 @@ pub(super) struct Fleet {
     _scratch: Scratch,
 }
 
-/// One pause, in nanoseconds.
+/// A pause, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Pause {
     /// By machine: time until its processes were stopped, since the request on the requesting
@@ -30,7 +30,7 @@ pub(super) struct Pause {
     pub(super) running: f64,
     /// Virtual time from the request to the pause.
     pub(super) ahead: f64,
-    /// By machine: offset of its clock from the common line.
+    /// By machine: absolute offset of its clock from the common line.
     pub(super) off: Vec<f64>,
 }
 

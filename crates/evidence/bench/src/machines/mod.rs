@@ -111,7 +111,7 @@ impl Cell {
         count: usize,
     ) -> Result<Self, BenchError> {
         let mut fleet = Fleet::start(options, hosts, processes)?;
-        fleet.pause(0, Duration::ZERO)?; // cold
+        fleet.pause(0, Duration::ZERO)?; // warm-up
         let turns = (0..count).map(|turn| {
             std::thread::sleep(Duration::from_millis(1));
             // Varying lengths of 0 to 3 ms, so that neighbours differ.

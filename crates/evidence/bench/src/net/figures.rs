@@ -85,7 +85,7 @@ pub fn net_figures(
 }
 
 const FLOWS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Delay of the cut link, the bar of the dumbbell: long enough for timely notification.
+/// Delay of the dumbbell's bar, which is cut: long enough for packets to arrive in time.
 const BAR: Duration = Duration::from_us(100);
 const SPAN: Duration = Duration::from_ms(400);
 

@@ -1,6 +1,6 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
-//! One file per group of figures. `dumbbell` and `scale` measure the engine alone, `fluid` rates
+//! Each group of figures has a file. `dumbbell` and `scale` measure the engine alone, `fluid` rates
 //! instead of packets. `realtime` measures real programs through the engine, and `virtual_time`
 //! real programs in virtual time. `ns3` compiles and runs the same models in ns-3. `wire` measures
 //! the transport of the peering portal, `parallel` the gain of a second engine: `pair` runs one

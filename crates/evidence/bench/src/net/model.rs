@@ -132,7 +132,7 @@ pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
 }
 
 /// Raises this thread's priority above that of ordinary threads, if permitted, so that the engine
-/// is measured and not the machine's other load. To be called on threads that end soon.
+/// is measured and not the machine's other load. For threads that end soon.
 pub(super) fn go_first() {
     // Without the permission, the thread keeps its policy.
     let _ = set_policy(Policy::First(1));
@@ -140,7 +140,7 @@ pub(super) fn go_first() {
 
 /// Pins this thread to the n-th core that the process may use, if there are so many. Of two
 /// high-priority threads, the kernel can leave one waiting behind the other if the second core was
-/// busy at the wrong moment. To be called on threads that end soon.
+/// busy at the wrong moment. For threads that end soon.
 pub(super) fn own_core(number: usize) {
     if let Some(core) = allowed().get(number) {
         pin(*core);

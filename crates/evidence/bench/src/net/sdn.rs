@@ -1,9 +1,9 @@
 //! Figure 11 of the paper: real switches under an OpenFlow controller on both sides of a simulated
 //! network, and iperf3 across it, half TCP and half UDP.
 //!
-//! As large as the paper's, but on one machine: two binary trees of Open vSwitch with 64 hosts
-//! each, and two engines. The switches take most of the processors' time, so throughput saturates
-//! early; the engines' lateness shows if the simulated part is the cause.
+//! The experiment has the size of the paper's, but runs on one machine: two binary trees of Open
+//! vSwitch with 64 hosts each, and two engines. The switches take most of the processors' time, so
+//! throughput saturates early; the engines' lateness shows if the simulated part is the cause.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};

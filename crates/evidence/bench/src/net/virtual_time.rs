@@ -28,7 +28,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         .output()
         .is_err()
     {
-        return Ok(()); // `realtime` has said so
+        return Ok(()); // already reported by `realtime`
     }
     dilated(options, figure)?;
     paused(options, figure)

@@ -1,7 +1,7 @@
 //! `vm`: the quality of time in virtual machines, compared with that of the machine itself
 //! (QuartzV, Table I and Figures 8 to 15).
 //!
-//! One timeline, three readers: this program (*native*), guests that read the host's timeline from
+//! A timeline has three readers: this program (*native*), guests that read the host's timeline from
 //! memory (*para-virtual*), and a guest that keeps one of its own by NTP over the emulated card
 //! (*fully virtual*). All share the machine's clock, which is the reference, so each reading can be
 //! compared with true time (`mailbox`).
@@ -355,7 +355,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Checks the error bound of every reading.
+    /// Reports the number of readings whose interval did not contain true time, with its bar.
     fn verdict(self) -> Result<(), BenchError> {
         let made = Figure::new(Name::Vm, "readings_outside", "1", &[self.wrong as f64])
             .bar(0.0)

@@ -14,8 +14,8 @@ struct Reader {
     label: &'static str,
     prefix: &'static str,
     paper: Paper,
-    /// The paper's error beside neighbours that compute, receive and send, and receive and send
-    /// within a limit, relative to the error without neighbours (its section V-D).
+    /// The paper's statements on the error beside neighbours that compute, receive and send, and
+    /// receive and send within a limit, relative to the error without neighbours (its section V-D).
     beside: [&'static str; 5],
 }
 

@@ -1,6 +1,6 @@
 //! The measured process: obeys commands received over a socket.
 //!
-//! One command per line, one answer per line; see [`obey`]. Times are given in ticks of the cycle
+//! Each command and each answer is a line; see [`obey`]. Times are given in ticks of the cycle
 //! counter, because the clock may be a virtual one.
 
 mod batch;

@@ -1,7 +1,7 @@
 //! Deviations between the runs of a proof, and the conclusion.
 //!
-//! One sentence states the outcome. A proof is never claimed from runs that are missing or that
-//! ended early, nor from an experiment that would have looked the same without virtual time.
+//! A sentence states the outcome. A proof is never claimed from runs that are missing or that ended
+//! early, nor from an experiment that would have looked the same without virtual time.
 
 use super::data::seconds;
 use super::markup::{NAME_CHARS, escape, shortened};

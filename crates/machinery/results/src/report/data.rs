@@ -11,7 +11,7 @@ use super::spec::{Panel, ReportRun};
 use super::timelines::StatusChanges;
 use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
-/// One run in memory.
+/// A run in memory.
 #[derive(Default)]
 pub(super) struct RunData {
     pub(super) label: String,

@@ -1,8 +1,8 @@
 //! The test of virtual time: a slower solver must not change results.
 //!
-//! One experiment is run with increasingly slow solvers. Under virtual time all traces must agree
-//! within a stated tolerance; in real time they must not, or the experiment could not have shown a
-//! difference.
+//! The same experiment is run with increasingly slow solvers. Under virtual time all traces must
+//! agree within a stated tolerance; in real time they must not, or the experiment could not have
+//! shown a difference.
 
 use super::comparison;
 use super::data::{one_signal, seconds};

@@ -153,7 +153,7 @@ fn a_directory_that_others_may_write_is_refused() {
 #[test]
 fn a_directory_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        return; // nobody else can give a directory away
+        return; // only root can change the owner
     }
     let prepared = Prepared::new();
     chown(&prepared.run, Some(65534), None).unwrap();

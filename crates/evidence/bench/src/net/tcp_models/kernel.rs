@@ -21,7 +21,7 @@ pub(super) struct Measured {
     pub(super) late: f64,
 }
 
-/// One of its flows.
+/// Results of a flow.
 pub(super) struct Flow {
     /// Mbit/s of payload at the receiver.
     pub(super) mbps: f64,
