@@ -84,14 +84,14 @@ impl ScenarioErrors {
     /// Maximum number of mistakes that are collected; further ones are only counted.
     pub const MOST: usize = 100;
 
-    /// Returns the mistakes in file order, then those of the sets, then a last one with the number
-    /// of mistakes beyond [`Self::MOST`].
+    /// Returns the mistakes in file order, then those of the sets, then a final entry with the
+    /// number of mistakes beyond [`Self::MOST`].
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }
 
-    /// Returns the mistakes in file order, then those of the sets, then a final entry with the
-    /// number of mistakes beyond [`Self::MOST`].
+    /// Returns the minimum number of mistakes: rules are not applied to unreadable values, nor once
+    /// too many mistakes were found.
     pub fn count(&self) -> usize {
         match self.left_out {
             0 => self.mistakes.len(),
