@@ -17,37 +17,37 @@ use crate::words::{ParseWordError, SignalName, parse_duration};
 /// `min(grid.bus.680.v1) < 2345 from 25 s`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assertion {
-    /// What is measured.
+    /// Measure taken of the samples.
     pub measure: Measure,
-    /// Of which signal.
+    /// Measured signal.
     pub signal: SignalName,
-    /// How it must relate to the bound.
+    /// Relation of the measure to the bound.
     pub relation: Relation,
-    /// The bound, in the signal's unit.
+    /// Bound, in the signal's unit.
     pub bound: f64,
-    /// Only samples at or after this virtual time count.
+    /// Start of the window, inclusive, in virtual time.
     pub from: Option<Duration>,
-    /// Only samples at or before this virtual time count.
+    /// End of the window, inclusive, in virtual time.
     pub until: Option<Duration>,
 }
 
-/// One number made of the samples in the window.
+/// A number computed from the samples in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// The least.
+    /// Minimum.
     #[default]
     Min,
-    /// The greatest.
+    /// Maximum.
     Max,
-    /// The arithmetic mean of the samples, each of the same weight.
+    /// Arithmetic mean of the samples, with equal weights.
     Mean,
-    /// The earliest.
+    /// Value of the earliest sample.
     First,
-    /// The latest.
+    /// Value of the latest sample.
     Last,
 }
 
-/// How the measured value must relate to the bound.
+/// Relation of the measured value to the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -65,15 +65,14 @@ pub enum Relation {
     NotEqual,
 }
 
-/// What became of a check.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Whether the statement holds. Without any sample in the window it does
-    /// not: what was not seen is not known.
+    /// True if the assertion holds. Without any sample in the window, it does not hold.
     pub passed: bool,
-    /// The measured value in the signal's unit, if there was one.
+    /// Measured value in the signal's unit, if there was a sample.
     pub measured: Option<f64>,
-    /// One sentence for people.
+    /// Explanation in one sentence, for users.
     pub explanation: String,
 }
 
@@ -85,7 +84,7 @@ const MEASURES: [(&str, Measure); 5] = [
     ("last", Measure::Last),
 ];
 
-/// The longer signs first, because the shorter are their beginnings.
+/// Longer operators come first, because shorter ones are their prefixes.
 const RELATIONS: [(&str, Relation); 6] = [
     ("<=", Relation::LessOrEqual),
     (">=", Relation::GreaterOrEqual),
@@ -109,10 +108,10 @@ impl Relation {
 }
 
 impl Assertion {
-    /// Judges samples `(t_ns, value)`, `t_ns` being virtual nanoseconds since
-    /// the beginning of the run, in any order; of samples at the same time the
-    /// later in the list counts as later. A sample that is not a number makes
-    /// the check fail, because no measure of it means anything.
+    /// Evaluates the assertion on samples `(t_ns, value)`, where `t_ns` is virtual nanoseconds
+    /// since the beginning of the run. The samples may be in any order; of samples with the same
+    /// time, the later in the list counts as later. A NaN sample makes the check fail, because
+    /// every measure over it is meaningless.
     pub fn evaluate(&self, samples: &[(i64, f64)]) -> Outcome {
         let mut seen = self.begin();
         for (t_ns, value) in samples {
@@ -121,7 +120,7 @@ impl Assertion {
         self.judge(&seen)
     }
 
-    /// Begins to look at samples one by one, as [`Self::evaluate`] does at a list of them.
+    /// Starts an evaluation one sample at a time; equivalent to [`Self::evaluate`] on a list.
     pub fn begin(&self) -> SignalSummary {
         SignalSummary {
             from_ns: self.from.map_or(i64::MIN, Duration::as_ns),
@@ -136,7 +135,7 @@ impl Assertion {
         }
     }
 
-    /// Judges what was seen since [`Self::begin`].
+    /// Evaluates the samples added since [`Self::begin`].
     pub fn judge(&self, seen: &SignalSummary) -> Outcome {
         let fail = |explanation| Outcome {
             passed: false,
@@ -187,7 +186,7 @@ impl Assertion {
     }
 }
 
-/// What an assertion has seen of its signal: a few numbers, however long the signal is.
+/// Summary of a signal's samples, in constant space.
 #[derive(Clone, Debug)]
 pub struct SignalSummary {
     from_ns: i64,
@@ -198,12 +197,12 @@ pub struct SignalSummary {
     least: f64,
     greatest: f64,
     mean: f64,
-    /// The earliest.
+    /// The earliest NaN sample.
     not_a_number: Option<(i64, f64)>,
 }
 
 impl SignalSummary {
-    /// Takes a sample, if it lies in the assertion's window.
+    /// Adds a sample if it lies in the assertion's window.
     pub fn add(&mut self, t_ns: i64, value: f64) {
         if !(self.from_ns..=self.until_ns).contains(&t_ns) {
             return;
@@ -219,7 +218,7 @@ impl SignalSummary {
         }
         self.least = self.least.min(value);
         self.greatest = self.greatest.max(value);
-        // The running form neither overflows nor loses the small among the many.
+        // The running mean does not overflow, and small values are not lost among many.
         self.count += 1;
         let count = self.count as f64;
         self.mean += value / count - self.mean / count;
@@ -279,7 +278,7 @@ impl FromStr for Assertion {
     }
 }
 
-/// Splits `… WORD TIME` into what stands before the word and the time.
+/// Splits `… WORD TIME` into the text before the word and the time.
 fn split_time<'t>(
     text: &'t str,
     word: &str,
@@ -323,8 +322,8 @@ impl fmt::Display for Relation {
     }
 }
 
-/// Seven significant digits, without the zeros at the end: a measurement's
-/// last bits tell nobody anything.
+/// Formats a value with seven significant digits, without trailing zeros. The last bits of a
+/// measurement carry no information.
 fn for_people(value: f64) -> String {
     let magnitude = if value == 0.0 {
         0

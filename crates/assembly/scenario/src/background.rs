@@ -1,5 +1,4 @@
-//! The background traffic of a simulated network: what the plan says, as the
-//! model takes it.
+//! Background traffic of a simulated network: converts the plan's entries to the model's.
 
 use timeloom_net::{
     BuildError, Control, FlowId, FluidConfig, FluidId, FluidPattern, Node, Pattern, Size, SourceId,
@@ -9,7 +8,7 @@ use timeloom_time::{Duration, Instant};
 
 use crate::plan::{Traffic, TrafficKind, TrafficModel};
 
-/// Traffic of the model.
+/// Traffic in the model.
 #[derive(Clone, Copy, Debug)]
 pub enum Background {
     /// A TCP flow.
@@ -21,7 +20,7 @@ pub enum Background {
 }
 
 impl Background {
-    /// The hosts at which it begins and ends.
+    /// Returns the source and destination hosts.
     pub fn ends(self, world: &World) -> [Node; 2] {
         match self {
             Self::Flow(flow) => world.flow_ends(flow),
@@ -31,10 +30,10 @@ impl Background {
     }
 }
 
-/// The key that is wrong, what is wrong with it, and the fix.
+/// The wrong key, the message and the fix.
 pub(crate) type Wrong = (&'static str, String, String);
 
-/// Adds this traffic from the first node to the second.
+/// Adds this traffic between the two nodes.
 pub(crate) fn add(
     traffic: &Traffic,
     ends: [Node; 2],
@@ -101,7 +100,7 @@ pub(crate) fn add(
     })
 }
 
-/// When a source of datagrams sends; `None` for a TCP.
+/// Returns the sending pattern of a datagram source; `None` for TCP.
 fn pattern(traffic: &Traffic) -> Result<Option<Pattern>, Wrong> {
     if traffic.kind.is_tcp() {
         return Ok(None);
@@ -137,7 +136,7 @@ fn pattern(traffic: &Traffic) -> Result<Option<Pattern>, Wrong> {
     }))
 }
 
-/// A pattern as a fluid: a rate without packets.
+/// Converts a packet pattern to a fluid pattern: a rate without packets.
 fn fluid_of(pattern: &Pattern, traffic: &Traffic) -> FluidPattern {
     let rate_bps = traffic.rate.map_or(0, |rate| rate.as_bits_per_s());
     match pattern {

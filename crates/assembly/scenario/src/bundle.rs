@@ -1,12 +1,13 @@
-//! OCI bundles: a directory with a root and `config.json`, which says what runs in it.
+//! OCI bundles: directories with a root file system and a `config.json` that describes the process.
 //!
-//! Of the configuration counts what a host of an experiment can do: the process with its
-//! arguments, variables, directory, user and capabilities, the root, and mounts of files and
-//! memory. What would make it another machine's business is refused: namespaces of others,
-//! user namespaces, hooks. So is what lies outside of the bundle's directory: a bundle may be
-//! a stranger's, and only the scenario says what of this machine is seen. Limits, system call
-//! filters, masks and rights by which root leaves any container are named as left out
-//! ([`Bundle::left_out`]). (OCI runtime specification 1.2, config.md and config-linux.md.)
+//! The supported parts of the configuration are those that apply to a host of an experiment: the
+//! process with its arguments, variables, directory, user and capabilities, the root, and mounts of
+//! files and memory. Configurations that reach beyond the host are refused: namespaces of other
+//! processes, user namespaces, hooks, and paths outside of the bundle's directory. A bundle may
+//! come from an untrusted source; only the scenario decides which files of this machine are
+//! visible. Resource limits, system call filters, masks, and privileges with which root can escape
+//! from a container are ignored, and listed in [`Bundle::left_out`]. (OCI runtime specification
+//! 1.2, config.md and config-linux.md.)
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -18,44 +19,44 @@ use timeloom_sys::plain;
 use crate::plan::ContainerMount;
 use crate::words::CapabilityName;
 
-/// What a container is made of.
+/// Contents of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
-    /// The directory with its files.
+    /// Root directory.
     pub root: PathBuf,
-    /// Whether programs cannot write there.
+    /// True if programs cannot write to the root directory.
     pub read_only: bool,
-    /// What of this machine is seen in it.
+    /// Files and directories of this machine that are mounted in the container.
     pub mounts: Vec<ContainerMount>,
-    /// Where it has memory to write to.
+    /// Paths of the writable memory file systems (tmpfs) in the container.
     pub rooms: Vec<PathBuf>,
-    /// What it runs by itself.
+    /// The bundle's own process.
     pub process: Option<BundleProcess>,
-    /// What of its configuration does not count here, in words.
+    /// Parts of the configuration that are ignored, described for users.
     pub left_out: Vec<String>,
 }
 
-/// What a bundle runs.
+/// Process of a bundle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BundleProcess {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub args: Vec<String>,
-    /// Its variables.
+    /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// Its directory in the container.
+    /// Working directory in the container.
     pub cwd: PathBuf,
-    /// Who it is: numbers.
+    /// User and group, as numbers.
     pub user: UserName,
-    /// What of root's rights it has.
+    /// Capabilities.
     pub capabilities: Vec<CapabilityName>,
 }
 
-/// Why a directory is no bundle that can be a host.
+/// Reason why a directory cannot be used as a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleFault {
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// What to do.
+    /// Suggested fix.
     pub help: String,
 }
 
@@ -67,7 +68,7 @@ fn fault<T>(message: impl Into<String>, help: &str) -> Result<T, BundleFault> {
 }
 
 impl Bundle {
-    /// An image's root directory, without a configuration.
+    /// Returns a bundle with an image's root directory and no configuration.
     pub fn of_root(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -79,10 +80,10 @@ impl Bundle {
         }
     }
 
-    /// The bundle in a directory.
+    /// Reads the bundle in a directory.
     ///
     /// # Errors
-    /// In words, with what to do.
+    /// Returns an error with a message and a suggested fix if the bundle cannot be used.
     pub fn read(directory: &Path) -> Result<Self, BundleFault> {
         let file = directory.join("config.json");
         let help = "a bundle is a directory with `config.json` and its root, as `umoci unpack` \
@@ -91,7 +92,8 @@ impl Bundle {
             Ok(bytes) => Self::parse(&bytes, directory)?,
             Err(error) => return fault(format!("{}: {error}", file.display()), help),
         };
-        // No link of it leads out, either. What is not there is said by who looks for it.
+        // Symbolic links must not lead outside of the bundle either. Missing paths are reported
+        // later.
         let real = |path: &Path| path.canonicalize().ok();
         let top = real(directory);
         let leaves = |path: &Path| match (real(path), &top) {
@@ -108,10 +110,10 @@ impl Bundle {
         }
     }
 
-    /// Reads `config.json`; what it names is found from `directory`.
+    /// Parses `config.json`; paths in it are relative to `directory`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails under the same conditions as [`Self::read`].
     pub fn parse(bytes: &[u8], directory: &Path) -> Result<Self, BundleFault> {
         let config: Config = match serde_json::from_slice(bytes) {
             Ok(config) => config,
@@ -188,7 +190,7 @@ impl Bundle {
                 target: target.clone(),
                 writable: !mount.options.iter().any(|option| option == "ro"),
             }),
-            // Every container has these.
+            // Every container has these mounts.
             ("tmpfs", _) if target.starts_with("/dev") => {}
             ("proc" | "sysfs" | "devpts" | "mqueue" | "cgroup" | "cgroup2", _) => {}
             ("tmpfs", _) => self.rooms.push(target.clone()),
@@ -201,7 +203,7 @@ impl Bundle {
     }
 }
 
-/// Whether something can be mounted at this path of a container.
+/// Returns true if a mount at this path of a container is allowed.
 pub(crate) fn is_place_inside(target: &Path) -> bool {
     let mut parts = target.components();
     let begins = parts.next() == Some(Component::RootDir);
@@ -209,7 +211,7 @@ pub(crate) fn is_place_inside(target: &Path) -> bool {
     begins && parts.clone().next().is_some() && parts.all(is_name)
 }
 
-/// Where a path of the configuration is, if that is in the bundle.
+/// Resolves a path of the configuration; fails if it lies outside of the bundle.
 fn within(directory: &Path, what: &str, path: &Path) -> Result<PathBuf, BundleFault> {
     let whole = directory.join(path);
     let inside = whole.strip_prefix(directory).ok();
@@ -227,8 +229,8 @@ fn outside<T>(what: &str, path: &Path) -> Result<T, BundleFault> {
     fault(message, help)
 }
 
-/// What root may do in a container, unless the scenario says more: what container runtimes
-/// give, without the right to make devices.
+/// Default capabilities of root in a container: those that container runtimes grant, without the
+/// right to create devices (`mknod`).
 pub const CONTAINER_CAPABILITIES: [&str; 13] = [
     "audit_write",
     "chown",
@@ -361,7 +363,7 @@ impl Process {
     }
 }
 
-/// Longest configuration that is read; real ones have some 10 KiB.
+/// Maximum size of a configuration file; typical ones have some 10 KiB.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Returns the error and its position without quoting the file: a file that is not a bundle may
@@ -383,7 +385,7 @@ mod tests {
 
     use super::*;
 
-    /// What `crun spec` writes, shortened.
+    /// Output of `crun spec`, shortened.
     const USUAL: &str = r#"{
       "ociVersion": "1.0.0",
       "process": {
@@ -527,7 +529,7 @@ mod tests {
             let fault = Bundle::read(&bundle).expect_err("it leads out");
             assert!(fault.message.contains("lies outside"), "{fault:?}");
             std::fs::remove_file(&folder).expect("it is ours");
-            // In it a link may lead anywhere, and nowhere.
+            // Within the root and the mounts, links may lead anywhere or be dangling.
             std::fs::create_dir(&folder).expect("there is room");
             symlink("/", folder.join("top")).expect("there is room");
             Bundle::read(&bundle).expect("it is one again");

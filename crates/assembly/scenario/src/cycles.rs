@@ -1,4 +1,4 @@
-//! A core whose cycles are counted, from its table to the model's options.
+//! Cores whose cycles are counted: converts their table to the model's options.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -10,22 +10,22 @@ use timeloom_time::Duration;
 
 use crate::plan::{Cycles, GovernorPolicy};
 
-/// Which key of the table is wrong, why, and what to do about it.
+/// Error in a `cycles` table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CyclesFault {
-    /// The key.
+    /// The wrong key.
     pub key: &'static str,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// The fix.
+    /// Suggested fix.
     pub help: String,
 }
 
 impl Cycles {
-    /// What the model is made from; a trace is read from its file.
+    /// Returns the options of the model; a trace is read from its file.
     ///
     /// # Errors
-    /// The first value that makes no sense, or that the file does not.
+    /// Returns the first invalid value in the table or in the trace file.
     pub fn options(&self) -> Result<CycleOptions, CyclesFault> {
         self.check()?;
         let source = match (&self.trace, &self.cpufreq) {
@@ -48,7 +48,7 @@ impl Cycles {
         })
     }
 
-    /// What can be seen without a look at the disk.
+    /// Checks everything that does not need the file system.
     pub(crate) fn check(&self) -> Result<(), CyclesFault> {
         let wrong = |key, message: String, help: &str| {
             Err(CyclesFault {
@@ -143,7 +143,7 @@ fn trace(file: &Path, switch: Duration) -> Result<FrequencyTrace, CyclesFault> {
     Ok(trace)
 }
 
-/// What this machine's processor runs at.
+/// Returns the frequency of this machine's processor.
 fn machine(directory: &Path) -> Result<MachineFrequency, CyclesFault> {
     MachineFrequency::in_directory(directory).map_err(|error| CyclesFault {
         key: "cpufreq",
@@ -155,7 +155,7 @@ fn machine(directory: &Path) -> Result<MachineFrequency, CyclesFault> {
 }
 
 const LONGEST_SWITCH: Duration = Duration::from_ms(10);
-/// How often somebody looks.
+/// Valid sampling intervals.
 const ASKED: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(10);
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! Mistakes in a scenario, collected while it is read and handed out together.
+//! Mistakes in a scenario, collected while it is read and returned together.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::tree::{Node, Spot};
 
-/// Why a scenario cannot be run: one or more mistakes, in the order in which
-/// they stand. `Display` gives one line for each; [`ScenarioErrors::render`]
-/// shows the text as well.
+/// Errors of an invalid scenario: one or more mistakes, in file order. `Display` prints one line
+/// for each; [`ScenarioErrors::render`] also shows the text around them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioErrors {
     pub(crate) sources: Vec<Source>,
@@ -16,37 +15,37 @@ pub struct ScenarioErrors {
     left_out: usize,
 }
 
-/// One mistake.
+/// A mistake in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where it was made: the file's name, or `--set KEY=VALUE`.
+    /// Source of the mistake: the file's name, or `--set KEY=VALUE`.
     pub origin: String,
-    /// The line in the file, from 1; 0 when the file could not be read.
+    /// Line in the file, from 1; 0 if the file could not be read.
     pub line: usize,
-    /// The column in that line, in characters from 1; 0 as above.
+    /// Column in the line, in characters from 1; 0 as for `line`.
     pub column: usize,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// What to do about it, when that is known.
+    /// Suggested fix, if known.
     pub help: Option<String>,
     pub(crate) spot: Spot,
     is_in_file: bool,
 }
 
-/// A text that mistakes can stand in.
+/// A text that may contain mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
     is_set: bool,
-    /// Where it was read from, if it was.
+    /// Directory that it was read from, if any.
     directory: Option<PathBuf>,
     /// Position at which the file is named, if its content must not be shown.
     hidden: Option<Spot>,
 }
 
 impl Source {
-    /// A longer file is refused. Thousands of hosts take some megabytes.
+    /// Maximum size of a file. Thousands of hosts take some megabytes.
     pub(crate) const MOST_BYTES: u64 = 64 << 20;
 
     pub(crate) fn file(name: &str, text: &str, directory: Option<PathBuf>) -> Self {
@@ -75,7 +74,7 @@ impl Source {
         }
     }
 
-    /// What shows where in a source something stands: its name, and `--set` of all sets.
+    /// Returns the name of the source in messages; `--set` for all sets.
     pub(crate) fn origin(&self) -> &str {
         if self.is_set { "--set" } else { &self.name }
     }
@@ -85,8 +84,8 @@ impl ScenarioErrors {
     /// Maximum number of mistakes that are collected; further ones are only counted.
     pub const MOST: usize = 100;
 
-    /// Returns the mistakes in file order, then those of the sets, then a last one with the number
-    /// of mistakes beyond [`Self::MOST`].
+    /// Returns the mistakes in file order, then those of the sets, then a final entry with the
+    /// number of mistakes beyond [`Self::MOST`].
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
     }
@@ -155,9 +154,9 @@ impl std::error::Error for ScenarioErrors {}
 pub(crate) struct Report {
     sources: Vec<Source>,
     found: Vec<Found>,
-    /// How many of `found` are values that could not be read.
+    /// Number of entries in `found`, from the first, that are values that could not be read.
     unread: usize,
-    /// Number of mistakes that found no room in `found`.
+    /// Number of mistakes dropped because `found` was full.
     left_out: usize,
 }
 
@@ -178,7 +177,7 @@ impl Report {
         }
     }
 
-    /// One more text that mistakes can stand in; returns its number.
+    /// Adds a source text; returns its index.
     pub(crate) fn add_source(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
@@ -190,23 +189,24 @@ impl Report {
         top.unwrap_or(Path::new("."))
     }
 
-    /// Whether what stands there was given on the command line.
+    /// Returns true if the value at this position was given on the command line.
     pub(crate) fn is_set(&self, spot: &Spot) -> bool {
         self.sources[spot.source].is_set
     }
 
-    /// The directory of the file in which this stands; `None` when it stands in none.
+    /// Returns the directory of the file that contains this position; `None` if it is in no file.
     pub(crate) fn directory(&self, spot: &Spot) -> Option<&Path> {
         self.sources[spot.source].directory.as_deref()
     }
 
-    /// What a file is called that is named beside the file in which this stands.
+    /// Returns the display name of a file that is given relative to the file containing this
+    /// position.
     pub(crate) fn name_beside(&self, spot: &Spot, name: &str) -> String {
         let beside = Path::new(&self.sources[spot.source].name);
         beside.with_file_name(name).display().to_string()
     }
 
-    /// Notes a mistake at a place in the text and in the tree.
+    /// Records a mistake at a position in the text and a path in the tree.
     pub(crate) fn add<S: AsRef<str>>(
         &mut self,
         spot: Spot,
@@ -227,8 +227,8 @@ impl Report {
         });
     }
 
-    /// Notes that a value breaks a rule. One mistake for a value is enough: the
-    /// next may be no more than its consequence.
+    /// Records that a value breaks a rule. Only one mistake is recorded for a value, because later
+    /// ones may be consequences of the first.
     pub(crate) fn broken<S: AsRef<str>>(
         &mut self,
         root: &Node,
@@ -250,8 +250,8 @@ impl Report {
         self.add(root.locate(path), path, message, help);
     }
 
-    /// Notes that the name of a table, or its part in the whole, breaks a rule:
-    /// independent of all that is wrong within it.
+    /// Records that the name or the role of a table breaks a rule, independent of mistakes within
+    /// the table.
     pub(crate) fn misplaced(
         &mut self,
         root: &Node,
@@ -264,7 +264,7 @@ impl Report {
         }
     }
 
-    /// Returns true if no more mistakes are collected; their common causes are then unknown, too.
+    /// Returns true if no more mistakes are collected; their root causes are then unknown, too.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() >= ScenarioErrors::MOST
     }
@@ -273,7 +273,7 @@ impl Report {
         self.found.is_empty()
     }
 
-    /// What stands at a place, if it is one.
+    /// Returns the text at a position; empty if the position is invalid.
     pub(crate) fn text_at(&self, spot: &Spot) -> &str {
         self.sources[spot.source]
             .text
@@ -281,24 +281,24 @@ impl Report {
             .unwrap_or("")
     }
 
-    /// Declares that all has been read; what is added now breaks rules.
+    /// Ends the reading phase; mistakes added later are rule violations.
     pub(crate) fn end_of_reading(&mut self) {
         self.unread = self.found.len();
     }
 
-    /// Whether what stands at this path and below it could be read; `*` in it
-    /// is any key. A rule about a stand-in would find what is not there.
+    /// Returns true if the value at this path and everything below it could be read; `*` in the
+    /// path matches any key. Rules must not be applied to placeholders of unreadable values.
     pub(crate) fn was_read<S: AsRef<str>>(&self, path: &[S]) -> bool {
         !self.unread().any(|unread| meets(unread, path))
     }
 
-    /// Whether what stands at this path could be read, whatever is below it.
+    /// Returns true if the value at this path could be read, regardless of values below it.
     pub(crate) fn stands(&self, path: &[String]) -> bool {
         !self.unread().any(|unread| begins_with(path, unread))
     }
 
-    /// Whether the file has something at this path, or may have: a table that
-    /// could not be read may have held it.
+    /// Returns true if the file has a value at this path, or may have one: an unreadable table may
+    /// have contained it.
     pub(crate) fn may_exist(&self, root: &Node, path: &[&str]) -> bool {
         let mut node = Some(root);
         for key in path {
@@ -388,7 +388,7 @@ impl Report {
     }
 }
 
-/// Whether one of the two leads to the other.
+/// Returns true if one path is a prefix of the other.
 fn meets<S: AsRef<str>>(unread: &[String], path: &[S]) -> bool {
     let same = |(have, want): (&String, &S)| want.as_ref() == "*" || have == want.as_ref();
     unread.iter().zip(path).all(same)

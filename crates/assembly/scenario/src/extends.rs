@@ -1,23 +1,23 @@
-//! `extends = "other.toml"`: a scenario that says only what it changes of another.
+//! `extends = "other.toml"`: a scenario that contains only the changes to another scenario.
 //!
-//! It works on trees, before any value is read, so that what two files say together is
-//! checked as if one had said it, and each mistake is shown in the file that made it. Content of a
-//! file outside of the scenario's directory is never shown: the scenario may come from an untrusted
-//! source, and the file may be readable only to the current user.
+//! Files are merged as trees, before any value is read. The combination is therefore checked like a
+//! single file, and each mistake is shown in the file that contains it. Content of a file outside
+//! of the scenario's directory is never shown: the scenario may come from an untrusted source, and
+//! the file may be readable only to the current user.
 
 use timeloom_sys::plain;
 
 use crate::error::{Report, Source};
 use crate::tree::{self, Node, Value, label};
 
-/// The key that names the other file.
+/// Key with the path of the extended file.
 pub(crate) const KEY: &str = "extends";
 
-/// More files than this that extend one another are a circle.
+/// Maximum length of a chain of files that extend one another; a longer one is reported as a cycle.
 const MOST_FILES: usize = 8;
 
-/// Takes the key out of `root` and lays `root` over the file that it names, which may extend
-/// another in turn. `None` leaves nothing to check; the reason is in `report`.
+/// Removes the key from `root` and merges `root` over the file that the key names, which may itself
+/// extend another file. Returns `None` if nothing remains to be checked; the reason is in `report`.
 pub(crate) fn resolve(mut root: Node, report: &mut Report) -> Option<Node> {
     for _ in 0..MOST_FILES {
         let Some(named) = take(&mut root) else {
@@ -56,7 +56,7 @@ fn take(root: &mut Node) -> Option<Node> {
     Some(entries.remove(index).1)
 }
 
-/// The file that `named` names, or what is wrong, and what to do about it.
+/// Reads the file that `named` names; fails with a message and a suggested fix.
 fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'static str>)> {
     let Value::Text(name) = &named.value else {
         let kind = named.value.kind();
@@ -75,7 +75,7 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
         let help = "it is looked for from the directory of the file that extends it";
         (format!("`{name}` cannot be read: {error}"), Some(help))
     })?;
-    // Called as its user would: from where the file was named that extends it.
+    // The displayed name is relative to the file that extends it.
     let called = report.name_beside(&named.spot, name);
     let source = Source::file(&called, &text, path.parent().map(Into::into));
     Ok(match is_below {
@@ -84,8 +84,8 @@ fn read(named: &Node, report: &Report) -> Result<Source, (String, Option<&'stati
     })
 }
 
-/// Tables are joined key by key. So are elements of lists that have one name or id; other tables
-/// are added at the end of their list. All else is replaced.
+/// Merges tables key by key, and list elements that have the same name or id. Other tables of a
+/// list are appended to the list. All other values are replaced.
 fn lay_over(under: &mut Node, over: Node) {
     match (&mut under.value, over.value) {
         (Value::Table(entries), Value::Table(more)) => {
@@ -116,7 +116,8 @@ fn lay_over(under: &mut Node, over: Node) {
     }
 }
 
-/// Of an empty list nothing is known: it replaces, so that a list can be emptied.
+/// The element type of an empty list is unknown. An empty list replaces, so that a list can be
+/// emptied.
 fn are_tables(items: &[Node]) -> bool {
     let is_table = |item: &Node| matches!(item.value, Value::Table(_));
     !items.is_empty() && items.iter().all(is_table)

@@ -1,15 +1,14 @@
-//! The scenario file: TOML text to a checked plan.
+//! The scenario file: from TOML text to a checked plan.
 //!
-//! [`load`] reads a file, applies overrides and returns a [`Plan`] in which
-//! every default is filled in and every rule has been checked, or
-//! [`ScenarioErrors`] with *all* independent mistakes, each where it stands
-//! and with its fix. Nothing is started here and no clock is read.
+//! [`load`] reads a file, applies overrides and returns a [`Plan`] in which every default is filled
+//! in and every rule has been checked, or [`ScenarioErrors`] with *all* independent mistakes, each
+//! with its position and its fix. Nothing is started here and no clock is read.
 //!
-//! The way of a text: `tree` parses it into values that know their place,
-//! `extends` lays it over the file that it extends, `set` replaces some, `read` turns them into the types of `plan` and
-//! `rules` checks what no single value can show. Positions never enter the
-//! plan: a rule names the path of what it finds wrong
-//! (`system.hosts.sensor.address`), and the tree knows where that stands.
+//! Processing steps: `tree` parses the text into values with their positions, `extends` merges the
+//! file over the file that it extends, `set` applies overrides, `read` converts the values to the
+//! types of `plan`, and `rules` checks the constraints that span several values. The plan contains
+//! no positions: a rule reports the path of a wrong value (`system.hosts.sensor.address`), and the
+//! tree maps the path to a position.
 //!
 //! ```
 //! let text = r#"
@@ -79,23 +78,22 @@ use timeloom_sys::plain;
 use error::{Report, Source};
 use read::Context;
 
-/// Whether the scenario is also held against this machine.
+/// Selects if the scenario is also checked against this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
-    /// Directories must exist and executables be found, as before a run.
+    /// Checks that directories and executables exist, as before a run.
     Checked,
-    /// The disk is not looked at, as in an editor or a test.
+    /// Does not access the file system, as in an editor or a test.
     Ignored,
 }
 
-/// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`])
-/// in their order and checks everything, including that directories and
-/// executables exist on this machine.
+/// Reads the scenario at `path`, applies `sets` (`KEY=VALUE`, see [`parse`]) in order and checks
+/// everything, including that directories and executables exist on this machine.
 pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     load_for(path, sets, Machine::Checked)
 }
 
-/// As [`load`], with a choice about this machine.
+/// Loads a scenario as [`load`] does; `machine` selects the checks against this machine.
 pub fn load_for(
     path: impl AsRef<Path>,
     sets: &[String],
@@ -104,7 +102,8 @@ pub fn load_for(
     load_with_places(path, sets, machine).map(|(plan, _)| plan)
 }
 
-/// Loads, as [`load_for`], and keeps the positions of all parts for mistakes that are found later.
+/// Loads a scenario as [`load_for`] does, and keeps the positions of its parts for mistakes that
+/// are found later.
 pub fn load_with_places(
     path: impl AsRef<Path>,
     sets: &[String],
@@ -113,13 +112,13 @@ pub fn load_with_places(
     read_file(path.as_ref(), sets, machine)
 }
 
-/// Reads the scenario in `text`; `file_name` is what messages call it and what
-/// its relative directories are relative to. The disk is not looked at.
+/// Reads the scenario in `text`. Messages refer to it as `file_name`, and relative directories are
+/// relative to that file's directory. The file system is not accessed.
 ///
-/// A set is `KEY=VALUE` with a dotted key. Elements of lists are addressed by
-/// their name, id or index: `attack.dos.enabled=false`,
-/// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML; what
-/// is not TOML, and a plain value where a text is wanted, is taken as a text.
+/// A set is `KEY=VALUE` with a dotted key. Elements of lists are addressed by their name, id or
+/// index: `attack.dos.enabled=false`, `system.hosts.sensor.programs.sensor.start="1 s"`. The value
+/// is TOML. A value that is not TOML, or a plain value where a string is expected, is taken as a
+/// string.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     let file = Source::file(file_name, text, None);
     read_source(file, Path::new(file_name), sets, Machine::Ignored).map(|(plan, _)| plan)
@@ -131,7 +130,7 @@ fn read_file(
     machine: Machine,
 ) -> Result<(Plan, Places), ScenarioErrors> {
     let name = path.display().to_string();
-    // Its user names it, so that it may be what another program writes.
+    // The path is given by the user, so it may be a pipe from another program.
     let text = plain::read_any_text(path, Source::MOST_BYTES)
         .map_err(|error| ScenarioErrors::unreadable(&name, &error))?;
     let directory = std::path::absolute(path)
@@ -153,7 +152,7 @@ fn read_source(
     let mut report = Report::new(sources);
 
     let root = tree::parse(&text, 0, &mut report);
-    // Half a tree would answer with mistakes that are not there.
+    // An incomplete tree would produce spurious mistakes.
     let whole = match report.is_clean() {
         true => extends::resolve(root, &mut report),
         false => None,
@@ -165,7 +164,7 @@ fn read_source(
         let mut context = Context::new(&mut report, path);
         let plan = context.read_root(&root);
         report.end_of_reading();
-        // Dependent rules are known only for mistakes that were collected.
+        // Root causes are known only for mistakes that were collected.
         if !report.is_full() {
             rules::check(&plan, &root, machine, &mut report);
         }

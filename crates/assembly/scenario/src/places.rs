@@ -1,4 +1,5 @@
-//! Positions of the parts of a valid scenario, for mistakes that only a plant can reveal.
+//! Positions of the parts of a valid scenario, for mistakes that are found only once a plant has
+//! started.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ impl Places {
         Self { root, sources }
     }
 
-    /// Checks that the signals named by devices and records are among `signals`, the signals of
-    /// each plant by the plant's name. A plant that is not listed is not checked.
+    /// Checks that the signals named by devices and records are among `signals`, which maps a
+    /// plant's name to its signals. A plant that is not listed is not checked.
     ///
     /// # Errors
     /// Returns the signals that their plants do not have, with their positions.

@@ -1,8 +1,8 @@
-//! From the tree to typed values, going on after each mistake.
+//! Converts the tree to typed values, continuing after each mistake.
 //!
-//! A value that cannot be read is reported and replaced by its type's default,
-//! so that the rest is read too. No plan with such a stand-in ever leaves the
-//! crate, and [`crate::rules`] passes over what has been reported.
+//! A value that cannot be read is reported and replaced by its type's default, so that the
+//! remaining values are read, too. A plan with such a placeholder never leaves the crate, and
+//! [`crate::rules`] skips values that have been reported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use crate::plan::Plan;
 use crate::suggest;
 use crate::tree::{Node, Spot, Value};
 
-/// What a table of the file is read into.
+/// A type that is read from a table of the file.
 pub(crate) trait Read: Default {
-    /// The table in words, for messages: `a link`.
+    /// Description of the table in messages, as in `a link`.
     const NOUN: &'static str;
 
-    /// Takes its keys; those not taken are unknown.
+    /// Reads its keys; keys that are not read are reported as unknown.
     fn read_table(fields: &mut Fields<'_>) -> Self;
 }
 
-/// What a value of the file is read into. `None` has been reported.
+/// A type that is read from a value of the file. `None` means that a mistake has been reported.
 pub(crate) trait FromNode: Sized {
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self>;
 }
 
-/// What reading needs beside the value.
+/// Context for reading a value.
 pub(crate) struct Context<'r> {
     report: &'r mut Report,
     path: Vec<String>,
@@ -34,7 +34,8 @@ pub(crate) struct Context<'r> {
 }
 
 impl<'r> Context<'r> {
-    /// Directories are relative to that of `file`, or of the file it extends that names them.
+    /// Creates a context for `file`. Relative directories refer to the directory of `file`, or of
+    /// the extended file that names them.
     pub(crate) fn new(report: &'r mut Report, file: &Path) -> Self {
         // Fails only for an empty name or without a current directory.
         let base = std::path::absolute(file)
@@ -63,11 +64,11 @@ impl<'r> Context<'r> {
         self.fail(&node.spot, message, None);
     }
 
-    /// A plain value of a set as it was typed. Shells take quotes away, so that
-    /// `env.DEBUG=1` must do where a text is wanted.
+    /// Returns a plain value of a set as it was typed. Shells remove quotes, so that `env.DEBUG=1`
+    /// must be accepted where a string is expected.
     fn as_typed(&self, node: &Node) -> Option<String> {
         let is_plain = !matches!(node.value, Value::List(_) | Value::Table(_));
-        // What stands inside a list or table of a set has no key of its own.
+        // Values inside a list or table of a set have no key of their own.
         let is_whole = self.report.is_set(&node.spot) && node.key != node.spot;
         (is_plain && is_whole).then(|| self.report.text_at(&node.spot).trim().to_owned())
     }
@@ -107,7 +108,7 @@ impl<'r> Context<'r> {
     }
 }
 
-/// The keys of one table while it is read.
+/// The keys of a table while it is read.
 pub(crate) struct Fields<'r> {
     node: &'r Node,
     noun: &'static str,
@@ -117,12 +118,12 @@ pub(crate) struct Fields<'r> {
 }
 
 impl Fields<'_> {
-    /// Whether the file has this key.
+    /// Returns true if the file has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.node.child(key).is_some()
     }
 
-    /// The value of a key that must be there.
+    /// Reads a mandatory key.
     pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str) -> T {
         if !self.has(key) {
             self.missing.push(key);
@@ -130,24 +131,24 @@ impl Fields<'_> {
         self.optional(key).unwrap_or_default()
     }
 
-    /// The value of a key that may be absent.
+    /// Reads an optional key.
     pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         let node = self.node.child(key)?;
         self.context.read_at(key, node)
     }
 
-    /// The value of a key, or `default` in its absence.
+    /// Reads a key; returns `default` if it is absent.
     pub(crate) fn or<T: FromNode>(&mut self, key: &'static str, default: T) -> T {
         self.optional(key).unwrap_or(default)
     }
 
-    /// The value of a key, or its type's default in its absence.
+    /// Reads a key; returns its type's default if it is absent.
     pub(crate) fn or_default<T: FromNode + Default>(&mut self, key: &'static str) -> T {
         self.optional(key).unwrap_or_default()
     }
 
-    /// A list of tables that are read by `read`.
+    /// Reads a list of tables with `read`.
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
@@ -166,7 +167,7 @@ impl Fields<'_> {
         items.unwrap_or_default()
     }
 
-    /// A path of a file, made absolute, if the key is there.
+    /// Reads a path and makes it absolute, if the key is present.
     pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         if self.has(key) {
             Some(self.directory(key))
@@ -176,7 +177,7 @@ impl Fields<'_> {
         }
     }
 
-    /// Paths of files, each made absolute.
+    /// Reads a list of paths and makes them absolute.
     pub(crate) fn paths(&mut self, key: &'static str) -> Vec<PathBuf> {
         let given: Vec<String> = self.or_default(key);
         let base = self.base(key).unwrap_or_default();
@@ -184,7 +185,7 @@ impl Fields<'_> {
         given.iter().map(join).collect()
     }
 
-    /// A directory, made absolute; that of the scenario file in its absence.
+    /// Reads a directory and makes it absolute; defaults to that of the scenario file.
     pub(crate) fn directory(&mut self, key: &'static str) -> PathBuf {
         let given: String = self.or(key, ".".to_owned());
         let Some(base) = self.base(key) else {
@@ -207,7 +208,7 @@ impl Fields<'_> {
         joined
     }
 
-    /// What a path under this key is relative to.
+    /// Returns the directory to which a path under this key is relative.
     fn base(&self, key: &str) -> Option<PathBuf> {
         let read_from = self.context.report.directory(&self.context_spot(key));
         read_from
@@ -221,8 +222,8 @@ impl Fields<'_> {
             .map_or_else(|| self.node.key.clone(), |node| node.spot.clone())
     }
 
-    /// Reports the keys that nobody took and those that are missing. A missing
-    /// key whose likely misspelling is there is one mistake, not two.
+    /// Reports keys that were not read and keys that are missing. A missing key with a likely
+    /// misspelling present is one mistake, not two.
     fn finish(mut self) {
         let Value::Table(entries) = &self.node.value else {
             return;
@@ -280,7 +281,7 @@ fn read_list<T>(
         let key = context.path.last().cloned().unwrap_or_default();
         let message = format!("`{key}` must be a list, not {}", node.value.kind());
         let help = match &node.value {
-            // Most often a command line; nothing here is given to a shell.
+            // Most often a command line; arguments are never passed to a shell.
             Value::Text(text) => {
                 let words: Vec<&str> = text.split_whitespace().collect();
                 Some(format!("write `{words:?}`"))
@@ -296,8 +297,8 @@ fn read_list<T>(
         context.path.push(index.to_string());
         let value = read(item, context);
         context.path.pop();
-        // Reading goes on for the mistakes; the list itself is lost, because
-        // its indices would no longer be those of the file.
+        // Reading continues to find further mistakes. The list itself is dropped, because its
+        // indices would no longer be those of the file.
         values.push(value);
     }
     values.into_iter().collect()
@@ -357,7 +358,7 @@ impl FromNode for String {
             },
         };
         if text.contains('\0') {
-            // No argument, variable or file name can carry one.
+            // Arguments, variables and file names cannot contain one.
             context.fail(&node.spot, "a text cannot contain a zero byte", None);
             return None;
         }
@@ -393,7 +394,7 @@ impl FromNode for f64 {
     }
 }
 
-/// Whole numbers, each with the limits of its type.
+/// Integers, each with the limits of its type.
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
         impl FromNode for $type {

@@ -1,5 +1,4 @@
-//! Mistakes as a person wants to see them: the text, a mark under it, what is
-//! wrong and what to do.
+//! Rendering of mistakes for users: the text with a mark, the message and the fix.
 
 use std::ops::Range;
 
@@ -8,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use crate::error::{Mistake, ScenarioErrors, Source};
 
 impl ScenarioErrors {
-    /// All mistakes with the lines that they stand in, coloured (ANSI) or not.
+    /// Renders all mistakes with their lines of text, with or without ANSI colours.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour {
             Renderer::styled()
@@ -29,7 +28,7 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     let mut group = if mistake.line == 0 {
         title.element(Origin::path(source.name.as_str()))
     } else {
-        // Shows this line alone: a text may be long and have many mistakes.
+        // Renders only this line: a text may be long and have many mistakes.
         let span = whole_characters(&source.text, &mistake.spot.span);
         let begin = source.text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let end = source.text[span.end..].find('\n');
@@ -48,8 +47,8 @@ fn render(mistake: &Mistake, source: &Source, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// `span` cut to the text, and not splitting a character. Of several
-/// lines only the first is marked: a long value would push the message away.
+/// Clamps `span` to the text and to character boundaries. Of a span of several lines, only the
+/// first line is marked: a long value would push the message away.
 fn whole_characters(text: &str, span: &Range<usize>) -> Range<usize> {
     let fit = |position: usize| {
         let mut at = position.min(text.len());

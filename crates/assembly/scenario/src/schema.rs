@@ -6,9 +6,9 @@ use schemars::generate::SchemaSettings;
 use crate::extends;
 use crate::plan::Plan;
 
-/// The JSON Schema (draft 2020-12) of a scenario file. It says less than the
-/// reader checks: shapes, not meaning. Of a file that extends another it says hardly
-/// anything, since such a file need not say anything whole.
+/// Returns the JSON Schema (draft 2020-12) of a scenario file. It is weaker than the reader's
+/// checks: it describes shapes, not meaning. It says hardly anything about a file that extends
+/// another, since such a file need not be complete.
 pub fn json_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut whole = generator.into_root_schema_for::<Plan>().to_value();
@@ -29,7 +29,7 @@ pub fn json_schema() -> serde_json::Value {
     })
 }
 
-/// Declares that a type is written as a text of this pattern.
+/// Declares that a type is written as a string of this pattern.
 macro_rules! text_schema {
     ($type:ty, $name:literal, $pattern:literal, $description:literal) => {
         impl schemars::JsonSchema for $type {

@@ -1,5 +1,4 @@
-//! From the plan to a simulated network, for the check before a run and for
-//! the run itself.
+//! Builds the simulated network of a plan, for the check before a run and for the run itself.
 
 mod fault;
 mod naming;
@@ -23,45 +22,44 @@ use fault::{is_station, table_of};
 pub use naming::{CUT_SIGNALS, FLOW_SIGNALS, LINK_SIGNALS, NETWORK, NamedCable, NetworkNames};
 pub use parts::Parts;
 
-/// The network of a plan, ready to run.
+/// The simulated network of a plan, ready to run.
 #[derive(Debug)]
 pub struct Simulated {
     /// The model.
     pub world: World,
     /// All nodes by name.
     pub nodes: HashMap<String, Node>,
-    /// The two ports of each of the plan's links, in its order; `None` for
-    /// those of kernel parts.
+    /// The two ports of each of the plan's links, in plan order; `None` for links made of kernel
+    /// objects.
     pub links: Vec<Option<(PortId, PortId)>>,
-    /// Where the frames of real switches enter: the node that stands for
-    /// them, by the number of the link.
+    /// Entry points of frames from real switches: the index of the link and the node that
+    /// represents the switch.
     pub uplinks: Vec<(usize, Node)>,
-    /// The nodes of `network.clocks`. Whoever runs the world lets clocks live
-    /// there.
+    /// The nodes of `network.clocks`. The runner of the world adds the clocks.
     pub clocks: Vec<(String, Node)>,
-    /// The nodes of `network.hosts`, where servers are to live.
+    /// The nodes of `network.hosts`. The runner of the world adds the servers.
     pub hosts: Vec<(String, Node)>,
-    /// What became of the traffic, in its order.
+    /// The traffic, in plan order.
     pub traffic: Vec<Background>,
-    /// What its cables and its traffic are called in the results.
+    /// Names of the cables and traffic in the results.
     pub names: NetworkNames,
-    /// Who has which part of it, where it is to run in several engines.
+    /// Assignment of nodes to engines, if there are several engines.
     pub parts: Option<Parts>,
 }
 
 impl Plan {
-    /// The simulated network; `None` where the plan has none. Reads the
-    /// topology's file, if there is one.
+    /// Builds the simulated network; `None` if the plan has none. Reads the topology's file, if
+    /// there is one.
     ///
     /// # Errors
-    /// With the place, when the network cannot be.
+    /// Returns the fault with its position if the network cannot be built.
     pub fn simulated(&self) -> Option<Result<Simulated, Fault>> {
         let network = self.network.as_ref()?;
         Some(Maker::new(self, network).make())
     }
 }
 
-/// A longer file of a graph is refused: a million nodes take less.
+/// Maximum size of a graph file: a million nodes take less.
 const MOST_GRAPH_BYTES: u64 = 256 << 20;
 
 struct Maker<'a> {
@@ -107,7 +105,7 @@ impl<'a> Maker<'a> {
         let mut names = std::collections::HashSet::new();
         for (name, node) in self.builder.nodes() {
             if !names.insert(name.clone()) {
-                // Links would else lead to the wrong one.
+                // Otherwise links would refer to the wrong node.
                 return Err(Fault::locate(self.plan, &BuildError::DuplicateName(name)));
             }
             self.nodes.insert(name, node);
@@ -117,7 +115,7 @@ impl<'a> Maker<'a> {
         let (links, uplinks) = self.links()?;
         for (name, address) in addresses(self.plan) {
             let node = self.nodes[name];
-            // Who has no link is refused below.
+            // A node without a link is rejected below.
             if let Some(port) = self.builder.port(node, 0) {
                 self.give(port, address);
             }
@@ -168,7 +166,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Hosts that are there for the sake of their clocks alone.
+    /// Adds hosts that exist only for their clocks.
     fn clock_hosts(&mut self) -> Result<(), Fault> {
         for (name, clock) in &self.network.clocks {
             if is_station(self.plan, name) || self.plan.is_real(name) {
@@ -191,7 +189,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Hosts that are there for the sake of what they serve.
+    /// Adds hosts that exist only for their services.
     fn serving_hosts(&mut self) -> Result<(), Fault> {
         for name in self.network.hosts.keys() {
             if is_station(self.plan, name) || self.plan.is_real(name) {
@@ -207,7 +205,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// The nodes of the hosts that serve.
+    /// Returns the nodes of the serving hosts.
     fn hosts(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
         let mut all = Vec::new();
         for name in self.network.hosts.keys() {
@@ -222,7 +220,7 @@ impl<'a> Maker<'a> {
         Ok(all)
     }
 
-    /// The nodes of the clocks, each of the kind that its role needs.
+    /// Returns the nodes of the clocks, each of the kind that its role needs.
     fn clocks(&self, world: &World) -> Result<Vec<(String, Node)>, Fault> {
         let mut all = Vec::new();
         for (name, clock) in &self.network.clocks {
@@ -331,7 +329,7 @@ impl<'a> Maker<'a> {
                 if let Medium::Uplink { switch, node } = medium
                     && switch == name
                 {
-                    // A host that is a mere plug; its name cannot be a node's.
+                    // A host as a mere attachment point; its name cannot be that of another node.
                     let plug = self.builder.host(format!("{switch}.{node}"));
                     uplinks.push((index, plug));
                     ends.push(plug);
@@ -364,7 +362,7 @@ impl<'a> Maker<'a> {
         Ok((ports, uplinks))
     }
 
-    /// Every host reaches every other.
+    /// Checks that every host reaches every other.
     fn reach(&self, world: &World) -> Result<(), Fault> {
         let mut names = addresses(self.plan).map(|(name, _)| name);
         let Some(first) = names.next() else {
@@ -476,7 +474,7 @@ impl<'a> Maker<'a> {
 type Links = Vec<Option<(PortId, PortId)>>;
 type Uplinks = Vec<(usize, Node)>;
 
-/// Modelled hosts and devices with their addresses.
+/// Returns the modelled hosts and devices with their addresses.
 fn addresses(plan: &Plan) -> impl Iterator<Item = (&str, Addresses)> {
     let hosts = plan.system.hosts.iter();
     let hosts = hosts.map(|(name, host)| (name.as_str(), host.address));

@@ -1,11 +1,11 @@
 //! "Did you mean": the known word nearest to an unknown one.
 
-/// The nearest of `known`, if it is near enough to be what was meant.
+/// Returns the word nearest to `word`, if it is near enough to be the intended one.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        // One slip for three letters; a word may also be cut short.
+        // A limit of one error per three letters; a word may also be truncated.
         .filter(|(slips, candidate)| {
             *slips <= candidate.chars().count().div_ceil(3)
                 || (word.len() >= 3 && candidate.starts_with(word))
@@ -14,7 +14,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// The fix for an unknown word: the nearest known one, or all of them.
+/// Returns the fix for an unknown word: the nearest known one, or all of them.
 pub(crate) fn hint<'a>(
     word: &str,
     noun: &str,

@@ -1,7 +1,7 @@
-//! The text as a tree of values, each of which knows where it stands.
+//! The text as a tree of values with their positions.
 //!
-//! Why not deserialise directly: that stops at the first mistake, and a value
-//! that came from the command line would point into the file.
+//! It is not deserialised directly: that stops at the first mistake, and a value from the command
+//! line would point into the file.
 
 use std::ops::Range;
 
@@ -10,25 +10,24 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Report;
 
-/// A range of bytes in one of the sources: 0 is the file, `n` the nth set; files that it extends
-/// follow.
+/// A range of bytes in one of the sources: 0 is the file, `n` the nth set; extended files follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) source: usize,
     pub(crate) span: Range<usize>,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// Where the value stands; for a table its header.
+    /// Position of the value; for a table that of its header.
     pub(crate) spot: Spot,
-    /// Where its key stands; an element of a list has that of the value.
+    /// Position of the key; for a list element that of the value.
     pub(crate) key: Spot,
     pub(crate) value: Value,
 }
 
-/// What a value can be.
+/// Value of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -47,7 +46,7 @@ impl Default for Value {
 }
 
 impl Value {
-    /// The kind of value, for messages.
+    /// Returns the kind of value, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -62,7 +61,7 @@ impl Value {
 }
 
 impl Node {
-    /// The child of this key, or of this index in a list.
+    /// Returns the child with this key, or with this index in a list.
     pub(crate) fn child(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(entries) => entries
@@ -74,8 +73,8 @@ impl Node {
         }
     }
 
-    /// Where the value of this path stands. What the file does not say (a
-    /// default, a missing key) is found at the nearest table around it.
+    /// Returns the position of the value at this path. A value that the file does not contain (a
+    /// default, a missing key) is located at the nearest enclosing table.
     pub(crate) fn locate<S: AsRef<str>>(&self, path: &[S]) -> Spot {
         let mut node = self;
         for key in path {
@@ -85,14 +84,14 @@ impl Node {
             }
         }
         match node.value {
-            // The header or key of a table says more than its first byte.
+            // The header or key of a table is a better position than its first byte.
             Value::Table(_) if !node.key.span.is_empty() => node.key.clone(),
             _ => node.spot.clone(),
         }
     }
 }
 
-/// What an element of a list is called: its `name` or its `id`.
+/// Returns the label of a list element: its `name` or its `id`.
 pub(crate) fn label(item: &Node) -> Option<&str> {
     ["name", "id"]
         .iter()
@@ -102,9 +101,8 @@ pub(crate) fn label(item: &Node) -> Option<&str> {
         })
 }
 
-/// Parses a file. The first fault of syntax is reported: what a parser finds after it
-/// mostly follows from it, as after a brace that is missing. The tree then lacks what could
-/// not be understood.
+/// Parses a file. Only the first syntax error is reported: later ones are mostly its consequences,
+/// as after a missing brace. The tree then lacks the values that could not be parsed.
 pub(crate) fn parse(text: &str, source: usize, report: &mut Report) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     let first = errors
@@ -129,8 +127,8 @@ pub(crate) fn parse(text: &str, source: usize, report: &mut Report) -> Node {
     }
 }
 
-/// Parses one TOML value, as the right side of a set; `None` when the text is
-/// not TOML. The tree stands at `spot` as a whole.
+/// Parses one TOML value, as the right side of a set; `None` if the text is not TOML. All values
+/// get the position `spot`.
 pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Option<Value> {
     let value = DeValue::parse(text).ok()?;
     Some(
@@ -147,7 +145,7 @@ pub(crate) fn parse_value(text: &str, spot: &Spot, report: &mut Report) -> Optio
 struct Builder<'r> {
     report: &'r mut Report,
     source: usize,
-    /// Where all of it stands, if not where the parser says.
+    /// Position of all values, if it is not the parser's.
     fixed: Option<Spot>,
 }
 
@@ -166,7 +164,7 @@ impl Builder<'_> {
                 (key.into_inner().into_owned(), node)
             })
             .collect();
-        // The parser sorts by key; mistakes are reported in the file's order.
+        // The parser sorts by key; mistakes are reported in file order.
         entries.sort_by_key(|(_, node)| node.key.span.start);
         Value::Table(entries)
     }

@@ -1,9 +1,8 @@
-// The dumbbell of `timeloom bench net`, for ns-3 3.37: what it is compared
-// with. Same links, queues, TCP parameters, starts and window as
-// crates/evidence/bench/src/net/model.rs; change both together.
+// The dumbbell of `timeloom bench net`, for ns-3 3.37, for comparison. Same links, queues, TCP
+// parameters, starts and window as crates/evidence/bench/src/net/model.rs; change both together.
 //
-// Prints one line of JSON: packet hops, the CPU and wall time that running took
-// (building not counted), and the goodput of each flow within the window.
+// Prints one line of JSON: packet hops, the CPU and wall time of the run (without building), and
+// the goodput of each flow within the window.
 
 #include <cstdint>
 #include <cstdio>
@@ -116,7 +115,7 @@ main(int argc, char** argv)
         const uint16_t port = 5000 + flow;
         BulkSendHelper source("ns3::TcpSocketFactory", InetSocketAddress(ends[host].GetAddress(0), port));
         source.SetAttribute("SendSize", UintegerValue(segment));
-        // Not all at one instant: a drop-tail queue would punish the last.
+        // Staggered: with simultaneous starts, a drop-tail queue would penalise the last flow.
         source.Install(left.Get(host)).Start(NanoSeconds(flow * 370000));
         PacketSinkHelper sink("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), port));
         ApplicationContainer application = sink.Install(right.Get(host));

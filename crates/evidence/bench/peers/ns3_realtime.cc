@@ -1,11 +1,10 @@
-// The real-time link of `timeloom bench net`, for ns-3 3.37: two routers with a
-// point-to-point link between, each joined to a namespace by a TAP device whose
-// descriptor is handed in. Same rate, delay and queue as
-// crates/evidence/bench/src/net/realtime.rs.
+// The real-time link of `timeloom bench net`, for ns-3 3.37: two routers with a point-to-point link
+// between them, each connected to a namespace by a TAP device whose descriptor is inherited. Same
+// rate, delay and queue as crates/evidence/bench/src/net/realtime.rs.
 //
-// Not ns-3's tap-bridge: Debian's package lacks the helper program that it
-// starts. FdNetDevice reads and writes frames in the same way (a thread that
-// reads, an event per frame), with no CSMA channel in between.
+// ns-3's tap-bridge is not used: Debian's package lacks the helper program that it starts.
+// FdNetDevice reads and writes frames in the same way (a reader thread, one event per frame), with
+// no CSMA channel in between.
 //
 // Prints "ready" and runs for --seconds.
 

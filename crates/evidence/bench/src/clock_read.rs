@@ -1,8 +1,8 @@
-//! `clock-read`: what reading a clock costs, in a session and outside.
+//! `clock-read`: cost of reading a clock, in a session and outside.
 //!
-//! Three processes on one core read the clock in turn, a batch each: natively
-//! through the kernel's vDSO, in a session through our image, and natively with
-//! libfaketime loaded, the usual other way to move a program's clock.
+//! Three processes on one core read the clock in turn, one batch each: natively through the
+//! kernel's vDSO, in a session through our image, and natively with libfaketime loaded, the usual
+//! alternative for shifting a program's clock.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// `None`, with a remark, when libfaketime is not installed.
+/// Returns `None`, with a remark, if libfaketime is not installed.
 pub(crate) fn start_faked(
     options: &Options,
     scratch: &Scratch,
@@ -79,7 +79,7 @@ pub(crate) fn start_faked(
         );
         return Ok(None);
     };
-    // What `faketime '+1d'` sets.
+    // Variables set by `faketime '+1d'`.
     let variables = vec![
         ("LD_PRELOAD".into(), library.into()),
         ("FAKETIME".into(), "+1d".into()),
@@ -87,7 +87,7 @@ pub(crate) fn start_faked(
     Remote::start(options, scratch, &Environment::With(variables)).map(Some)
 }
 
-/// The library that the `faketime` command would load.
+/// Returns the library that the `faketime` command would load.
 fn libfaketime() -> Option<PathBuf> {
     ["/usr/lib", "/usr/lib64", "/usr/local/lib"]
         .into_iter()
@@ -102,7 +102,7 @@ fn libfaketime() -> Option<PathBuf> {
 const BENCH: Name = Name::ClockRead;
 /// Reads per worker and round: about half a millisecond.
 const READS: u32 = 21_000;
-/// Name, identifier, and what it adds to the metric's name.
+/// Name, identifier, and suffix of the metric's name.
 const CLOCKS: [(&str, libc::clockid_t, &str); 2] = [
     ("CLOCK_MONOTONIC", libc::CLOCK_MONOTONIC, ""),
     ("CLOCK_REALTIME", libc::CLOCK_REALTIME, "_realtime"),

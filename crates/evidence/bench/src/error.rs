@@ -1,4 +1,4 @@
-//! Why nothing could be measured.
+//! Errors of benchmarks.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use timeloom_guest::GuestError;
 /// A benchmark that could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The session could not be made or refused something.
+    /// The session could not be created, or refused a request.
     #[error("{0}")]
     Guest(#[from] GuestError),
     /// A system call failed. `doing` reads as "… failed".
     #[error("{doing}: {source}")]
     System {
-        /// What was attempted.
+        /// Attempted operation.
         doing: String,
-        /// The kernel's answer.
+        /// Error returned by the kernel.
         source: io::Error,
     },
-    /// A worker or the plant did not do its part.
+    /// A worker or the plant failed.
     #[error("{0}")]
     Worker(String),
 }

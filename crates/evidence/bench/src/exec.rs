@@ -1,5 +1,5 @@
-//! `exec`: what starting a program costs in a session, what reading the files that
-//! tell time, and how much memory a process takes there beyond what it takes natively.
+//! `exec`: cost of starting a program in a session and of reading the files that show time, and
+//! additional memory of a process there compared with a native one.
 
 use crate::error::BenchError;
 use crate::figure::Figure;
@@ -65,11 +65,11 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// What a process takes, in bytes.
+/// Memory of a process, in bytes.
 struct Memory {
-    /// With all it shares.
+    /// Resident set size, including all shared pages.
     resident: f64,
-    /// With its share of what it shares.
+    /// Proportional set size: shared pages count in proportion.
     proportional: f64,
 }
 
@@ -92,7 +92,7 @@ fn memory(pid: i32) -> Result<Memory, BenchError> {
 
 const BENCH: Name = Name::Exec;
 
-/// Files that tell time, which the supervisor serves (with root and FUSE).
+/// Files that show time, which the supervisor serves (with root and FUSE).
 const TIME_FILES: [(&str, &str); 2] = [
     ("/proc/uptime", "read_proc_uptime_ns"),
     ("/proc/stat", "read_proc_stat_ns"),

@@ -1,4 +1,4 @@
-//! What an experiment leaves behind.
+//! Results of an experiment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use serde_json::Value;
 use timeloom_exit::{Failure, say};
 use timeloom_results::report::{Part, Sheet};
 
-/// The outcome of an experiment: of a paper repeated, or of a model against the real thing.
+/// The outcome of an experiment: a replication of a paper, or a comparison of a model with reality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// One object per figure, for programs.
+    /// An object per figure, for programs.
     pub rows: Vec<Value>,
     /// The page.
     pub sheet: Sheet,
 }
 
-/// Where it was written.
+/// Paths of the written files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The page.
@@ -26,11 +26,10 @@ pub struct Written {
 }
 
 impl Experiment {
-    /// Writes `index.html` and a picture per chart, and makes the directory when
-    /// it is not there.
+    /// Writes `index.html` and a picture per chart; creates the directory if it does not exist.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if a file cannot be written.
     pub fn write(&self, directory: &Path) -> io::Result<Written> {
         std::fs::create_dir_all(directory)?;
         let page = directory.join("index.html");
@@ -45,11 +44,11 @@ impl Experiment {
         })
     }
 
-    /// Writes it into `directory` and prints its rows, if `json`, or its tables; says on
-    /// stderr where the page lies.
+    /// Writes the page into `directory`, prints the rows (if `json`) or the tables, and prints the
+    /// path of the page on stderr.
     ///
     /// # Errors
-    /// When the system refuses to write.
+    /// Fails if a file cannot be written.
     pub fn deliver(&self, directory: &Path, json: bool) -> Result<(), Failure> {
         let written = self
             .write(directory)
@@ -59,7 +58,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Prints its rows, if `json`, or its tables.
+    /// Prints the rows (if `json`) or the tables.
     pub fn print(&self, json: bool) {
         if json {
             self.rows.iter().for_each(|row| say!("{row}"));
@@ -68,7 +67,7 @@ impl Experiment {
         }
     }
 
-    /// The page's tables as text.
+    /// Returns the page's tables as text.
     pub fn text(&self) -> String {
         let tables = self.sheet.parts.iter().filter_map(|part| match part {
             Part::Table {

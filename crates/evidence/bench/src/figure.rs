@@ -1,4 +1,4 @@
-//! One figure: a number with its spread, its bar and how it came about.
+//! A figure: a number with its spread, its bar and its context.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::Name;
 use crate::stats::{median, percentile};
 
-/// Which direction is good.
+/// Direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -16,12 +16,12 @@ pub enum Better {
     Higher,
 }
 
-/// A measured figure. Serialises to the line that the outward contract states.
+/// A measured figure. It serialises to the line defined by the public contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// The benchmark's name.
+    /// Name of the benchmark.
     pub bench: &'static str,
-    /// The metric's name; a ratio unless it ends in a unit.
+    /// Name of the metric; a ratio unless it ends in a unit.
     pub metric: String,
     /// Median over the rounds.
     pub value: f64,
@@ -31,21 +31,21 @@ pub struct Figure {
     pub p5: f64,
     /// 95th percentile over the rounds.
     pub p95: f64,
-    /// How many rounds.
+    /// Number of rounds.
     pub n: usize,
-    /// What the figure has to reach, if there is such a demand.
+    /// Bar that the figure has to reach, if there is one.
     pub bar: Option<f64>,
-    /// Which side of the bar is the good one.
+    /// Direction in which the figure improves.
     pub better: Better,
-    /// What else one must know to judge the figure.
+    /// Further information needed to judge the figure.
     pub context: Map<String, Value>,
 }
 
 impl Figure {
-    /// The figure of one value per round, lower being better.
+    /// Creates a figure from one value per round; lower is better.
     ///
     /// # Panics
-    /// Without samples.
+    /// Panics without samples.
     pub fn new(
         bench: Name,
         metric: impl Into<String>,
@@ -66,14 +66,14 @@ impl Figure {
         }
     }
 
-    /// With a bar.
+    /// Sets the bar.
     #[must_use]
     pub fn bar(mut self, bar: f64) -> Self {
         self.bar = Some(bar);
         self
     }
 
-    /// With one more entry in the context; fractions are rounded as figures are.
+    /// Adds an entry to the context; fractions are rounded as figures are.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
@@ -86,7 +86,7 @@ impl Figure {
         self
     }
 
-    /// Whether the bar is met; `None` without a bar.
+    /// Returns true if the bar is met; `None` without a bar.
     pub fn meets_bar(&self) -> Option<bool> {
         self.bar.map(|bar| match self.better {
             Better::Lower => self.value <= bar,
@@ -94,12 +94,12 @@ impl Figure {
         })
     }
 
-    /// One line of JSON, without a line feed.
+    /// Returns one line of JSON, without a line feed.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("a figure is plain data")
     }
 
-    /// One row under [`TABLE_HEADER`].
+    /// Returns one row below [`TABLE_HEADER`].
     pub fn row(&self) -> String {
         let bar = self.bar.map_or_else(String::new, |bar| bar.to_string());
         let met = match self.meets_bar() {
@@ -107,7 +107,7 @@ impl Figure {
             Some(false) => "MISSED",
             None => "",
         };
-        // What a paper has for it stands beside.
+        // The paper's value is shown beside it.
         let paper = self.context.get("paper");
         let paper = paper.map_or_else(String::new, |paper| format!("paper: {paper}"));
         let name = format!("{} {}", self.bench, self.metric);
@@ -119,11 +119,11 @@ impl Figure {
     }
 }
 
-/// Names the columns of [`Figure::row`].
+/// Column headers of [`Figure::row`].
 pub const TABLE_HEADER: &str = "figure                                           median unit            p5          p95     n       bar met";
 
-/// To five significant digits: more would only pretend, and whole numbers of
-/// any size stay whole.
+/// Rounds to five significant digits, because more would be spurious. Whole numbers of any size
+/// stay whole.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

@@ -1,21 +1,19 @@
 //! The benchmarks behind `timeloom bench`.
 //!
-//! A figure here is the median of *interleaved* rounds: what is compared runs
-//! alternately (A B A B …) in one go, and each round's ratio or difference is
-//! computed from neighbours, so that a machine that grows slower meanwhile
-//! (heat, other tenants) slows both sides alike.
+//! A figure is the median of *interleaved* rounds: the compared variants run alternately (A B A B
+//! …), and each round's ratio or difference is computed from neighbouring measurements, so that a
+//! machine that slows down meanwhile (heat, other tenants) slows both sides alike.
 //!
-//! What is measured runs in **worker** processes ([`worker_main`]), the same
-//! program natively and inside a session, commanded over a socket (`remote`).
-//! They time themselves with the processor's cycle counter, never with the
-//! clock under test.
+//! Measurements run in **worker** processes ([`worker_main`]), the same program natively and inside
+//! a session, commanded over a socket (`remote`). They time themselves with the processor's cycle
+//! counter, never with the clock under test.
 //!
-//! One file per benchmark: `clock_read`, `syscall`, `pause` (and `skew`),
-//! `machines/*` (pauses that several agree on), `exec`, `plant`, `net/*`, `ptp/*`,
-//! `timeline/*`, `vm/*`. The metric names are part of the outward contract.
+//! Each benchmark has a file: `clock_read`, `syscall`, `pause` (and `skew`), `machines/*` (pauses
+//! agreed between machines), `exec`, `plant`, `net/*`, `ptp/*`, `timeline/*`, `vm/*`. The metric
+//! names are part of the public contract.
 //!
-//! Not here: assertions. A bar that is missed is reported, not an error; who
-//! gates on it reads the JSON.
+//! Assertions are out of scope: a missed bar is reported, not an error; tools that gate on it read
+//! the JSON.
 
 mod clock_read;
 mod cores;
@@ -59,28 +57,28 @@ pub use worker::worker_main;
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// What reading a virtual clock costs.
+    /// Cost of reading a virtual clock.
     ClockRead,
-    /// What the filter adds to system calls, and what a trapped one costs.
+    /// Overhead of the filter on system calls, and cost of a trapped call.
     Syscall,
-    /// How fast clock and processes stop and go on.
+    /// Latency of stopping and resuming the clock and the processes.
     Pause,
-    /// What starting programs costs, and the memory that a session takes.
+    /// Cost of starting programs, and memory of a session.
     Exec,
-    /// What an exchange with a plant costs beyond the solver.
+    /// Cost of an exchange with a plant, without the solver.
     Plant,
-    /// How fast simulated networks run, and how engines meet.
+    /// Speed of simulated networks, and of communication between engines.
     Net,
-    /// What signatures cost time distribution, and what they do not.
+    /// Cost of signatures in time distribution.
     Ptp,
-    /// What reading a timeline with its interval costs.
+    /// Cost of reading a timeline with its interval.
     Timeline,
-    /// The quality of time in virtual machines, and what it costs there.
+    /// Quality of time in virtual machines, and its cost there.
     Vm,
 }
 
 impl Name {
-    /// All, in the order in which they are best run.
+    /// All benchmarks, in the recommended order.
     pub const ALL: [Self; 9] = [
         Self::ClockRead,
         Self::Syscall,
@@ -93,7 +91,7 @@ impl Name {
         Self::Vm,
     ];
 
-    /// As on the command line and in the field `bench`.
+    /// Returns the name used on the command line and in the field `bench`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClockRead => "clock-read",
@@ -127,42 +125,41 @@ impl FromStr for Name {
     }
 }
 
-/// How to run a benchmark.
+/// Options of a benchmark.
 pub struct Options {
     /// Few rounds: all benchmarks together take five minutes on two processors.
     pub quick: bool,
-    /// The command that ends in [`worker_main`] with one more argument.
+    /// Command that ends in [`worker_main`] with one more argument.
     pub worker: Vec<OsString>,
-    /// Of [`Name::Net`], which takes long, only this group of figures
-    /// ([`NET_GROUPS`]).
+    /// Restricts [`Name::Net`], which takes long, to this group of figures ([`NET_GROUPS`]).
     pub only: Option<String>,
-    /// Of [`Name::Vm`], numbers of guests at once, ascending; none: the usual ones.
+    /// Numbers of simultaneous guests for [`Name::Vm`], ascending; empty for the default.
     pub guests: Vec<usize>,
-    /// Called with remarks for the user: what was left out and why.
+    /// Called with remarks for the user: skipped measurements and the reasons.
     pub remark: fn(&str),
 }
 
 impl Options {
-    /// `quick` or `full`, by what was asked for.
+    /// Returns `quick` or `full`, by the options.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 }
 
-/// What reading each clock costs in this process, of [`Name::Timeline`]'s figures:
-/// a few seconds at most.
+/// Measures the cost of reading each clock in this process, with the figures of [`Name::Timeline`];
+/// takes a few seconds at most.
 ///
 /// # Errors
-/// As [`run`].
+/// Fails under the same conditions as [`run`].
 pub fn read_costs(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     timeline::reads(options, figure)
 }
 
-/// Runs a benchmark and hands out each figure as soon as it is known.
+/// Runs a benchmark and passes on each figure as soon as it is known.
 ///
 /// # Errors
-/// When something could not be measured at all: no session on this machine, a
-/// worker that died. Figures handed out before that are good.
+/// Fails if a measurement was not possible: no session on this machine, or a worker that died.
+/// Figures passed on before are valid.
 pub fn run(
     name: Name,
     options: &Options,

@@ -1,4 +1,4 @@
-//! `timeloom bench`: measures what the project promises.
+//! `timeloom bench`: measures the performance that the project promises.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,18 +14,17 @@ fn main() -> ExitCode {
     Bench::parse().run().unwrap_or_else(Failure::report)
 }
 
-/// Measure this machine: what time under control costs, beside the same without it
+/// Measure this machine: the cost of controlled time, compared with the same work without it
 ///
-/// Figures are medians of interleaved rounds, with their 5th and 95th percentile, and
-/// whether they reach the project's bars.
+/// Figures are medians of interleaved rounds, with their 5th and 95th percentile, and compared with
+/// the project's bars.
 ///
-/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline, vm; `all` runs
-/// every one.
+/// Names: clock-read, syscall, pause, exec, plant, net, ptp, timeline, vm; `all` runs every one.
 #[derive(Parser)]
 #[command(name = "timeloom bench", bin_name = "timeloom bench", version)]
 #[command(after_help = "Example: timeloom bench clock-read --quick   timeloom bench all --json")]
 struct Bench {
-    /// What to measure
+    /// Benchmark to run
     #[arg(required_unless_present = "worker")]
     name: Option<String>,
     /// Few rounds: everything together takes five minutes on two processors
@@ -34,21 +33,21 @@ struct Bench {
     /// Print one JSON object per figure and line
     #[arg(long)]
     json: bool,
-    /// pause: instead, pauses that so many machines agree on (agents of this one, over
+    /// pause: instead, measure pauses agreed between so many machines (agents of this one, over
     /// loopback), as a table; 1,2,4 are those of Figure 7 of Hannon et al., PADS 2019
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..=64))]
     hosts: Vec<u64>,
-    /// pause: with --hosts, so many processes on each of them
+    /// pause: with --hosts, number of processes on each of them
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', requires = "hosts",
           default_values = ["1", "2", "4", "8", "16"],
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     processes: Vec<u64>,
-    /// pause: with --hosts, so many pauses of each [default: 128, with --quick 16]
+    /// pause: with --hosts, number of pauses of each combination [default: 128, with --quick 16]
     #[arg(long, value_name = "NUMBER", requires = "hosts",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pauses: Option<u64>,
-    /// vm: so many guests at once, in turn [default: 1,2,4,8, with --quick 1,2]
+    /// vm: numbers of simultaneous guests, one after another [default: 1,2,4,8, with --quick 1,2]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..=64))]
     guests: Vec<u64>,
@@ -64,11 +63,11 @@ struct Bench {
     /// arrival-errors) or, with --validate, only this loss (0.0001, 0.001, 0.01)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
-    /// net: compare the models of TCP with this machine's kernel instead, as a
-    /// page with a table and charts (minutes; needs root and iperf3)
+    /// net: compare the models of TCP with this machine's kernel instead, as a page with a table
+    /// and charts (minutes; needs root and iperf3)
     #[arg(long, value_name = "DIR", conflicts_with = "figures")]
     validate: Option<PathBuf>,
-    /// Be the process that is measured
+    /// Run as a measured worker process
     #[arg(long, hide = true)]
     worker: Option<String>,
 }
@@ -133,7 +132,7 @@ impl Bench {
                 all.push(figure);
             })
         });
-        // What was measured before something failed is drawn all the same.
+        // Measurements before a failure are drawn all the same.
         if let (Some(directory), "vm") = (&self.figures, name.as_str()) {
             let page = timeloom_bench::vm_page(&all);
             let written = page.write(directory);
@@ -173,7 +172,7 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Pauses that machines agree on.
+    /// Measures pauses agreed between machines.
     fn machines(&self, name: &str) -> Result<ExitCode, Failure> {
         if name != "pause" {
             return Err(Failure::usage("--hosts is of `pause`"));

@@ -1,8 +1,8 @@
-//! `pause`: how fast the clock and the processes stop, and go on.
+//! `pause`: latency of stopping and resuming the clock and the processes.
 //!
-//! *Idle* processes wait for input. *Busy* ones compute; with more of them than
-//! processors, a process that stands behind others in the queue can neither
-//! stop nor go on before it is its turn, and that waiting is in the figures.
+//! *Idle* processes wait for input. *Busy* ones compute; if there are more of them than processors,
+//! a process in the run queue can neither stop nor resume before it is scheduled, and that wait is
+//! in the figures.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     brood(options, scale, figure)
 }
 
-/// A thousand idle processes: the children of one worker.
+/// Measures a thousand idle processes: the children of one worker.
 fn brood(
     options: &Options,
     scale: Scale,
@@ -67,7 +67,7 @@ fn brood(
     Ok(())
 }
 
-/// The clock alone, with a process that has the page mapped.
+/// Measures the clock alone, with a process that has mapped the page.
 fn clock_stop(
     options: &Options,
     scale: Scale,
@@ -104,7 +104,7 @@ fn report(
     scale: Scale,
     figure: &mut dyn FnMut(Figure),
 ) -> Result<(), BenchError> {
-    crew.round(scale)?; // cold
+    crew.round(scale)?; // warm-up
     let samples = (0..rounds)
         .map(|_| crew.round(scale))
         .collect::<Result<Vec<_>, _>>()?;
@@ -148,7 +148,7 @@ fn report(
         "from_to",
         "call of Session::resume to its return: the clock runs and all processes are awake; with busy ones also the time until the caller gets a processor back from them",
     ));
-    // The contract's name without a number is the one of the bars above.
+    // The name in the contract without a number is that of the bars above.
     let name = match (count, state) {
         (16, "idle") => "request_to_running_ns".to_owned(),
         _ => format!("request_to_running_{count}_{state}_ns"),
@@ -161,19 +161,19 @@ fn report(
     Ok(())
 }
 
-/// One pause.
+/// Latencies of one pause.
 struct Sample {
     stop_ns: f64,
     resume_ns: f64,
     running_ns: f64,
 }
 
-/// A session with processes that all do the same.
+/// A session with identical processes.
 struct Crew {
     // Fields drop in this order: processes before the session that they are in.
     workers: Vec<Remote>,
     session: Session,
-    /// There when they are busy.
+    /// Present if the workers are busy.
     board: Option<Shared<Board>>,
     scratch: Scratch,
 }
@@ -204,8 +204,8 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets all run for a moment, stops them, gives them something to notice,
-    /// lets them go on and waits until the last has noticed.
+    /// Lets all run for a moment, stops them, gives them input, resumes them and waits until the
+    /// last has noticed it.
     fn round(&mut self, scale: Scale) -> Result<Sample, BenchError> {
         std::thread::sleep(Duration::from_millis(2));
         let asked = ticks::now();
@@ -247,7 +247,7 @@ impl Crew {
     }
 }
 
-/// The counter when the last of the busy workers saw the present generation.
+/// Returns the counter when the last of the busy workers saw the present generation.
 fn wait_for_all(shared: &Shared<Board>, count: usize) -> Result<u64, BenchError> {
     let board = shared.get();
     let generation = board.generation.load(Relaxed);
@@ -262,7 +262,7 @@ fn wait_for_all(shared: &Shared<Board>, count: usize) -> Result<u64, BenchError>
                 "a busy process did not go on after a pause".into(),
             ));
         }
-        // Seldom: we would take the processor away from whom we wait for.
+        // Rarely: this thread would take the processor from the workers that it waits for.
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(slots
@@ -277,5 +277,5 @@ fn processors() -> usize {
 }
 
 const BENCH: Name = Name::Pause;
-/// As many as the issue asks for.
+/// Number required by the issue.
 const BROOD: u32 = 1000;

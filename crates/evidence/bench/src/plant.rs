@@ -1,7 +1,7 @@
-//! `plant`: what an exchange with a plant costs beyond its solver.
+//! `plant`: cost of an exchange with a plant, without its solver.
 //!
-//! The plant is a trivial one of ours, so that the engine's part stands out:
-//! stop the testbed, ask, be answered, go on.
+//! The plant is a trivial one of ours, so that the engine's part dominates: stop the testbed, ask,
+//! receive the answer, resume.
 
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let scale = Scale::calibrate();
     let scratch = Scratch::new()?;
     let testbed = Arc::new(PausedTestbed(Arc::new(session(options)?)));
-    // Somebody to be stopped, as in any real run.
+    // Processes to be stopped, as in any real run.
     let guests = (0..GUESTS)
         .map(|_| Remote::start(options, &scratch, &Environment::Inside(&testbed.0)))
         .collect::<Result<Vec<_>, _>>()?;
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             .map_err(|error| BenchError::Worker(format!("the plant: {error}")))?;
         let all_ns = scale.between_ns(begun, ticks::now());
         let solve_ns = (exchange.stats().solve - before).as_ns() as f64;
-        // The first comes with cold caches.
+        // The first round has cold caches.
         if round > 0 {
             solve.push(solve_ns);
             beyond.push(all_ns - solve_ns);

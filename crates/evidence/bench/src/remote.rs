@@ -1,4 +1,4 @@
-//! The commanding end of a worker: start it somewhere, ask, be answered.
+//! The commanding end of a worker: starts it, sends commands, receives answers.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,17 +14,17 @@ use crate::Options;
 use crate::error::BenchError;
 use crate::scratch::{Scratch, unique};
 
-/// Where a worker runs.
+/// Environment of a worker.
 pub(crate) enum Environment<'a> {
-    /// On the machine's clock.
+    /// The machine's clock.
     Native,
-    /// On the machine's clock with these variables set.
+    /// The machine's clock, with these variables set.
     With(Vec<(OsString, OsString)>),
-    /// On the clock of a session.
+    /// The clock of a session.
     Inside(&'a Session),
 }
 
-/// A worker, waiting for commands. Dropping it ends it.
+/// A worker that waits for commands. Dropping it ends it.
 pub(crate) struct Remote {
     stream: BufReader<UnixStream>,
     process: Process,
@@ -36,7 +36,7 @@ enum Process {
 }
 
 impl Remote {
-    /// Starts a worker and waits until it has called back.
+    /// Starts a worker and waits until it has connected.
     pub(crate) fn start(
         options: &Options,
         scratch: &Scratch,
@@ -62,7 +62,7 @@ impl Remote {
             stream: BufReader::new(stream?),
             process,
         };
-        // Answers come well within this; a hang becomes an error.
+        // Answers arrive well within this; a hang becomes an error.
         remote
             .stream
             .get_ref()
@@ -93,7 +93,7 @@ impl Remote {
             .map_err(|_| BenchError::Worker(format!("a worker answered `{command}`: {text}")))
     }
 
-    /// Sends a command only: the worker may be frozen.
+    /// Sends a command without waiting: the worker may be frozen.
     pub(crate) fn send(&mut self, command: &str) -> Result<(), BenchError> {
         self.stream
             .get_mut()
@@ -173,7 +173,7 @@ fn accept(listener: &UnixListener, process: &mut Process) -> Result<UnixStream, 
     }
 }
 
-/// A session for measuring in.
+/// Starts a session for measurements.
 pub(crate) fn session(options: &Options) -> Result<Session, BenchError> {
     session_with(options, ClockOptions::default())
 }

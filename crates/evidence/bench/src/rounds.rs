@@ -4,31 +4,30 @@ use crate::error::BenchError;
 use crate::remote::Remote;
 use crate::ticks::{self, Scale};
 
-/// Reads a clock so many times.
+/// A function that reads a clock a given number of times.
 pub(crate) type Clock<'a> = Box<dyn FnMut(u32) + 'a>;
 
-/// What one clock cost beside another, a value per round.
+/// Cost of one clock compared with another, a value per round.
 #[derive(Clone, Default)]
 pub(crate) struct Paired {
     /// The clock, ns per read.
     pub(crate) ns: Vec<f64>,
     /// Mean of the base before and after it, ns per read.
     pub(crate) base_ns: Vec<f64>,
-    /// One over the other.
+    /// Ratio of both.
     pub(crate) ratios: Vec<f64>,
 }
 
-/// What several workers measured in turn, in nanoseconds. The first is the one
-/// that the others are compared with.
+/// Measurements of several workers in turn, in nanoseconds. The first one is the base of
+/// comparison.
 pub(crate) struct Rounds {
-    /// One more than the rounds: the last closes the last round.
+    /// Values of the base, one more than there are rounds: the last closes the last round.
     base_ns: Vec<f64>,
     others_ns: Vec<Vec<f64>>,
 }
 
 impl Rounds {
-    /// Sends `command` to each worker in turn, `count` times over, and once
-    /// more to the first.
+    /// Sends `command` to each worker in turn, `count` times over, and once more to the first.
     pub(crate) fn run(
         count: usize,
         command: &str,
@@ -36,7 +35,7 @@ impl Rounds {
         scale: Scale,
     ) -> Result<Self, BenchError> {
         let (base, others) = workers.split_first_mut().expect("at least one worker");
-        // The first answers come with cold caches and are thrown away.
+        // The first answers have cold caches and are discarded.
         base.measure(command)?;
         for other in others.iter_mut() {
             other.measure(command)?;
@@ -55,9 +54,8 @@ impl Rounds {
         Ok(rounds)
     }
 
-    /// The like for clocks that this process reads itself, `batch` reads at a
-    /// time. The base is read before and after *each* of the others, so that
-    /// neighbours are as near as can be.
+    /// Measures clocks that this process reads itself, `batch` reads at a time. The base is read
+    /// before and after *each* of the others, so that neighbours are as close as possible.
     pub(crate) fn local(
         count: usize,
         batch: u32,
@@ -90,22 +88,22 @@ impl Rounds {
         paired
     }
 
-    /// The first worker's own values, ns.
+    /// Returns the first worker's values, ns.
     pub(crate) fn base_ns(&self) -> &[f64] {
         &self.base_ns
     }
 
-    /// Another worker's values, ns. The first of the others has index 0.
+    /// Returns another worker's values, ns. The first of the others has index 0.
     pub(crate) fn other_ns(&self, other: usize) -> &[f64] {
         &self.others_ns[other]
     }
 
-    /// Another worker's value over the mean of the two base values around it.
+    /// Returns another worker's value over the mean of the two base values around it.
     pub(crate) fn ratios(&self, other: usize) -> Vec<f64> {
         self.compared(other, |value, base| value / base)
     }
 
-    /// Another worker's value minus the mean of the two base values around it.
+    /// Returns another worker's value minus the mean of the two base values around it.
     pub(crate) fn differences_ns(&self, other: usize) -> Vec<f64> {
         self.compared(other, |value, base| value - base)
     }
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_steady_drift_cancels_out_between_neighbours() {
-        // The machine grows slower all the time; B costs half as much again.
+        // The machine slows down steadily; B costs half as much again.
         let cost = |turn: u32| 100.0 + f64::from(turn);
         let rounds = Rounds {
             base_ns: (0..=5).map(|round| cost(2 * round)).collect(),

@@ -1,8 +1,7 @@
-//! Memory that a measured party and its commander share: a file, mapped by both.
+//! Memory shared by a measured process and its commander: a file, mapped by both.
 //!
-//! A worker that spins cannot be asked over a socket without changing what is
-//! measured. So it looks at a *generation* in shared memory; when that has
-//! changed, it notes when it saw it first.
+//! A spinning worker cannot be asked over a socket without affecting the measurement. It therefore
+//! polls a *generation* in shared memory, and records when it first saw a change.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,35 +12,35 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Most workers that fit.
+/// Maximum number of workers.
 pub(crate) const SLOTS: usize = 64;
 
-/// What a spinning worker looks at. Zeroed to begin with.
+/// Memory polled by spinning workers. Initially zero.
 #[repr(C)]
 pub(crate) struct Board {
-    /// Raised by the commander.
+    /// Incremented by the commander.
     pub(crate) generation: AtomicU32,
-    /// One per worker, each in a cache line of its own.
+    /// Slots, one per worker, each in a cache line of its own.
     pub(crate) slots: [Slot; SLOTS],
 }
 
-/// What a worker tells.
+/// Report of a worker.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// The counter when it first saw `generation`.
+    /// Counter when it first saw `generation`.
     pub(crate) ticks: AtomicU64,
-    /// The generation that it saw last.
+    /// Generation that it saw last.
     pub(crate) generation: AtomicU32,
 }
 
-// SAFETY: all of it is atomics, of which zero is a value.
+// SAFETY: consists of atomics only, for which zero is a valid value.
 unsafe impl Atomics for Board {}
 
-/// What may be shared with others who write to it.
+/// Types that may be shared with other processes that write to them.
 ///
 /// # Safety
-/// All of it is atomics, any bytes are a value of it, and it is no longer than a page or
-/// the file that it is mapped from is.
+/// The type consists of atomics only, any bytes are a valid value of it, and it is no longer than a
+/// page, or than the file that it is mapped from.
 pub(crate) unsafe trait Atomics {}
 
 /// A mapping of a `T` at the beginning of a file.
@@ -52,11 +51,11 @@ pub(crate) struct Shared<T: Atomics> {
 
 // SAFETY: the memory holds atomics only, and the mapping belongs to no thread.
 unsafe impl<T: Atomics + Sync> Send for Shared<T> {}
-// SAFETY: as above; shared access to atomics is what they are for.
+// SAFETY: as above; atomics permit shared access.
 unsafe impl<T: Atomics + Sync> Sync for Shared<T> {}
 
 impl<T: Atomics> Shared<T> {
-    /// Zeros in a new file of whole pages.
+    /// Creates a zeroed file of whole pages and maps it.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -67,8 +66,7 @@ impl<T: Atomics> Shared<T> {
         Self::map(&file)
     }
 
-    /// What is in a file that [`create`](Self::create) made, or that a device offers of at
-    /// least that length.
+    /// Maps a file made by [`create`](Self::create), or a device of at least that length.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() < size_of::<T>() as u64 {

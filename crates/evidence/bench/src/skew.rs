@@ -1,10 +1,9 @@
-//! `pause`, second part: whether pauses add up to an error of the clock.
+//! `pause`, second part: accumulation of clock errors by pauses.
 //!
-//! By the paper's equation, virtual time is (wall − paused) / dilation. After
-//! each of 1000 pauses the clock is compared with that; the metric is the
-//! median error of the last 100 over that of the first 100. A clock that lost
-//! or gained a little with every pause (as one that measures each pause anew
-//! does) would show a ratio that grows with their number; one that re-anchors
+//! By the paper's equation, virtual time is (wall − paused) / dilation. After each of 1000 pauses
+//! the clock is compared with that; the metric is the median error of the last 100 over that of the
+//! first 100. A clock that lost or gained a little with every pause (as one that measures each
+//! pause separately does) would show a ratio that grows with their number; one that re-anchors
 //! without loss shows its constant error of calibration, a ratio of about 1.
 
 use std::time::Duration;
@@ -19,8 +18,8 @@ use crate::{Name, Options};
 
 pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let session = session(options)?;
-    // The start's calibration over 5 ms is replaced by ever longer ones; what
-    // it does meanwhile is not about pauses.
+    // The initial calibration over 5 ms is replaced by ever longer ones; its effect meanwhile is
+    // unrelated to pauses.
     std::thread::sleep(Duration::from_millis(options.pick(1500, 4000)));
     let mut errors_ns = Vec::with_capacity(PAUSES);
     for _ in 0..PAUSES {
@@ -31,8 +30,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         errors_ns.push(error_ns(session.clock()));
     }
     let first = median_size(&errors_ns[..SPAN]);
-    // One value, not one per round: the spread is of the last errors, each over
-    // the median of the first ones.
+    // One value, not one per round: the spread is of the last errors, each over the median of the
+    // first ones.
     let ratios: Vec<f64> = errors_ns[PAUSES - SPAN..]
         .iter()
         .map(|error| error.abs().max(RESOLUTION_NS) / first)
@@ -50,8 +49,8 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Virtual time minus what the equation says, of the attempt in which the two
-/// wall readings around it lay closest together.
+/// Returns virtual time minus the equation's value, of the attempt in which the two wall readings
+/// around it were closest together.
 fn error_ns(clock: &Clock) -> f64 {
     (0..16)
         .map(|_| {
@@ -77,8 +76,8 @@ fn median_size(errors_ns: &[f64]) -> f64 {
 }
 
 const PAUSES: usize = 1000;
-/// The first and the last so many are compared.
+/// Number of first and of last pauses that are compared.
 const SPAN: usize = 100;
-/// Two readings of the wall clock lie about twice this apart; smaller errors
-/// cannot be told from none.
+/// Two readings of the wall clock are about twice this apart; smaller errors cannot be
+/// distinguished from zero.
 const RESOLUTION_NS: f64 = 20.0;

@@ -1,7 +1,7 @@
-//! How late a sleep ends: natively, in a session, and beside libfaketime.
+//! Lateness of sleeps: natively, in a session, and with libfaketime.
 //!
-//! A sleep ends late by what the timer's slack and the scheduler take; a session
-//! adds the trap and the look at the clock.
+//! A sleep ends late by the timer's slack and the scheduling latency; a session adds the trap and
+//! the clock read.
 
 use crate::clock_read::start_faked;
 use crate::error::BenchError;
@@ -61,5 +61,5 @@ const SLEEPS: [(&str, u32, usize); 4] = [
     ("1ms", 1_000_000, 101),
     ("10ms", 10_000_000, 41),
 ];
-/// A worker's answer is the median of these.
+/// Number of sleeps per answer of a worker, which is their median.
 const SLEEPS_PER_ROUND: u32 = 5;

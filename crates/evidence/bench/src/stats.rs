@@ -1,18 +1,18 @@
-//! Medians and percentiles: what a noisy machine cannot bend far.
+//! Medians and percentiles, which are robust on a noisy machine.
 
-/// The middle of `samples`; of an even number, the mean of the middle two.
+/// Returns the median of `samples`; for an even number, the mean of the middle two.
 ///
 /// # Panics
-/// Without samples.
+/// Panics without samples.
 pub fn median(samples: &[f64]) -> f64 {
     percentile(samples, 50.0)
 }
 
-/// The value below which `percent` per cent of `samples` lie, interpolated
-/// linearly between neighbours (Hyndman and Fan's type 7, as in NumPy and R).
+/// Returns the value below which `percent` per cent of `samples` lie, interpolated linearly between
+/// neighbours (Hyndman and Fan's type 7, as in NumPy and R).
 ///
 /// # Panics
-/// Without samples.
+/// Panics without samples.
 pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     assert!(!samples.is_empty(), "a percentile of nothing");
     let mut sorted = samples.to_vec();
@@ -23,12 +23,12 @@ pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// Between these lies the median of what the samples were drawn from, with 95 %
-/// confidence, whatever its distribution (order statistics; normal approximation of the
-/// binomial). Of few samples, the least and the greatest.
+/// Returns the 95 % confidence interval of the median of the samples' distribution, whatever it is
+/// (order statistics; normal approximation of the binomial). For few samples, it is the minimum and
+/// the maximum.
 ///
 /// # Panics
-/// Without samples.
+/// Panics without samples.
 pub(crate) fn median_interval(samples: &[f64]) -> (f64, f64) {
     assert!(!samples.is_empty(), "an interval of nothing");
     let mut sorted = samples.to_vec();

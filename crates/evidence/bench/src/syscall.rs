@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 }
 
 const BENCH: Name = Name::Syscall;
-/// Calls that pass, and what they add to the metric's name.
+/// Calls that pass, with the suffixes of the metric's name.
 const UNTOUCHED: [(&str, &str); 3] = [("getppid", ""), ("pread", "_pread"), ("close", "_close")];
 /// Calls that trap where dates of files are virtual: on an older file, and on one written in the
 /// session.

@@ -1,8 +1,8 @@
-//! Whole programs: redis under its own benchmark, and an iperf3 transfer, with
-//! server and client both in a session, over both outside.
+//! Whole programs: redis under its own benchmark, and an iperf3 transfer, with server and client
+//! both in a session, over both outside.
 //!
-//! The programs measure themselves, by the clock they see. The session runs at
-//! the rate of the machine's clock, so the two are comparable.
+//! The programs measure themselves, by the clock that they see. The session runs at the rate of the
+//! machine's clock, so the results are comparable.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// SET and GET over a UNIX socket, so that the network's own noise is left out.
+/// Measures SET and GET over a UNIX socket, so that the noise of the network is excluded.
 fn redis(
     options: &Options,
     session: &Session,
@@ -95,7 +95,7 @@ fn redis(
     Ok(())
 }
 
-/// Requests a second, over both kinds: lines `"SET","12345.67",…`.
+/// Returns the requests per second over both kinds, from lines `"SET","12345.67",…`.
 fn rate_of_redis(text: &str) -> Result<f64, BenchError> {
     let rates: Vec<f64> = text
         .lines()
@@ -103,13 +103,13 @@ fn rate_of_redis(text: &str) -> Result<f64, BenchError> {
         .filter_map(|line| line.split('"').nth(3)?.parse().ok())
         .collect();
     match rates[..] {
-        // As many of each: the mean rate is the harmonic mean.
+        // Equal numbers of both: the mean rate is the harmonic mean.
         [set, get] => Ok(2.0 / (1.0 / set + 1.0 / get)),
         _ => Err(BenchError::Worker(format!("redis-benchmark said: {text}"))),
     }
 }
 
-/// A TCP stream over the loopback interface.
+/// Measures a TCP stream over the loopback interface.
 fn iperf3(
     options: &Options,
     session: &Session,
@@ -180,8 +180,7 @@ impl Rates {
         outside: impl Fn() -> Result<f64, BenchError>,
         inside: impl Fn() -> Result<f64, BenchError>,
     ) -> Result<Self, BenchError> {
-        // Caches, page tables and connections are warmed by a round that does
-        // not count.
+        // An uncounted round warms caches, page tables and connections.
         outside()?;
         inside()?;
         let mut rates = Self {
@@ -210,7 +209,7 @@ impl Rates {
     }
 }
 
-/// Where a program runs.
+/// Environment of a program.
 enum Environment<'a> {
     Outside,
     Inside(&'a Session),
@@ -297,7 +296,7 @@ fn free_port() -> Result<u16, BenchError> {
         .map_err(BenchError::system("looking for a free port"))
 }
 
-/// Whether all are there; says what is left out otherwise.
+/// Returns true if all programs are installed; reports skipped measurements otherwise.
 fn installed(options: &Options, programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = programs.iter().find(|program| {

@@ -1,7 +1,7 @@
-//! `clock-read --quick`, `timeline --quick` and `pause --hosts` end to end. No timing is asserted: machines differ.
+//! `clock-read --quick`, `timeline --quick` and `pause --hosts` end to end. No timing is asserted:
+//! machines differ.
 //!
-//! The test program is its own worker, so it has a `main` instead of the usual
-//! harness.
+//! The test program is its own worker, so it has a `main` instead of the usual harness.
 
 use std::process::ExitCode;
 
@@ -32,8 +32,8 @@ fn clock_read_gives_all_its_figures() {
     check(Name::ClockRead, &metrics, 31);
 }
 
-/// What needs other programs (ClockBound's clients, Python) is left out with a
-/// remark where they are not, as here.
+/// Figures that need other programs (ClockBound's clients, Python) are skipped with a remark if
+/// those are missing, as here.
 fn timeline_gives_all_its_figures() {
     let metrics = [
         "interval_over_vdso",
@@ -60,7 +60,7 @@ fn check(name: Name, metrics: &[&str], rounds: u64) {
     }
 }
 
-/// That the machines stood at one instant is demanded of every pause on the way.
+/// Every pause is also checked to have stopped all machines at one time.
 fn machines_agree_on_each_pause_and_have_a_table() {
     let machines = Machines {
         hosts: vec![1, 3],
@@ -80,10 +80,10 @@ fn machines_agree_on_each_pause_and_have_a_table() {
             assert!(number("value") <= number("high"), "{row}");
         }
     }
-    // Each machine has one of its own at each pause; of all together there is one.
+    // Each machine has its own value at each pause; for all together there is one.
     assert_eq!(row("own_stop_3x4_ns")["n"], 18);
     assert_eq!(row("stop_3x4_ns")["n"], 6);
-    // The paper has four processes on one board, and no three boards.
+    // The paper has values for four processes on one board, but none for three boards.
     assert_eq!(row("own_stop_1x4_ns")["paper_ns"], 97_800.0);
     assert!(row("own_stop_3x4_ns")["paper_ns"].is_null());
     let text = measured.text();

@@ -1,11 +1,10 @@
-//! `net/LINK.pcapng`: the packets of one link, stamped in virtual time.
+//! `net/LINK.pcapng`: the packets of one link, with timestamps in virtual time.
 //!
-//! Wireshark shows civil time, so a packet's stamp is the session's civil
-//! start plus the virtual instant, in nanoseconds (`if_tsresol` 9). The wall
-//! time goes into the packet's comment, where tshark finds it as
-//! `frame.comment`: a custom option would need a registered enterprise number
-//! and no tool would show it. The format is append-only, so a killed run
-//! keeps all packets but a torn last one.
+//! Wireshark shows civil time, so a packet's timestamp is the session's civil start plus the
+//! virtual time, in nanoseconds (`if_tsresol` 9). The wall time goes into the packet's comment,
+//! which tshark shows as `frame.comment`: a custom option would need a registered enterprise number
+//! and no tool would show it. The format is append-only, so after a kill all packets are kept
+//! except a torn last one.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -25,13 +24,13 @@ use timeloom_time::{Duration, Instant, Utc, Virtual, Wall};
 pub struct Capture<W: Write = File> {
     writer: PcapNgWriter<BufWriter<W>>,
     session_start: Instant<Utc>,
-    /// As in the journal: real time, to bound what a kill may lose.
+    /// Wall time, as in the journal, to bound the loss by a kill.
     flushed: time::Instant,
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a capture of `link`. `session_start` is what programs take for
-    /// civil time at virtual zero.
+    /// Begins a capture of `link`. `session_start` is the civil time seen by programs at virtual
+    /// zero.
     pub fn new(writer: W, link: &str, session_start: Instant<Utc>) -> io::Result<Self> {
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
@@ -64,9 +63,9 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// Writes one frame that was on the link at `t_virtual`; `note` is added
-    /// to its comment (an attack's label, an injected loss). A stamp before
-    /// 1970, which the format cannot hold, becomes 1970.
+    /// Writes one frame that was on the link at `t_virtual`; `note` is added to its comment (an
+    /// attack's label, an injected loss). A time before 1970, which the format cannot hold, becomes
+    /// 1970.
     pub fn packet(
         &mut self,
         t_virtual: Instant<Virtual>,
@@ -100,8 +99,7 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// Hands all packets to the kernel. Dropping does so too, without a word
-    /// when it fails.
+    /// Passes all packets to the kernel. Dropping does so too, but ignores errors.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flushed = time::Instant::now();
         self.writer.get_mut().flush()
@@ -115,6 +113,6 @@ fn to_io(error: PcapError) -> io::Error {
     }
 }
 
-/// More than any frame on a virtual link, jumbo and offloaded ones included.
+/// Larger than any frame on a virtual link, including jumbo and offloaded ones.
 const SNAPLEN_BYTES: u32 = 262_144;
 const FLUSH_EVERY: time::Duration = time::Duration::from_secs(2);

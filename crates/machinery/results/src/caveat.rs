@@ -56,7 +56,7 @@ impl Remedy {
     ///
     /// # Panics
     ///
-    /// If `text` is empty: at compile time, in a constant.
+    /// Panics if `text` is empty: at compile time, in a constant.
     pub const fn new(text: &'static str) -> Self {
         assert!(!text.is_empty(), "a remedy says what to do");
         Self(text)

@@ -1,41 +1,41 @@
-//! `checks.json`: what the scenario demanded of the run, and what it got.
+//! `checks.json`: the checks of the scenario and their results.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One `[[check]]` of the scenario after the run.
+/// A `[[check]]` of the scenario after the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// Whether it holds. Without meaning when it does not apply.
+    /// True if the check holds. Meaningless if it does not apply.
     pub passed: bool,
-    /// What was measured.
+    /// Measured value.
     pub measured: Measured,
-    /// What was demanded, as written: `min(grid.v680) in 2280..2330 after 25s`.
+    /// The check as written: `min(grid.v680) in 2280..2330 after 25s`.
     pub expression: String,
-    /// A sentence: why it passed, failed or does not apply.
+    /// A sentence that explains why it passed, failed or does not apply.
     pub explanation: String,
-    /// `false` when the check is not about this run (say, only about runs with
-    /// the attack); it then counts neither way.
+    /// False if the check does not concern this run (for example, only runs with the attack); it is
+    /// then ignored.
     pub applies: bool,
 }
 
-/// A measured value: a number where there is one, else words.
+/// A measured value: a number if there is one, otherwise text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Measured {
-    /// In the unit of the expression.
+    /// Number in the unit of the expression.
     Number(f64),
-    /// For people: `2294 V at 43.1 s`.
+    /// Text for users: `2294 V at 43.1 s`.
     Text(String),
-    /// Nothing could be measured.
+    /// No value could be measured.
     Nothing,
 }
 
 impl From<f64> for Measured {
-    /// A value that is not finite is nothing: JSON could not hold it.
+    /// A value that is not finite becomes [`Measured::Nothing`], because JSON cannot hold it.
     fn from(value: f64) -> Self {
         if value.is_finite() {
             Self::Number(value)

@@ -1,7 +1,7 @@
-//! A Parquet file whose columns are known only when it is written: the table of a sweep,
-//! one row for each run.
+//! Parquet files with columns that are known only at run time: the table of a sweep, one row per
+//! run.
 //!
-//! The tables of a run have fixed columns; those are `parquet_file`'s.
+//! The tables of a run have fixed columns; see `parquet_file`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::ResultsError;
 /// A column: its name, and a value for each row that has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// As it stands in the file.
+    /// Name of the column in the file.
     pub name: String,
-    /// Its values, row by row.
+    /// Values, row by row.
     pub values: Values,
 }
 
-/// What a column holds.
+/// Values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// Numbers.
@@ -80,7 +80,7 @@ fn write(file: &mut Vec<u8>, columns: &[Column]) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// 1 where there is a value.
+/// Returns the definition levels: 1 for each present value.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values
         .iter()
@@ -88,7 +88,7 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
         .collect()
 }
 
-/// Built rather than parsed: a column may be called anything.
+/// Built instead of parsed: a column may have any name.
 fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
     let fields = columns.iter().map(|column| {
         let (kind, logical) = match column.values {

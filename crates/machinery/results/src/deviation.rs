@@ -1,44 +1,44 @@
-//! How far two runs of the same signal are apart.
+//! Deviation between two runs of the same signal.
 //!
-//! Both are functions of virtual time; between samples they are read as lines
-//! or as steps. The difference is then exact: its maximum lies at a sample of
-//! one of the two, and its mean square is an integral with a closed form. So
-//! the figure does not depend on how often either was sampled.
+//! Both are functions of virtual time; between samples they are interpolated as lines or as steps.
+//! The difference is then exact: its maximum lies at a sample of one of the two, and its mean
+//! square is an integral with a closed form. The figure is therefore independent of the sampling
+//! rates.
 
 use serde::{Deserialize, Serialize};
 use timeloom_time::{Instant, Virtual};
 
 use crate::Sample;
 
-/// How two series differ over the time that both cover.
+/// Difference between two series over the time that both cover.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Deviation {
-    /// The largest absolute difference, in the signal's unit.
+    /// Largest absolute difference, in the signal's unit.
     pub max_abs: f64,
-    /// The root of the time-weighted mean square difference, same unit.
+    /// Root of the time-weighted mean square difference, in the same unit.
     pub rms: f64,
-    /// Virtual nanoseconds at which the largest difference is (first) found.
+    /// Virtual nanoseconds at which the largest difference is first found.
     pub at_ns: i64,
 }
 
-/// What a series is worth between two of its samples.
+/// Interpolation of a series between two of its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Alignment {
-    /// The straight line between them: a sampled physical quantity.
+    /// Straight line between them: a sampled physical quantity.
     #[default]
     Linear,
-    /// The earlier sample until the later: a command, a state.
+    /// Value of the earlier sample until the later one: a command, a state.
     Hold,
 }
 
-/// The deviation of `b` from `a`, both sorted by time and read as straight
-/// lines between samples. `None` when there is no instant that both cover.
+/// Returns the deviation of `b` from `a`, both sorted by time and read as straight lines between
+/// samples. `None` if they have no time in common.
 pub fn deviation(a: &[Sample], b: &[Sample]) -> Option<Deviation> {
     deviation_aligned(a, b, Alignment::Linear)
 }
 
-/// The deviation of `b` from `a`, with a choice of what lies between samples.
+/// Returns the deviation of `b` from `a`, with a choice of the interpolation.
 pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Deviation> {
     let differences = differences(a, b, alignment)?;
     let (from, to) = (differences.first()?.0, differences.last()?.0);
@@ -74,9 +74,9 @@ pub fn deviation_aligned(a: &[Sample], b: &[Sample], alignment: Alignment) -> Op
     Some(result)
 }
 
-/// The share (0 … 1) of the common time for which the two are no further apart
-/// than `tolerance`. A stretch between two samples counts when it begins and
-/// ends within. `None` when there is no instant that both cover.
+/// Returns the share (0 … 1) of the common time for which the two differ by at most `tolerance`. An
+/// interval between two samples counts if it begins and ends within the tolerance. `None` if they
+/// have no time in common.
 pub fn share_within(
     a: &[Sample],
     b: &[Sample],
@@ -97,8 +97,7 @@ pub fn share_within(
     Some(close_s / length_s)
 }
 
-/// `b` minus `a` at every instant at which either was sampled, over the time
-/// that both cover.
+/// Returns `b` minus `a` at every time at which either was sampled, over the time that both cover.
 pub(crate) fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> Option<Vec<Sample>> {
     let from = a.first()?.0.max(b.first()?.0);
     let to = a.last()?.0.min(b.last()?.0);
@@ -122,11 +121,11 @@ pub(crate) fn differences(a: &[Sample], b: &[Sample], alignment: Alignment) -> O
     )
 }
 
-/// Reads a series at rising instants within it.
+/// Evaluates a series at ascending times within it.
 struct Cursor<'a> {
     samples: &'a [Sample],
     alignment: Alignment,
-    /// The last sample at or before the instant asked for.
+    /// Index of the last sample at or before the requested time.
     index: usize,
 }
 

@@ -1,9 +1,9 @@
-//! A write to a device, as the events of a run tell it.
+//! A write to a device, as recorded in the events of a run.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Who wrote what: the text of an event of kind [`DeviceWrite::KIND`]. It is both for people
+/// Text of an event of kind [`DeviceWrite::KIND`]: the writer and the change. It is meant for users
 /// and, by `parse`, for the report:
 ///
 /// ```
@@ -17,21 +17,21 @@ use std::str::FromStr;
 pub struct DeviceWrite {
     /// The signal, as `PLANT.SIGNAL`.
     pub signal: String,
-    /// What it was, in its unit; `None` where it could not be read.
+    /// Previous value, in its unit; `None` if it could not be read.
     pub old: Option<f64>,
-    /// What it became.
+    /// New value.
     pub new: f64,
-    /// The table and address of the register.
+    /// Table and address of the register.
     pub register: String,
-    /// The host that has the address, with its program where it has one only.
+    /// Host that has the address, with its program if it has only one.
     pub who: String,
-    /// The address that the request came from. Its port is left out: the kernel chooses one,
-    /// and another in every run.
+    /// Source address of the request. The port is left out, because the kernel chooses a different
+    /// one in every run.
     pub from: String,
 }
 
 impl DeviceWrite {
-    /// The kind of such events.
+    /// Kind of such events.
     pub const KIND: &str = "write";
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for DeviceWrite {
     }
 }
 
-/// The text is of no such event.
+/// Error: the text is not that of such an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDeviceWrite;
 

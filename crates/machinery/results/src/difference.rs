@@ -1,9 +1,9 @@
-//! Where two runs differ first, by virtual time: what `timeloom run --verify` shows.
+//! The first difference between two runs, by virtual time, as shown by `timeloom run --verify`.
 //!
-//! Compared is what a scenario brings about: signals, events, and when programs print.
-//! What the machine brings about is not: wall times, packets with their checksums and
-//! ports, how busy the network's thread was. *What* programs print is compared apart from
-//! the rest, for it often has such things in it: the port of a connection, a process.
+//! Compared are the effects of a scenario: signals, events, and the times of output lines. Effects
+//! of the machine are not compared: wall times, packets with their checksums and ports, the load of
+//! the network's thread. The *text* of output lines is compared separately, because it often
+//! contains such values: the port of a connection, a process ID.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,18 +15,18 @@ use timeloom_time::{Instant, Virtual};
 use crate::lines::read_line;
 use crate::{EventRow, ResultsError, RunDirectory, SignalRow};
 
-/// The first row that is not in both.
+/// The first row that is not in both runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The file in the run directory, without what tells its format: `signals`.
+    /// File in the run directory, without its extension: `signals`.
     pub file: String,
-    /// Whose row it is: `grid.v680`, or a program.
+    /// Owner of the row: `grid.v680`, or a program.
     pub of: String,
-    /// Virtual nanoseconds, the earlier of both.
+    /// Time of the difference in virtual nanoseconds, the earlier of both.
     pub at_ns: i64,
-    /// What the first run has there, if it has something.
+    /// Row of the first run at that position, if there is one.
     pub first: Option<String>,
-    /// What the second has.
+    /// Row of the second run.
     pub second: Option<String>,
 }
 
@@ -36,19 +36,19 @@ type Entry = (i64, Cow<'static, str>);
 /// Rows of one file and one source.
 type Rows = BTreeMap<(String, String), Vec<Entry>>;
 
-/// How two runs of one scenario compare.
+/// Result of comparing two runs of one scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Where they differ first; `None` when they agree.
+    /// First difference; `None` if the runs agree.
     pub difference: Option<Difference>,
-    /// The first printed line that has another text, or came at another instant.
+    /// First output line with a different text or time.
     pub text: Option<Difference>,
 }
 
 /// Compares two runs of one scenario.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// Fails if one of them cannot be read.
 pub fn compare_runs(
     first: &RunDirectory,
     second: &RunDirectory,
@@ -196,7 +196,7 @@ fn rows_of(run: &RunDirectory) -> Result<Rows, ResultsError> {
             series.push((at_ns, "a line".into()));
         }
     }
-    // What several threads record at one instant is in no order.
+    // Rows recorded by several threads at one time have no defined order.
     rows.values_mut().for_each(|rows| rows.sort());
     Ok(rows)
 }
@@ -209,13 +209,14 @@ fn placeless<'a>(text: &'a str, own: Option<&str>) -> Cow<'a, str> {
     }
 }
 
-/// What a run directory is called in what programs are told and print: two runs have two.
+/// Returns the path of the run directory as it appears in arguments and output of programs; it
+/// differs between two runs.
 fn own_path(run: &RunDirectory) -> Option<String> {
     let whole = std::path::absolute(run.tree.path()).ok()?;
     Some(whole.to_string_lossy().into_owned())
 }
 
-/// How busy the machine was is another matter in each run.
+/// Returns true for rows about the machine's load, which differ in each run.
 fn is_of_the_machine(row: &EventRow) -> bool {
     matches!(
         (&*row.source, &*row.kind),
@@ -223,7 +224,7 @@ fn is_of_the_machine(row: &EventRow) -> bool {
     )
 }
 
-/// `[  0.100000] text`
+/// Parses `[  0.100000] text`.
 fn log_row(line: &str) -> (i64, String) {
     let parsed = line.strip_prefix('[').and_then(|rest| {
         let (stamp, text) = rest.split_once(']')?;
@@ -238,7 +239,7 @@ fn log_row(line: &str) -> (i64, String) {
 mod tests {
     use super::*;
 
-    /// A file, whose rows they are, and the rows with their instants.
+    /// A file, the owner of the rows, and the rows with their times.
     type Series<'a> = (&'a str, &'a str, &'a [(i64, &'a str)]);
 
     fn rows(of: &[Series<'_>]) -> Rows {

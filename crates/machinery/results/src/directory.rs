@@ -1,4 +1,4 @@
-//! The directory of one run: what may be in it, how it is made and read.
+//! The directory of one run: its contents, and its creation and reading.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::{
     parquet_file,
 };
 
-/// One run's directory.
+/// Directory of one run.
 ///
 /// Readers and writers open, make and remove everything in it by its methods: from a descriptor of
 /// the directory, following no link, regular files only, documents up to a maximum length. Its path
@@ -31,25 +31,25 @@ pub struct RunDirectory {
     pub(crate) tree: Tree,
 }
 
-/// What became of the journal.
+/// Result of consolidating a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consolidated {
-    /// Rows now in the Parquet files, all tables together.
+    /// Number of rows now in the Parquet files, all tables together.
     pub rows: u64,
-    /// Journal lines that were no rows: the torn end after a kill.
+    /// Number of invalid journal lines: the torn end after a kill.
     pub torn_lines: u64,
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run, with its folders. An earlier run at the same path
-    /// is refused, and so is a non-empty directory that is not a run, one of another user, or
-    /// one in which others may write.
+    /// Creates the directory of a new run, with its folders. Fails for an earlier run at the same
+    /// path, for a non-empty directory that is not a run, and for a directory of another user or in
+    /// which other users may write.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         Self::make(path.into(), false)
     }
 
-    /// As [`RunDirectory::create`], in the place of an earlier run, if there is one: the
-    /// files that a run consists of are removed, others stay.
+    /// Creates a directory like [`RunDirectory::create`], replacing an earlier run, if there is
+    /// one: the files of that run are removed, others stay.
     pub fn replace(path: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         Self::make(path.into(), true)
     }
@@ -68,7 +68,7 @@ impl RunDirectory {
         for folder in FOLDERS {
             run.tree.make_folder(folder)?;
         }
-        // The mark by which this directory is known as a run from now on.
+        // The lock file marks this directory as a run from now on.
         drop(lock_journal(&run.tree)?);
         Ok(run)
     }
@@ -94,16 +94,15 @@ impl RunDirectory {
         }
     }
 
-    /// Makes a run whole that was killed: builds the Parquet files from its
-    /// journal and says `interrupted` in a manifest that still says `running`.
-    /// On a run that is whole already it changes nothing.
+    /// Completes a run that was killed: builds the Parquet files from its journal, and replaces
+    /// `running` by `interrupted` in its manifest. Does nothing for a complete run.
     pub fn recover(path: impl Into<PathBuf>) -> Result<(Self, Consolidated), ResultsError> {
         let run = Self::open(path)?;
         let consolidated = run.recovered()?;
         Ok((run, consolidated))
     }
 
-    /// Recovers this run, as [`Self::recover`].
+    /// Recovers this run like [`Self::recover`].
     ///
     /// # Errors
     /// Fails if a process still writes the run, or the disk is full.
@@ -112,7 +111,7 @@ impl RunDirectory {
             return Ok(Consolidated::default());
         }
         let lock = lock_journal(&self.tree)?;
-        // A run that was killed has not given it back.
+        // A run that was killed has not released it.
         self.use_room_aside()?;
         let consolidated = consolidate(&self.tree)?;
         drop(lock);
@@ -145,7 +144,7 @@ impl RunDirectory {
     /// Writes a page into the parent directory, as `FILE`, and returns its path.
     ///
     /// # Errors
-    /// Fails as [`crate::write_page`].
+    /// Fails under the same conditions as [`crate::write_page`].
     pub fn write_beside(&self, file: &str, html: &str) -> Result<PathBuf, ResultsError> {
         let path = self.tree.path();
         // `.` and `runs/..` have no name to write beside.
@@ -162,19 +161,19 @@ impl RunDirectory {
         logs.metadata().ok()?.modified().ok()
     }
 
-    /// Whether the tables are Parquet already.
+    /// Returns true if the tables are Parquet files.
     pub fn is_finished(&self) -> bool {
         !self.tree.has("journal")
     }
 
-    /// Opens the tables for writing. One recorder per run at a time.
+    /// Opens the tables for writing. A run has at most one recorder at a time.
     pub fn recorder(&self) -> Result<Recorder, ResultsError> {
         Recorder::open(self.tree.clone())
     }
 
-    /// Opens `logs/NAME` for what a program prints, to be written and read. Characters
-    /// that do not belong in a file name become `_`, and a name that is taken gets a
-    /// number. Returns the file's name in the directory as well.
+    /// Opens `logs/NAME` for the output of a program, for writing and reading. Characters that are
+    /// not allowed in a file name become `_`, and a name that is taken gets a number. Also returns
+    /// the file's name in the directory.
     pub fn log(&self, name: &str) -> Result<(fs::File, String), ResultsError> {
         let (file, path) = self.create_new("logs", name, "log")?;
         let last = path.file_name().unwrap_or_default().to_string_lossy();
@@ -206,13 +205,13 @@ impl RunDirectory {
         self.tree.read(&path)?.ok_or_else(missing)
     }
 
-    /// Sets room aside, without which a run whose disk is full could not say how it ended.
+    /// Reserves disk space, so that a run can record its end on a full disk.
     ///
     /// # Errors
-    /// There is no such room.
+    /// Fails if the space is not available.
     pub fn set_room_aside(&self) -> Result<(), ResultsError> {
         let file = self.tree.begin(RESERVE)?;
-        // Where room cannot be promised it is taken.
+        // Without fallocate, the space is filled with data.
         let promised = match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES as u64) {
             Err(Errno::OPNOTSUPP) => (&file).write_all(&vec![0; RESERVE_BYTES]),
             other => other.map_err(io::Error::from),
@@ -223,13 +222,13 @@ impl RunDirectory {
         })
     }
 
-    /// Gives that room back; what is written next may have it.
+    /// Releases the reserved space for the next writes.
     pub fn use_room_aside(&self) -> Result<(), ResultsError> {
         self.tree.remove(RESERVE)
     }
 
-    /// The last lines of `logs/NAME.log`, at most `count` of them and of its last 16 KiB;
-    /// none where there is no such log, or it cannot be read.
+    /// Returns the last lines of `logs/NAME.log`, at most `count` of them and of its last 16 KiB;
+    /// empty if there is no such log, or it cannot be read.
     pub fn last_lines(&self, name: &str, count: usize) -> Vec<String> {
         let path = format!("logs/{}.log", stem(name));
         let Ok(Some(mut file)) = self.tree.read(&path) else {
@@ -245,14 +244,14 @@ impl RunDirectory {
             return Vec::new();
         }
         let text = String::from_utf8_lossy(&bytes);
-        // The first may be the end of one.
+        // The first line may be incomplete.
         let whole = text.lines().skip(usize::from(begin > 0));
         let mut lines: Vec<String> = whole.map(str::to_owned).collect();
         lines.drain(..lines.len().saturating_sub(count));
         lines
     }
 
-    /// Keeps a copy of a file that went into the run; gives back where, as `inputs/NAME`.
+    /// Keeps a copy of an input file of the run; returns its path, as `inputs/NAME`.
     pub fn keep_input(&self, name: &str, content: &[u8]) -> Result<String, ResultsError> {
         let (name, extension) = match name.rsplit_once('.') {
             Some((name, extension)) if !name.is_empty() => (name, stem(extension)),
@@ -264,8 +263,7 @@ impl RunDirectory {
         Ok(format!("inputs/{name}"))
     }
 
-    /// Opens `net/LINK.pcapng`. `session_start` is the civil time that
-    /// programs see at virtual zero.
+    /// Opens `net/LINK.pcapng`. `session_start` is the civil time seen by programs at virtual zero.
     pub fn capture(
         &self,
         link: &str,
@@ -275,10 +273,9 @@ impl RunDirectory {
         Capture::new(file, link, session_start).map_err(ResultsError::io(&path))
     }
 
-    /// Calls `each` for every row of a table in the order of recording, which
-    /// is the order of time up to the races between recording threads. Reads
-    /// the Parquet file, or the journal when the run is not finished; holds at
-    /// most one row group in memory. A table that is not there has no rows.
+    /// Calls `each` for every row of a table in the order of recording, which is the order of time
+    /// up to the races between recording threads. Reads the Parquet file, or the journal if the run
+    /// is not finished; holds at most one row group in memory. A missing table has no rows.
     pub fn for_each<R: Row>(
         &self,
         mut each: impl FnMut(R) -> Result<(), ResultsError>,
@@ -290,17 +287,17 @@ impl RunDirectory {
         }
     }
 
-    /// All events.
+    /// Returns all events.
     pub fn events(&self) -> Result<Vec<EventRow>, ResultsError> {
         self.all()
     }
 
-    /// All changes of the virtual clock.
+    /// Returns all changes of the virtual clock.
     pub fn clock(&self) -> Result<Vec<ClockRow>, ResultsError> {
         self.all()
     }
 
-    /// All attacks, each once.
+    /// Returns all attacks, each once.
     pub fn labels(&self) -> Result<Vec<LabelRow>, ResultsError> {
         Ok(last_of_each(self.all()?))
     }
@@ -314,9 +311,8 @@ impl RunDirectory {
         Ok(rows)
     }
 
-    /// A manifest alone may be anybody's file of that name, hence the look
-    /// inside; the lock file exists from the first moment of a run, and all
-    /// four tables from its last.
+    /// A manifest alone may be an unrelated file of that name, so its content is checked. The lock
+    /// file exists from the beginning of a run, and all four tables at its end.
     fn is_run(&self) -> bool {
         let ours = |text: &String| text.contains("\"timeloom_version\"");
         let manifest = || self.tree.read_text("manifest.json", JSON_BYTES);
@@ -336,13 +332,13 @@ impl RunDirectory {
                 self.tree.remove_folder(folder)?;
             }
         }
-        // Files of other programs stay, and so does the directory then.
+        // Files of other programs stay, and then the directory does, too.
         let _ = fs::remove_dir(self.tree.path());
         Ok(())
     }
 
     fn remove_earlier_run(&self) -> Result<(), ResultsError> {
-        // Before anything is removed: whether it is what it looks like.
+        // Before anything is removed: checks that the folders are what they seem.
         for folder in FOLDERS.into_iter().filter(|folder| self.tree.has(folder)) {
             self.tree.make_folder(folder)?;
         }
@@ -366,8 +362,8 @@ impl RunDirectory {
         self.tree.remove_files("logs")
     }
 
-    /// Program and link names come from outside: none of them may climb out of
-    /// its folder, hide, or overwrite another's file.
+    /// Names of programs and links are untrusted: they must not leave their folder, hide, or
+    /// overwrite another file.
     fn create_new(
         &self,
         folder: &str,
@@ -392,7 +388,7 @@ impl RunDirectory {
     }
 }
 
-/// A name as that of a file, without what may not be in one.
+/// Converts a name to a file name, replacing characters that are not allowed.
 pub(crate) fn stem(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let letters = name.chars().take(100);
@@ -407,8 +403,8 @@ fn is_no_directory(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Builds the Parquet files from the journal, then removes the journal. May be
-/// interrupted anywhere and run again: the journal goes last.
+/// Builds the Parquet files from the journal, then removes the journal. May be interrupted at any
+/// time and run again, because the journal is removed last.
 pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
     let mut total = Consolidated::default();
     let done = consolidate_table::<SignalRow>(tree, &mut total)
@@ -416,7 +412,7 @@ pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
         .and_then(|()| consolidate_table::<ClockRow>(tree, &mut total))
         .and_then(|()| consolidate_labels(tree, &mut total));
     if let Err(error) = done {
-        // On a full disk others need the room: the manifest, for one.
+        // On a full disk, other files need the space, such as the manifest.
         for table in TABLES {
             let _ = tree.remove(&partial(&table_name(table)));
         }
@@ -429,7 +425,7 @@ pub(crate) fn consolidate(tree: &Tree) -> Result<Consolidated, ResultsError> {
 fn consolidate_table<R: Row>(tree: &Tree, total: &mut Consolidated) -> Result<(), ResultsError> {
     let (from, to) = (journal_name(R::TABLE), table_name(R::TABLE));
     if !tree.has(&from) && tree.has(&to) {
-        return Ok(()); // an earlier attempt got this far
+        return Ok(()); // an earlier attempt has written the table
     }
     let mut writer = TableWriter::create::<R>(tree, to)?;
     total.torn_lines += journal::read::<R>(tree, &from, |row| {
@@ -457,7 +453,7 @@ fn consolidate_labels(tree: &Tree, total: &mut Consolidated) -> Result<(), Resul
     writer.close()
 }
 
-/// A label is written at its start and again at its end; the last one counts.
+/// Keeps the last row of each label: a label is written at its start and again at its end.
 fn last_of_each(rows: Vec<LabelRow>) -> Vec<LabelRow> {
     let mut kept: Vec<LabelRow> = Vec::new();
     for row in rows {
@@ -479,7 +475,7 @@ fn journal_name(table: &str) -> String {
     format!("journal/{table}.jsonl")
 }
 
-/// How much of a log's end is looked at for its last lines.
+/// Number of bytes at the end of a log that are searched for its last lines.
 const LAST_BYTES: u64 = 16 * 1024;
 
 const FOLDERS: [&str; 4] = ["net", "logs", "inputs", "journal"];
@@ -494,12 +490,12 @@ const TABLES: [&str; 4] = [
     LabelRow::TABLE,
 ];
 
-/// Room for what a run has still to write when its disk is full: what the journal holds
-/// in memory, the manifest and the checks.
+/// Disk space for the final writes of a run when its disk is full: the journal rows in memory, the
+/// manifest and the checks.
 const RESERVE: &str = "journal.reserve";
 const RESERVE_BYTES: usize = 1 << 20;
 
-/// What a run consists of besides its tables and folders.
+/// Files of a run besides its tables and folders.
 const RUN_FILES: [&str; 6] = [
     "topology.json",
     RESERVE,

@@ -1,5 +1,5 @@
-//! The documents of a run directory, each of which is read and replaced as a whole:
-//! `manifest.json`, `checks.json`, `topology.json`, `scenario.toml`, `report.html`.
+//! The documents of a run directory, which are read and replaced as a whole: `manifest.json`,
+//! `checks.json`, `topology.json`, `scenario.toml`, `report.html`.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

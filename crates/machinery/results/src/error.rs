@@ -1,11 +1,11 @@
-//! What can go wrong with a run directory, each with the path and the remedy.
+//! Errors of run directories, each with the path and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use timeloom_time::{Instant, Virtual};
 
-/// Why a run directory could not be written or read.
+/// Error in writing or reading a run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// The operating system refused a file operation.
@@ -13,23 +13,23 @@ pub enum ResultsError {
     Io {
         /// The file or directory concerned.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// `create` was pointed at a directory with somebody's files in it.
+    /// `create` was called with a directory that contains other files.
     #[error(
         "{0} is not empty and is not a run directory; nothing was touched, choose another path"
     )]
     NotARun(PathBuf),
-    /// `create` was pointed at an earlier run.
+    /// `create` was called with the directory of an earlier run.
     #[error(
         "{0} holds a run already; choose another directory, or say `--replace` to lose that run"
     )]
     RunThere(PathBuf),
-    /// `open` or `recover` was pointed at something else.
+    /// `open` or `recover` was called with a directory that is not a run.
     #[error("{0} is not a run directory (it has no manifest.json, no journal and no tables)")]
     NoRunHere(PathBuf),
-    /// A run directory has only files and folders of its own.
+    /// A run directory must not contain symbolic links.
     #[error(
         "{0} leads through a symbolic link, and none is followed in a run directory; remove the link, or choose another directory"
     )]
@@ -52,17 +52,17 @@ pub enum ResultsError {
         /// The folder.
         path: PathBuf,
     },
-    /// Who owns a directory may change under a run what it writes to.
+    /// The owner of a directory could redirect the writes of a run.
     #[error(
         "{path} belongs to another user (uid {uid}), who could make a run write elsewhere; choose a directory that does not exist yet, or `chown` this one"
     )]
     OtherOwner {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// Owner of the directory.
         uid: u32,
     },
-    /// So may who can write in it.
+    /// Users with write permission could do the same.
     #[error(
         "others may write in {0}, and could make a run write elsewhere; look at what is in it, then `chmod -R go-w {0}`"
     )]
@@ -70,7 +70,7 @@ pub enum ResultsError {
     /// Another process still writes this run.
     #[error("{0} is still being written by a running session; stop that one first")]
     InUse(PathBuf),
-    /// What is recorded has become as large as the scenario allows.
+    /// The recorded data has reached the limit set by the scenario.
     #[error(
         "signals, events and changes of the clock have reached their limit of {bytes} bytes; what came until then is kept (raise `results.journal_limit`, or record less often)"
     )]
@@ -78,8 +78,8 @@ pub enum ResultsError {
         /// The limit.
         bytes: u64,
     },
-    /// NaN and infinities are refused: JSON cannot hold them, and a plot or a
-    /// deviation that meets one later could not say where it came from.
+    /// NaN and infinities are rejected: JSON cannot hold them, and a plot or a deviation that meets
+    /// one later could not report its origin.
     #[error(
         "signal {name} at {} has the value {value}, which is not a finite number",
         *at - Instant::ZERO
@@ -87,26 +87,26 @@ pub enum ResultsError {
     NotFinite {
         /// `source.name` of the signal.
         name: String,
-        /// Its virtual instant.
+        /// Virtual time of the sample.
         at: Instant<Virtual>,
-        /// The refused value.
+        /// Rejected value.
         value: f64,
     },
     /// The recorder was used after `finish`.
     #[error("the run in {0} is finished; no more rows can be recorded")]
     Finished(PathBuf),
-    /// A file of the directory does not say what the contract promises.
+    /// The content of a file violates the format of the directory.
     #[error("{path}: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the violation.
         reason: String,
     },
 }
 
 impl ResultsError {
-    /// Attaches the path to what the system said.
+    /// Attaches the path to an error of the system.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -114,7 +114,7 @@ impl ResultsError {
         }
     }
 
-    /// A file whose content is wrong.
+    /// Creates an error for a file with invalid content.
     pub(crate) fn malformed(path: &Path, reason: impl ToString) -> Self {
         Self::Malformed {
             path: path.to_owned(),
@@ -123,7 +123,7 @@ impl ResultsError {
     }
 }
 
-/// What to do about it, if the error alone does not say.
+/// Returns a remedy, if the error alone does not suggest one.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -15,11 +15,11 @@ impl RunDirectory {
         std::path::absolute(&path).map_err(ResultsError::io(&path))
     }
 
-    /// Writes a Python package below `python/` and returns that folder's absolute path, for
-    /// a program's `PYTHONPATH`. `modules` are names of files and their texts.
+    /// Writes a Python package below `python/` and returns that folder's absolute path, for a
+    /// program's `PYTHONPATH`. `modules` are names of files and their texts.
+    ///
     /// # Errors
     /// Fails if the disk is full, or another entry has the name of a folder.
-    /// The disk is full, or something else has the name of a folder.
     pub fn write_package(
         &self,
         package: &str,

@@ -1,10 +1,9 @@
-//! The crash-safe form of a table while its run goes on: one JSON array per
-//! line, only ever appended to.
+//! The crash-safe form of a table during its run: one JSON array per line, append-only.
 //!
-//! A Parquet file without its footer is unreadable, and its footer comes last.
-//! A line is complete or it is not, so a run that is killed keeps every line
-//! but the torn one. (The page cache outlives the process; surviving a power
-//! cut is not attempted, as it would cost an fsync per flush.)
+//! A Parquet file without its footer is unreadable, and its footer comes last. A line is complete
+//! or it is not, so a run that is killed keeps every line except the torn one. (The page cache
+//! outlives the process; surviving a power cut is not attempted, as it would cost an fsync per
+//! flush.)
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -22,19 +21,19 @@ use crate::tree::Tree;
 pub(crate) struct Journal {
     path: PathBuf,
     writer: BufWriter<File>,
-    /// Read from the machine's clock, not the session's: it bounds what a kill
-    /// may lose and must go on while virtual time stands.
+    /// Wall time of the last flush: it bounds the loss by a kill and must advance while virtual
+    /// time is stopped.
     flushed: time::Instant,
     max_age: time::Duration,
-    /// A row in hand, kept for its memory.
+    /// Buffer for one row, kept to avoid allocations.
     line: Vec<u8>,
-    /// A row may have been torn: none comes after it.
+    /// True if a row may have been torn: no row may follow it.
     is_torn: bool,
 }
 
 impl Journal {
-    /// Opens for appending. Rows reach the kernel at the latest with the first
-    /// row that comes `max_age` after the previous flush; zero means at once.
+    /// Opens a journal for appending. Rows reach the kernel at the latest with the first row that
+    /// comes `max_age` after the previous flush; zero means immediately.
     pub(crate) fn open(
         tree: &Tree,
         name: &str,
@@ -51,9 +50,9 @@ impl Journal {
         })
     }
 
-    /// Takes a row and returns how many bytes it has. What was taken without an error is
-    /// on its way to the file, and gets there with the next [`Self::flush`] that succeeds:
-    /// a disk that is full loses nothing once there is room again.
+    /// Appends a row and returns its length in bytes. Rows accepted without an error are buffered
+    /// and reach the file with the next [`Self::flush`] that succeeds: a full disk loses no rows
+    /// once there is space again.
     pub(crate) fn append(&mut self, row: &impl Row) -> Result<u64, ResultsError> {
         if self.is_torn {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
@@ -62,7 +61,7 @@ impl Journal {
         let mut cells = row.cells();
         cells.iter_mut().for_each(bound);
         self.line.clear();
-        // Whole, so that a buffer that cannot be emptied refuses it whole.
+        // In one write, so that a buffer that cannot be flushed rejects it as a whole.
         serde_json::to_writer(&mut self.line, &cells)
             .map_err(|error| ResultsError::io(&self.path)(std::io::Error::from(error)))?;
         self.line.push(b'\n');
@@ -82,9 +81,8 @@ impl Journal {
     }
 }
 
-/// Calls `each` for every whole row of the journal `name`, in the order of
-/// writing, and returns how many lines were not rows (a torn tail). A journal
-/// that is not there is an empty one.
+/// Calls `each` for every complete row of the journal `name`, in the order of writing, and returns
+/// the number of invalid lines (a torn tail). A missing journal is an empty one.
 pub(crate) fn read<R: Row>(
     tree: &Tree,
     name: &str,
@@ -115,8 +113,8 @@ pub(crate) fn read<R: Row>(
     }
 }
 
-/// A row from its line. A line without its newline is torn even when it looks
-/// whole: `12` may have been `123`.
+/// Parses a row from its line. A line without its newline is torn even if it looks complete: `12`
+/// may have been `123`.
 fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     let line = line.strip_suffix(b"\n")?;
     let values: Vec<Value> = serde_json::from_slice(line).ok()?;
@@ -134,8 +132,8 @@ fn parse<R: Row>(line: &[u8], interner: &mut Interner) -> Option<R> {
     R::from_cells(Cells::new(cells.collect::<Option<_>>()?))
 }
 
-/// Cuts a text that is longer than any honest name or sentence, so that one
-/// row never takes more memory than planned for.
+/// Truncates a text that is longer than any regular name or sentence, so that the memory of a row
+/// is bounded.
 fn bound(cell: &mut Cell) {
     if let Cell::Text(text) = cell
         && text.len() > TEXT_BYTES
@@ -150,7 +148,7 @@ fn bound(cell: &mut Cell) {
 
 const BUFFER_BYTES: usize = 64 * 1024;
 const TEXT_BYTES: usize = 32 * 1024;
-/// Eight texts at their bound, each byte escaped as `\u0000`, fit.
+/// Room for eight texts of maximum length, each byte escaped as `\u0000`.
 const LINE_BYTES: u64 = 2 * 1024 * 1024;
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
-//! What a run leaves behind: one directory per run, and the report about it.
+//! Results of runs: one directory per run, and the report.
 //!
-//! The directory's file and column names are part of the project's outward
-//! contract. While a run goes on, rows go to a crash-safe journal; when it
-//! ends they become Parquet. A run that was killed is made whole afterwards by
-//! [`RunDirectory::recover`], and readers see its rows even before that.
+//! The directory's file and column names are part of the project's public contract. During a run,
+//! rows go to a crash-safe journal; at its end, they are converted to Parquet. A run that was
+//! killed is completed afterwards by [`RunDirectory::recover`], and readers see its rows even
+//! before that.
 //!
-//! This crate never decides *when* something happened: every instant is given
-//! by the caller, on the scale it belongs to. It is called by `run` (writers)
-//! and by `cli` (report, compare, show).
+//! This crate never reads times itself: every instant is given by the caller, on the scale it
+//! belongs to. It is used by `run` (writers) and by `cli` (report, compare, show).
 //!
-//! The order of a run:
+//! The steps of a run:
 //!
 //! ```no_run
 //! use timeloom_results::*;
@@ -17,7 +16,7 @@
 //! # fn main() -> Result<(), ResultsError> {
 //! let directory = RunDirectory::create("runs/7")?;
 //! let mut manifest = Manifest::begin("voltage", 7, Instant::<Utc>::ZERO, b"scenario text");
-//! directory.write_manifest(&manifest)?;       // so that a killed run says what it was
+//! directory.write_manifest(&manifest)?;       // so that a killed run can be identified
 //! let recorder = directory.recorder()?;       // shared by all threads through `&`
 //! recorder.signal(&SignalRow {
 //!     t_virtual: Instant::ZERO, t_wall: Instant::ZERO,

@@ -1,37 +1,37 @@
-//! A log that ends at a limit: what a program prints may be without end, a disk is not.
+//! A log with a size limit: output may be unbounded, the disk is not.
 //!
-//! At the limit a line says so, and from there on bytes are counted and left out.
+//! At the limit a line reports it, and further bytes are counted and discarded.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many bytes were left out; shared with who tells it in the end.
+/// Number of discarded bytes; shared with the code that reports it at the end.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut(Arc<AtomicU64>);
 
 impl LeftOut {
-    /// So many bytes so far.
+    /// Returns the number of bytes so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Passes on the first so many bytes.
+/// Passes on bytes up to a limit.
 #[derive(Debug)]
 pub struct Limited<W> {
     writer: W,
     limit: u64,
     left: u64,
     is_over: bool,
-    /// What was passed on last ended in a whole line.
+    /// True if the last bytes passed on ended with a line.
     at_line: bool,
     left_out: LeftOut,
 }
 
 impl<W: Write> Limited<W> {
-    /// Passes on `limit` bytes at most, and one line that says so.
+    /// Passes on `limit` bytes at most, and one line that reports the limit.
     pub fn new(writer: W, limit: u64) -> Self {
         Self {
             writer,
@@ -43,7 +43,7 @@ impl<W: Write> Limited<W> {
         }
     }
 
-    /// What it leaves out.
+    /// Returns the counter of discarded bytes.
     pub fn left_out(&self) -> LeftOut {
         self.left_out.clone()
     }
@@ -57,13 +57,14 @@ impl<W: Write> Limited<W> {
 }
 
 impl<W: Write> Write for Limited<W> {
-    /// Takes all, or fails with nothing taken.
+    /// Accepts all bytes, or fails without accepting any.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let whole = bytes.len() as u64;
         let mut kept = 0;
         if !self.is_over {
             let room = self.left.min(whole) as usize;
-            // Of what does not fit whole lines are kept; of one without an end, its start.
+            // Of bytes that exceed the limit, whole lines are kept; of an incomplete line, its
+            // start.
             kept = match bytes[..room].iter().rposition(|byte| *byte == b'\n') {
                 _ if room == bytes.len() => room,
                 Some(end) => end + 1,

@@ -1,30 +1,29 @@
-//! What a program prints, each line stamped with virtual time.
+//! The output of a program, each line with a timestamp in virtual time.
 //!
-//! `[   22.500123] text`: seconds since the session began, to a microsecond.
-//! Programs print anything, so what is not printable UTF-8 becomes `\xHH`
-//! (which also keeps escape sequences away from the terminal that shows the
-//! log), and a line that never ends is broken.
+//! `[   22.500123] text`: seconds since the session began, to a microsecond. Output may contain any
+//! bytes: everything but printable UTF-8 becomes `\xHH` (which also keeps escape sequences away
+//! from the terminal that shows the log), and a line without an end is split.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use timeloom_time::{Instant, Virtual};
 
-/// Stamps the lines written through it. The stamp is the instant at which the
-/// line's first byte came. A line is passed on when it ends; the last one,
-/// without newline, when the writer is dropped.
+/// Adds timestamps to the lines written through it. The timestamp is the time at which the line's
+/// first byte arrived. A line is passed on when it ends; a last line without newline, when the
+/// writer is dropped.
 #[derive(Debug)]
 pub struct LogWriter<W: Write, F: FnMut() -> Instant<Virtual>> {
     writer: W,
     now: F,
     line: Vec<u8>,
     began: Instant<Virtual>,
-    /// The line in hand continues one that was broken for its length.
+    /// True if the current line continues one that was split for its length.
     continues: bool,
 }
 
 impl<W: Write, F: FnMut() -> Instant<Virtual>> LogWriter<W, F> {
-    /// Stamps with what `now` says.
+    /// Creates a writer that takes timestamps from `now`.
     pub fn new(writer: W, now: F) -> Self {
         Self {
             writer,
@@ -42,10 +41,9 @@ impl<W: Write, F: FnMut() -> Instant<Virtual>> LogWriter<W, F> {
         self.line.extend_from_slice(bytes);
     }
 
-    /// Writes the line in hand; `broken` when it goes on in the next.
+    /// Writes the current line; `broken` if it continues in the next.
     fn end_line(&mut self, broken: bool) -> io::Result<()> {
-        // Not in the middle of a character: what is left of one stays for the
-        // continuation.
+        // Not in the middle of a character: an incomplete one stays for the continuation.
         let kept = if broken {
             whole_characters(&self.line)
         } else {
@@ -103,7 +101,7 @@ impl<W: Write, F: FnMut() -> Instant<Virtual>> Write for LogWriter<W, F> {
 impl<W: Write, F: FnMut() -> Instant<Virtual>> Drop for LogWriter<W, F> {
     fn drop(&mut self) {
         if !self.line.is_empty() {
-            // The program is gone and nobody is left to tell of a full disk.
+            // The program has ended, and a full disk cannot be reported any more.
             let _ = self.end_line(false);
         }
         let _ = self.writer.flush();
@@ -136,10 +134,10 @@ fn printable(line: &[u8], out: &mut String) {
 }
 
 fn escape(byte: u8, out: &mut String) {
-    let _ = write!(out, "\\x{byte:02x}"); // a String takes everything
+    let _ = write!(out, "\\x{byte:02x}"); // writing to a String cannot fail
 }
 
-/// The length without a character cut off at the end.
+/// Returns the length without an incomplete character at the end.
 fn whole_characters(line: &[u8]) -> usize {
     let tail = line.len().saturating_sub(3);
     match line[tail..].iter().rposition(|&byte| byte >= 0xc0) {

@@ -1,4 +1,4 @@
-//! `manifest.json`: what was run, where, with what, and how it ended.
+//! `manifest.json`: the scenario, the machine, the inputs and the outcome of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,30 +13,30 @@ use timeloom_time::{Duration, Instant, Utc, Virtual};
 use crate::caveat::Caveat;
 use crate::civil::{serde_utc, serde_utc_option};
 
-/// What a reader needs to know to trust a run, and to repeat it.
+/// Information needed to trust a run, and to repeat it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the tool that ran it.
     pub timeloom_version: String,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub name: String,
-    /// Civil time when the run began.
+    /// Civil time at the beginning of the run.
     #[serde(with = "serde_utc")]
     pub started: Instant<Utc>,
-    /// Civil time when it ended; `None` while it goes on and after a kill.
+    /// Civil time at the end; `None` during the run and after a kill.
     #[serde(with = "serde_utc_option", default)]
     pub ended: Option<Instant<Utc>>,
-    /// What programs took for civil time at virtual zero; packet captures are
-    /// stamped relative to it.
+    /// Civil time seen by programs at virtual zero; timestamps of packet captures are relative to
+    /// it.
     #[serde(with = "serde_utc_option", default)]
     pub session_start: Option<Instant<Utc>>,
-    /// The one seed from which all randomness of the run comes.
+    /// Seed of all randomness of the run.
     pub seed: u64,
     /// SHA-256 of the scenario file, in hexadecimal.
     pub scenario_sha256: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// What the kernel keeps time by: `tsc`, `kvm-clock`.
+    /// Clock source of the kernel: `tsc`, `kvm-clock`.
     pub clock_source: String,
     /// The machine.
     pub machine: Machine,
@@ -47,60 +47,60 @@ pub struct Manifest {
     /// trusted run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<Caveat>,
-    /// The variables that programs and plants were given unasked (`docs/scenario.md`), by name.
+    /// The variables that programs and plants inherited by default (`docs/scenario.md`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The programs that ran, each with its file's hash.
+    /// Programs that ran, each with its file's hash.
     #[serde(default)]
     pub programs: Vec<ProgramHash>,
-    /// The scripts, models and data that programs and plants were given.
+    /// Scripts, models and data used by programs and plants.
     #[serde(default)]
     pub inputs: Vec<InputFile>,
-    /// How far virtual time got.
+    /// Virtual time at the end.
     #[serde(rename = "virtual_duration_ns", with = "serde_ns", default)]
     pub virtual_duration: Duration,
-    /// How long it took.
+    /// Wall time of the run.
     #[serde(rename = "wall_duration_ns", with = "serde_ns", default)]
     pub wall_duration: Duration,
-    /// Wall time during which the virtual clock stood.
+    /// Wall time during which the virtual clock was stopped.
     #[serde(rename = "paused_total_ns", with = "serde_ns", default)]
     pub paused_total: Duration,
-    /// How often it came to a stand.
+    /// Number of times that it was stopped.
     #[serde(default)]
     pub pauses: u64,
-    /// The scenario's time mode; empty in runs of older versions.
+    /// Time mode of the scenario; empty in runs of older versions.
     #[serde(default)]
     pub time_mode: String,
-    /// In a stepped run, what was granted.
+    /// Statistics of the grants in a stepped run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants: Option<GrantsMade>,
-    /// The logs that reached their limit.
+    /// Logs that reached their limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_logs: Vec<CutLog>,
-    /// Whose rows of signals, events and the clock reached their limit.
+    /// Sources whose rows of signals, events and the clock reached their limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_rows: Vec<CutRows>,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Who or what ended it when it was not the plan.
+    /// Program or component that ended the run, if it did not end as planned.
     #[serde(default)]
     pub culprit: Option<String>,
-    /// When it ended because somebody failed: who, when, and its last words.
+    /// The failure that ended the run: the culprit, the time, and the end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Why a run failed before its end.
+/// Failure of a run before its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Who: a program, a plant, a device, a part of the machinery.
+    /// Program, plant, device or internal component that failed.
     pub culprit: String,
-    /// What happened, in words.
+    /// Description of the failure.
     pub what: String,
-    /// When it was noticed, in virtual time.
+    /// Time of detection, in virtual time.
     #[serde(rename = "t_virtual_ns", with = "serde_instant_ns")]
     pub at: Instant<Virtual>,
-    /// The last lines of the culprit's log, with their stamps.
+    /// Last lines of the culprit's log, with their timestamps.
     #[serde(default)]
     pub log: Vec<String>,
 }
@@ -111,91 +111,90 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It has not ended yet, or was killed and not recovered.
+    /// The run has not ended yet, or was killed and not recovered.
     Running,
-    /// As planned.
+    /// The run ended as planned.
     Done,
-    /// A guest, plant, peer or check failed; `culprit` says which.
+    /// A guest, plant, peer or check failed; `culprit` names it.
     Failed,
-    /// It was stopped from outside.
+    /// The run was stopped by a user or another program.
     Interrupted,
 }
 
-/// A log that is not whole: what was printed beyond its limit is not in it.
+/// An incomplete log: output beyond its limit was discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutLog {
-    /// The file, from the run directory.
+    /// Path of the file in the run directory.
     pub log: String,
-    /// As much of what was printed is not there, its last line included.
+    /// Number of discarded bytes, including the last line.
     pub left_out_bytes: u64,
 }
 
-/// Somebody whose rows are not all there: what came beyond their limit was left out.
+/// A source whose rows beyond the limit were discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutRows {
-    /// The host and who on it, as `HOST/SOURCE`.
+    /// Host and source, as `HOST/SOURCE`.
     pub source: String,
-    /// The virtual time of the first that is not there.
+    /// Virtual time of the first discarded row.
     #[serde(rename = "since_ns", with = "serde_instant_ns")]
     pub since: Instant<Virtual>,
-    /// How many are not there.
+    /// Number of discarded rows.
     pub left_out_rows: u64,
 }
 
-/// What the granter of a stepped run did.
+/// Statistics of the grants in a stepped run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantsMade {
-    /// How often it granted an instant.
+    /// Number of grants.
     pub count: u64,
-    /// Wall time that the run took to get to those.
+    /// Wall time during which the run advanced to the granted times.
     #[serde(rename = "ran_ns", with = "serde_ns")]
     pub ran: Duration,
-    /// Wall time for which the run waited for the next grant.
+    /// Wall time during which the run waited for the next grant.
     #[serde(rename = "waited_ns", with = "serde_ns")]
     pub waited: Duration,
 }
 
-/// The machine a run was made on.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Logical processors this process may use.
+    /// Number of logical processors available to this process.
     pub cores: usize,
-    /// As the processor names itself.
+    /// Model name reported by the processor.
     pub cpu_model: String,
 }
 
 /// A program file and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramHash {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
-/// A file that a program or plant was given.
+/// An input file of a program or plant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
-    /// Where it was.
+    /// Original path.
     pub path: String,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its copy in the run directory; none of a large file or of one that not everybody may
-    /// read.
+    /// Copy in the run directory; `None` for a large file, or one that is not readable by all
+    /// users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
 
 impl Manifest {
-    /// The manifest of a run that begins now on this machine: outcome
-    /// `running`, durations zero. What cannot be found out is said to be
-    /// `unknown`.
+    /// Creates the manifest of a run that begins now on this machine: outcome `running`, durations
+    /// zero. Values that cannot be determined are `unknown`.
     pub fn begin(name: &str, seed: u64, started: Instant<Utc>, scenario: &[u8]) -> Self {
         Self {
             timeloom_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -233,8 +232,8 @@ impl Manifest {
         }
     }
 
-    /// Adds a program and its hash; one that cannot be read gets the reason in
-    /// the hash's place. The same path is listed once.
+    /// Adds a program and its hash; for an unreadable one, the reason replaces the hash. The same
+    /// path is listed once.
     pub fn add_program(&mut self, path: &Path) {
         let shown = path.display().to_string();
         if self.programs.iter().all(|program| program.path != shown) {
@@ -248,7 +247,7 @@ impl Manifest {
 }
 
 impl Machine {
-    /// The one we are on.
+    /// Returns a description of this machine.
     pub fn this() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = info.lines().find_map(|line| {
@@ -264,12 +263,12 @@ impl Machine {
     }
 }
 
-/// SHA-256 of some bytes, in hexadecimal.
+/// Returns the SHA-256 of some bytes, in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of a file's content, in hexadecimal, in bounded memory.
+/// Returns the SHA-256 of a file's content, in hexadecimal, using bounded memory.
 pub fn sha256_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();

@@ -1,5 +1,4 @@
-//! The logs of a run as one stream of lines, ordered by their virtual instants; also while
-//! the run still writes them.
+//! The logs of a run as one stream of lines, ordered by virtual time; also during the run.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,19 +9,19 @@ use timeloom_time::{Instant, Virtual};
 use crate::lines::read_line;
 use crate::{ResultsError, RunDirectory};
 
-/// A line that a program printed.
+/// A line of a program's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When. What has no stamp (a plant's log) has that of the line before it.
+    /// Virtual time. A line without a timestamp (of a plant's log) has that of the previous line.
     pub at: Instant<Virtual>,
-    /// Who: the name of the log.
+    /// Name of the log.
     pub program: String,
-    /// As it stands in the log, with its stamp.
+    /// Line of the log, with its timestamp.
     pub text: String,
 }
 
 impl LogLine {
-    /// What was printed, without the stamp.
+    /// Returns the line without the timestamp.
     pub fn printed(&self) -> &str {
         split(&self.text).map_or(&self.text, |(_, printed)| printed)
     }
@@ -32,15 +31,15 @@ impl LogLine {
 #[derive(Debug)]
 pub struct MergedLogs {
     run: RunDirectory,
-    /// None: every program's, and no plant's, whose lines have no stamps.
+    /// `None` selects all programs, but no plants, whose lines have no timestamps.
     programs: Option<BTreeSet<String>>,
     sources: Vec<Source>,
-    /// No more will be written: a line without an end is one.
+    /// True if no more is written: a line without an end is then complete.
     is_complete: bool,
 }
 
 impl MergedLogs {
-    /// Of the run directory `run`. Without names, of all programs.
+    /// Creates a reader for the run directory `run`. Without names, it reads all programs.
     pub fn new(run: &RunDirectory, programs: &[String]) -> Self {
         let programs: BTreeSet<String> = programs.iter().cloned().collect();
         Self {
@@ -51,24 +50,24 @@ impl MergedLogs {
         }
     }
 
-    /// The names of the logs that are there, sorted.
+    /// Returns the names of the existing logs, sorted.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn names(&self) -> Result<Vec<String>, ResultsError> {
         self.run.log_names()
     }
 
-    /// From now on nothing more is written.
+    /// Declares that no more is written.
     pub fn complete(&mut self) {
         self.is_complete = true;
     }
 
-    /// The earliest line of those that are there and were not given out yet; programs
-    /// that print at one instant in the order of their names. `None`: no whole line now.
+    /// Returns the earliest available line that was not returned yet; lines with equal times are
+    /// ordered by program name. `None` if there is no complete line now.
     ///
     /// # Errors
-    /// A log cannot be read.
+    /// Fails if a log cannot be read.
     pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         for source in &mut self.sources {
             source.fill(self.is_complete)?;
@@ -79,10 +78,10 @@ impl MergedLogs {
         Ok(first.and_then(|(_, at)| self.sources[at].head.take()))
     }
 
-    /// Looks for logs of programs that were started since.
+    /// Looks for logs of programs that have been started since.
     ///
     /// # Errors
-    /// The directory, or a log, cannot be opened.
+    /// Fails if the directory, or a log, cannot be opened.
     pub fn look(&mut self) -> Result<(), ResultsError> {
         for name in self.names()? {
             let wanted = match &self.programs {
@@ -100,12 +99,12 @@ impl MergedLogs {
     }
 }
 
-/// One log.
+/// A log.
 #[derive(Debug)]
 struct Source {
     name: String,
     reader: BufReader<File>,
-    /// Of a line that has not ended yet.
+    /// Beginning of an incomplete line.
     begun: Vec<u8>,
     last: Instant<Virtual>,
     head: Option<LogLine>,
@@ -146,7 +145,7 @@ impl Source {
     }
 }
 
-/// `[   22.500123] text`: the instant, and the text.
+/// Splits `[   22.500123] text` into the time and the text.
 fn split(line: &str) -> Option<(Instant<Virtual>, &str)> {
     let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
     let (seconds, micros) = stamp.trim_start().split_once('.')?;
@@ -155,7 +154,7 @@ fn split(line: &str) -> Option<(Instant<Virtual>, &str)> {
     Some((Instant::from_ns(ns.checked_mul(1000)?), text))
 }
 
-/// Logs of plants begin with this.
+/// Prefix of the logs of plants.
 const PLANT: &str = "plant-";
 
 #[cfg(test)]
@@ -190,7 +189,7 @@ mod tests {
         merged.look().expect("the directory is there");
         let early = ["b one", "a two", "a no stamp", "b four"];
         assert_eq!(all(&mut merged), early);
-        // One begins, one goes on, and one ends without an end of its line.
+        // One begins, one continues, and one ends without a newline.
         write("a.log", "00000] five\n");
         write("c.log", "[   12.000000] six");
         merged.look().expect("the directory is there");

@@ -1,9 +1,8 @@
 //! Parquet files of a table: written once, at the end, from its journal.
 //!
-//! Built on the low-level column writer; the whole of arrow would buy nothing
-//! here. Times are delta-packed (they rise almost evenly), texts are
-//! dictionary-coded (the same few names), pages are snappy: DuckDB, pyarrow
-//! and polars read all of that without options.
+//! Built on the low-level column writer; arrow would bring no advantage here. Times are
+//! delta-packed (they rise almost evenly), texts are dictionary-coded (the same few names), pages
+//! are compressed by snappy: DuckDB, pyarrow and polars read all of that without options.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,8 +23,8 @@ use crate::table::{Cell, Cells, Interner, Kind, Row};
 use crate::tree::{Tree, partial};
 use crate::{ResultsError, page_headers};
 
-/// Writes `PATH` by way of `PATH.partial`, so that the file at `PATH` is
-/// always whole. At most one row group is held in memory.
+/// Writes `PATH` through `PATH.partial`, so that the file at `PATH` is always complete. At most one
+/// row group is held in memory.
 pub(crate) struct TableWriter {
     tree: Tree,
     name: String,
@@ -143,7 +142,7 @@ pub(crate) fn read<R: Row>(
         .iter()
         .map(|column| column.name())
         .collect();
-    // By name, so that a later version may add columns behind ours.
+    // By name, so that a later version may add columns at the end.
     let places: Vec<usize> = R::COLUMNS
         .iter()
         .map(|(name, _)| {
@@ -203,8 +202,8 @@ fn check_rows(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
     }
 }
 
-/// Has the crate read something of a file that may be hostile. It panics at some of what it
-/// should refuse.
+/// Reads a part of an untrusted file with the parquet crate, and converts its panics, which some
+/// invalid input causes, to errors.
 fn guarded<T>(
     path: &Path,
     read: impl FnOnce() -> Result<T, ParquetError>,

@@ -1,4 +1,4 @@
-//! Takes rows while the run goes on.
+//! Recording of rows during a run.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,11 +15,11 @@ use crate::table::Row;
 use crate::tree::Tree;
 use crate::{ClockRow, EventRow, LabelRow, ResultsError, SignalRow};
 
-/// The writer of a run's tables. Any number of threads may share it by
-/// reference; each table has its own lock, held for a formatted line.
+/// The writer of a run's tables. Any number of threads may share it by reference; each table has
+/// its own lock, held for a formatted line.
 ///
-/// Signals and clock changes reach the kernel within two seconds (with the
-/// next row after that), events and labels at once.
+/// Signals and clock changes reach the kernel within two seconds (with the next row after that),
+/// events and labels immediately.
 #[derive(Debug)]
 pub struct Recorder {
     tree: Tree,
@@ -27,14 +27,13 @@ pub struct Recorder {
     events: Mutex<Option<Journal>>,
     clock: Mutex<Option<Journal>>,
     labels: Mutex<Option<Journal>>,
-    /// How many bytes may still come.
+    /// Number of bytes that may still be recorded.
     left: AtomicU64,
     limit: AtomicU64,
-    /// What each has of that.
+    /// Shares of the sources in that.
     shares: Mutex<Shares>,
-    /// Held for as long as rows may come, so that `recover` does not pull the
-    /// journal from under a run that is alive. The kernel drops it when the
-    /// process dies, however it dies.
+    /// Held as long as rows may come, so that `recover` does not remove the journal of a run in
+    /// progress. The kernel releases it when the process dies for any reason.
     _lock: File,
 }
 
@@ -59,26 +58,24 @@ impl Recorder {
         })
     }
 
-    /// All rows together may have so many bytes from now on; one that goes beyond is
-    /// refused.
+    /// Limits all further rows together to this many bytes; a row beyond the limit is rejected.
     pub fn limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
         self.left.store(bytes, Relaxed);
     }
 
-    /// The rows of one source at one host may have so many bytes; what goes beyond is
-    /// counted ([`Self::cut`]) and left out.
+    /// Limits the rows of each source at each host to this many bytes; further rows are counted
+    /// ([`Self::cut`]) and discarded.
     pub fn limit_each(&self, bytes: u64) {
         self.shares().limit = bytes;
     }
 
-    /// Whose rows are not all there.
+    /// Returns the sources with discarded rows.
     pub fn cut(&self) -> Vec<CutRows> {
         self.shares().cut()
     }
 
-    /// Records one sample. A value that is not finite is refused, and nothing
-    /// is written.
+    /// Records one sample. A value that is not finite is rejected without writing.
     pub fn signal(&self, row: &SignalRow) -> Result<(), ResultsError> {
         if !row.value.is_finite() {
             return Err(ResultsError::NotFinite {
@@ -90,7 +87,7 @@ impl Recorder {
         self.append(&self.signals, row)
     }
 
-    /// Records something that happened.
+    /// Records an event.
     pub fn event(&self, row: &EventRow) -> Result<(), ResultsError> {
         self.append(&self.events, row)
     }
@@ -100,13 +97,12 @@ impl Recorder {
         self.append(&self.clock, row)
     }
 
-    /// Records the time of an attack; see [`LabelRow`] for when.
+    /// Records the time of an attack; see [`LabelRow`] for the conditions.
     pub fn label(&self, row: &LabelRow) -> Result<(), ResultsError> {
         self.append(&self.labels, row)
     }
 
-    /// Hands all rows to the kernel. Worth calling every few seconds when
-    /// signals come seldom.
+    /// Passes all rows to the kernel. Should be called every few seconds if signals are rare.
     pub fn flush(&self) -> Result<(), ResultsError> {
         for table in self.tables() {
             if let Some(journal) = &mut *table.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -116,9 +112,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Turns the journal into the Parquet files and removes it. Rows offered
-    /// later are refused. When it fails, the journal is still there and
-    /// [`crate::RunDirectory::recover`] can try again.
+    /// Converts the journal to the Parquet files and removes it. Later rows are rejected. If it
+    /// fails, the journal remains and [`crate::RunDirectory::recover`] can try again.
     pub fn finish(&self) -> Result<Consolidated, ResultsError> {
         self.flush()?;
         for table in self.tables() {
@@ -136,8 +131,8 @@ impl Recorder {
     }
 
     fn append(&self, table: &Mutex<Option<Journal>>, row: &impl Row) -> Result<(), ResultsError> {
-        // A thread that panicked here left at worst a torn line, which the
-        // reader skips; the others go on recording.
+        // A thread that panicked here left at worst a torn line, which the reader skips; the others
+        // continue to record.
         let left = self.left.load(Relaxed);
         if left == 0 {
             let bytes = self.limit.load(Relaxed);
@@ -159,7 +154,7 @@ impl Recorder {
     }
 }
 
-/// Takes the run's lock, or says that another process has it.
+/// Takes the run's lock; fails if another process has it.
 pub(crate) fn lock_journal(tree: &Tree) -> Result<File, ResultsError> {
     let file = tree.append("journal/lock")?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)

@@ -1,4 +1,4 @@
-//! The rows of the four tables. Column names are the outward contract's.
+//! The rows of the four tables. Column names are part of the public contract.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::table::{Cell, Cells, Column, Kind, Row};
 
-/// Defines a row: what it is called, by which fields it is somebody's (none: the
-/// scenario's own), its fields, and after each `=` the column
-/// that holds it. The columns stand in the order of the fields.
+/// Defines a row: its name, the fields that identify its source (none: the scenario itself), its
+/// fields, and after each `=` the column that holds it. The columns are in the order of the fields.
 macro_rules! table {
     (
         $table:literal;
@@ -47,22 +46,22 @@ macro_rules! table {
 table! {
     "signals";
     of host source;
-    /// One sample of one quantity: a row of `signals.parquet`.
+    /// A sample of a quantity: a row of `signals.parquet`.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SignalRow {
-        /// When, in the session's virtual time.
+        /// Virtual time of the session.
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
-        /// When it was recorded, by the host's monotonic clock.
+        /// Time of recording, by the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// The host it was recorded on.
+        /// Host on which it was recorded.
         pub host: Arc<str> = "host",
-        /// Where it comes from: a plant's or program's name.
+        /// Name of the plant or program that it comes from.
         pub source: Arc<str> = "source",
-        /// The quantity: `v680`.
+        /// Name of the quantity: `v680`.
         pub name: Arc<str> = "name",
-        /// Its value in `unit`; must be finite.
+        /// Value in `unit`; must be finite.
         pub value: f64 = "value",
-        /// The unit as a person reads it (`V`, `kW`); empty when it has none.
+        /// Unit for display (`V`, `kW`); empty if there is none.
         pub unit: Arc<str> = "unit",
     }
 }
@@ -70,20 +69,20 @@ table! {
 table! {
     "events";
     of host source;
-    /// Something that happened: a row of `events.parquet`.
+    /// An event: a row of `events.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct EventRow {
-        /// When, in the session's virtual time.
+        /// Virtual time of the session.
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
-        /// When it was recorded, by the host's monotonic clock.
+        /// Time of recording, by the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// The host it happened on.
+        /// Host of the event.
         pub host: Arc<str> = "host",
-        /// The program, plant, link or attack it concerns.
+        /// Program, plant, link or attack concerned.
         pub source: Arc<str> = "source",
-        /// A short word to filter by: `start`, `exit`, `phase`, `warning`.
+        /// Short keyword for filtering: `start`, `exit`, `phase`, `warning`.
         pub kind: Arc<str> = "kind",
-        /// A sentence for people. Cut at 32 KiB.
+        /// A sentence for users. Truncated at 32 KiB.
         pub text: Arc<str> = "text",
     }
 }
@@ -94,23 +93,23 @@ table! {
     /// A change of the virtual clock: a row of `clock.parquet`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClockRow {
-        /// Counts the changes of the session. The rows that several hosts write
-        /// about the same change carry the same number, and are counted once.
+        /// Number of the change in the session. Rows written by several hosts about the same change
+        /// have the same number, and are counted once.
         pub seq: u64 = "seq",
-        /// What the virtual clock showed.
+        /// Reading of the virtual clock.
         pub t_virtual: Instant<Virtual> = "t_virtual_ns",
-        /// What the host's monotonic clock showed.
+        /// Reading of the host's monotonic clock.
         pub t_wall: Instant<Wall> = "t_wall_ns",
-        /// The host that writes this row.
+        /// Host that writes this row.
         pub host: Arc<str> = "host",
-        /// What was done to the clock.
+        /// Change of the clock.
         pub action: ClockAction = "action",
-        /// Who asked: the name of a plant, a peer, a person's command.
+        /// Requester: the name of a plant, a peer, a user's command.
         pub requester: Arc<str> = "requester",
-        /// Why, in a few words: `exchange`, `breakpoint`.
+        /// Reason in a few words: `exchange`, `breakpoint`.
         pub reason: Arc<str> = "reason",
-        /// For a `resume`, how long the requester had held the clock, in wall
-        /// time; for a `skip`, how much virtual time was jumped over; else zero.
+        /// For a `resume`, the wall time for which the requester had held the clock; for a `skip`,
+        /// the skipped virtual time; otherwise zero.
         pub duration: Duration = "duration_ns",
     }
 }
@@ -118,23 +117,23 @@ table! {
 table! {
     "labels";
     of;
-    /// A time in which an attack was under way: a row of `labels.parquet`.
+    /// The time of an attack: a row of `labels.parquet`.
     ///
-    /// Write it when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and
-    /// again when it ends: of rows that share start, target and attack, the last
-    /// one written is kept. So a killed run keeps its labels too.
+    /// It is written when the attack starts, with `end` at [`Instant::FAR_FUTURE`], and again when
+    /// it ends: of rows with the same start, target and attack, the last one written is kept. A
+    /// killed run therefore keeps its labels, too.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct LabelRow {
-        /// When it began, in virtual time.
+        /// Start, in virtual time.
         pub start: Instant<Virtual> = "start_ns",
-        /// When it ended; [`Instant::FAR_FUTURE`] when it never did.
+        /// End; [`Instant::FAR_FUTURE`] if it did not end.
         pub end: Instant<Virtual> = "end_ns",
         /// MITRE ATT&CK for ICS technique, or several with blanks: `T0830 T0814`.
         pub technique: Arc<str> = "technique",
         /// Target of the attack, or several names separated by blanks; empty if the scenario names
         /// none.
         pub target: Arc<str> = "target",
-        /// The attack's name in the scenario.
+        /// Name of the attack in the scenario.
         pub attack: Arc<str> = "attack",
     }
 }
@@ -149,27 +148,27 @@ impl LabelRow {
     }
 }
 
-/// What was done to the virtual clock.
+/// Change of the virtual clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockAction {
-    /// The clock began to run.
+    /// The clock started.
     Start,
     /// A requester began to hold the clock.
     Pause,
-    /// That requester let go.
+    /// That requester released the clock.
     Resume,
     /// The rate changed (dilation).
     Rate,
-    /// Virtual time jumped ahead because all were waiting.
+    /// Virtual time skipped ahead because all programs were waiting.
     Skip,
     /// The session ended.
     End,
-    /// A word of a later version of this crate.
+    /// A keyword of a later version of this crate.
     Other(Arc<str>),
 }
 
 impl ClockAction {
-    /// The word in the `action` column.
+    /// Returns the keyword in the `action` column.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Start => "start",

@@ -6,27 +6,25 @@ use timeloom_time::{Instant, Virtual};
 
 use crate::{ResultsError, RunDirectory, SignalRow};
 
-/// One sample: when, and the value in the signal's unit.
+/// A sample: the time, and the value in the signal's unit.
 pub type Sample = (Instant<Virtual>, f64);
 
-/// All samples of one signal of one run, in the order of time. Sixteen bytes
-/// of memory per sample.
+/// All samples of one signal of one run, in the order of time. Takes sixteen bytes of memory per
+/// sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// As asked for: `v680` or `grid.v680`.
+    /// Selector as requested: `v680` or `grid.v680`.
     pub selector: String,
-    /// The unit, empty when there is none or no sample.
+    /// Unit; empty if there is none, or no sample.
     pub unit: Arc<str>,
-    /// The samples, sorted by time; of several at one instant the order of
-    /// recording is kept.
+    /// Samples sorted by time; samples at the same time keep the order of recording.
     pub samples: Vec<Sample>,
 }
 
 impl RunDirectory {
-    /// Reads several signals in one pass over the table. A selector is a
-    /// signal's name (`v680`) or, where several sources use the same name, its
-    /// source and name (`grid.v680`). A signal that the run does not have
-    /// comes back without samples.
+    /// Reads several signals in one pass over the table. A selector is a signal's name (`v680`) or,
+    /// if several sources use the same name, its source and name (`grid.v680`). A signal that the
+    /// run does not have is returned without samples.
     pub fn series(&self, selectors: &[&str]) -> Result<Vec<Series>, ResultsError> {
         let mut found: Vec<Series> = selectors
             .iter()
@@ -48,9 +46,9 @@ impl RunDirectory {
         Ok(found)
     }
 
-    /// Calls `each` for every sample of some signals, with which of them it is (a place in
-    /// `selectors`, as [`Self::series`] takes them), in the order of recording. Keeps none:
-    /// for what is to be made of a signal of any length.
+    /// Calls `each` for every sample of some signals, with the index of the selector (as in
+    /// [`Self::series`]), in the order of recording. Keeps no samples, and is therefore suitable
+    /// for signals of any length.
     pub fn each_sample(
         &self,
         selectors: &[&str],
@@ -66,7 +64,7 @@ impl RunDirectory {
         })
     }
 
-    /// The names of all signals as `source.name`, with their units, sorted.
+    /// Returns the names of all signals as `source.name`, with their units, sorted.
     pub fn signal_names(&self) -> Result<Vec<(String, Arc<str>)>, ResultsError> {
         let mut names = std::collections::BTreeMap::new();
         self.for_each(|row: SignalRow| {

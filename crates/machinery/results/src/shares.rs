@@ -1,7 +1,7 @@
-//! What each source of rows has of a run's journal: one that writes without end is cut,
-//! and leaves the others their room.
+//! Shares of the sources of rows in a run's journal: a source that writes without end is cut off,
+//! so that the others keep their space.
 //!
-//! A source is a plant, or who asked for something at a host. It knows no table.
+//! A source is a plant, or a requester at a host. This module is independent of the tables.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use timeloom_time::{Instant, Virtual};
 use crate::manifest::CutRows;
 use crate::table::{Cell, Row};
 
-/// How much each has written.
+/// Bytes written by each source.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Bytes that each may have.
+    /// Maximum number of bytes per source.
     pub(crate) limit: u64,
     of: BTreeMap<String, Share>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Shares {
 #[derive(Debug, Default)]
 struct Share {
     bytes: u64,
-    /// When the first row was left out, and how many were.
+    /// Time of the first discarded row, and the number of discarded rows.
     left_out: Option<(Instant<Virtual>, u64)>,
 }
 
@@ -35,7 +35,8 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Whether its share is spent, so that the row is left out. It is counted then.
+    /// Returns true if the row's source has used up its share; the row is then counted as
+    /// discarded.
     pub(crate) fn is_spent(&mut self, row: &impl Row) -> bool {
         let limit = self.limit;
         let spent = name_of(row).and_then(|name| self.of.get_mut(&name));
@@ -47,7 +48,7 @@ impl Shares {
         true
     }
 
-    /// A row of so many bytes was written.
+    /// Adds the bytes of a written row to its source.
     pub(crate) fn spend(&mut self, row: &impl Row, bytes: u64) {
         if let Some(name) = name_of(row) {
             self.of.entry(name).or_default().bytes += bytes;
@@ -67,14 +68,14 @@ impl Shares {
     }
 }
 
-/// `None` where it is nobody's.
+/// Returns the name of the row's source; `None` if it has none.
 fn name_of(row: &impl Row) -> Option<String> {
     let of = row.of();
     let parts: Vec<&str> = of.iter().map(|part| &***part).collect();
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The first column of tables whose rows are somebody's, or the second.
+/// Returns the virtual time of a row; zero if its table has no column `t_virtual_ns`.
 fn instant_of<R: Row>(row: &R) -> Instant<Virtual> {
     let at = R::COLUMNS
         .iter()

@@ -1,7 +1,8 @@
-//! What a signal comes to in one run, and how far two runs of it are apart: what `timeloom
-//! compare` and `timeloom sweep` show.
+//! Statistics of a signal in one run, and the deviation between two runs of it, as shown by
+//! `timeloom compare` and `timeloom sweep`.
 //!
-//! *Where* two runs first differ is [`crate::compare_runs`]'s; *how much* is here.
+//! The position of the first difference is found by [`crate::compare_runs`]; the *amount* is
+//! computed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,23 +13,23 @@ use timeloom_time::Instant;
 use crate::{Alignment, Deviation, ResultsError, RunDirectory, Sample, SignalRow};
 use crate::{Series, deviation_aligned};
 
-/// A signal of one run in a few numbers, in its unit.
+/// Statistics of a signal in one run, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many samples there are; never none.
+    /// Number of samples; at least one.
     pub samples: usize,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The arithmetic mean, each sample of the same weight, as in checks.
+    /// Arithmetic mean of the samples with equal weights, as in checks.
     pub mean: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
-    /// The last.
+    /// Last value.
     pub last: f64,
 }
 
 impl Spread {
-    /// Of samples in the order of time; `None` of none.
+    /// Computes the statistics of samples in the order of time; `None` without samples.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let (_, last) = *samples.last()?;
         let values = || samples.iter().map(|(_, value)| *value);
@@ -45,24 +46,24 @@ impl Spread {
         })
     }
 
-    /// From the least to the greatest.
+    /// Returns the difference between maximum and minimum.
     pub fn range(&self) -> f64 {
         self.max - self.min
     }
 }
 
-/// How far apart two runs may be.
+/// Allowed deviation between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Threshold {
-    /// In the signal's unit.
+    /// Value in the signal's unit.
     Value(f64),
-    /// As a share (0.01 is 1 %) of the range that the signal has in the first run.
+    /// Share (0.01 is 1 %) of the signal's range in the first run.
     Share(f64),
 }
 
 impl Threshold {
-    /// In the signal's unit.
+    /// Returns the threshold in the signal's unit.
     fn value(self, first: &Spread) -> f64 {
         match self {
             Self::Value(value) => value,
@@ -76,17 +77,18 @@ impl Threshold {
 pub struct SignalApart {
     /// `source.name`.
     pub signal: String,
-    /// Its unit, empty when it has none.
+    /// Unit; empty if there is none.
     pub unit: Arc<str>,
-    /// In the first run; `None` when it was not recorded there.
+    /// Statistics in the first run; `None` if it was not recorded there.
     pub first: Option<Spread>,
-    /// In the second.
+    /// Statistics in the second run.
     pub second: Option<Spread>,
-    /// Over the virtual time that both cover; `None` when there is none.
+    /// Deviation over the virtual time that both cover; `None` if there is none.
     pub apart: Option<Deviation>,
-    /// What was allowed, in the signal's unit.
+    /// Allowed deviation, in the signal's unit.
     pub allowed: Option<f64>,
-    /// Whether it is past that. One that is missing in a run is past any threshold.
+    /// True if the deviation exceeds the allowed one. A signal that is missing in a run exceeds any
+    /// threshold.
     pub past: bool,
 }
 
@@ -124,20 +126,20 @@ impl SignalApart {
     }
 }
 
-/// Two runs' signals: the series, and how far they are apart, in the order of names.
+/// Signals of two runs: the series, and their deviations, in the order of names.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// Those of the first run by `source.name`.
+    /// Signals of the first run by `source.name`.
     pub first: BTreeMap<String, Series>,
-    /// Those of the second.
+    /// Signals of the second run.
     pub second: BTreeMap<String, Series>,
 }
 
 impl Signals {
-    /// Reads those of both.
+    /// Reads the signals of both runs.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// Fails if one of them cannot be read.
     pub fn read(first: &RunDirectory, second: &RunDirectory) -> Result<Self, ResultsError> {
         Ok(Self {
             first: first.all_series()?,
@@ -145,13 +147,13 @@ impl Signals {
         })
     }
 
-    /// The names that either has.
+    /// Returns the names that are in either run.
     pub fn names(&self) -> BTreeSet<&str> {
         let both = self.first.keys().chain(self.second.keys());
         both.map(String::as_str).collect()
     }
 
-    /// How far apart each signal is; `threshold` says what is allowed for which.
+    /// Returns the deviation of each signal; `threshold` returns the allowed deviation by signal.
     pub fn apart(
         &self,
         alignment: Alignment,
@@ -172,11 +174,11 @@ impl Signals {
 }
 
 impl RunDirectory {
-    /// All signals by `source.name`, each in the order of time. Sixteen bytes of memory
-    /// per sample.
+    /// Returns all signals by `source.name`, each in the order of time. Takes sixteen bytes of
+    /// memory per sample.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// Fails if the table cannot be read.
     pub fn all_series(&self) -> Result<BTreeMap<String, Series>, ResultsError> {
         let mut found: BTreeMap<String, Series> = BTreeMap::new();
         self.for_each(|row: SignalRow| {
@@ -196,7 +198,7 @@ impl RunDirectory {
     }
 }
 
-/// The value of a series at an instant: that of the last sample, or on the line to the
+/// Returns the value of a series at a given time: that of the last sample, or on the line to the
 /// next. `None` before the first and after the last.
 pub fn value_at(samples: &[Sample], at: Instant<timeloom_time::Virtual>) -> Option<f64> {
     let next = samples.partition_point(|(t, _)| *t <= at);

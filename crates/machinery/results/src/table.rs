@@ -1,32 +1,32 @@
-//! The one mechanism behind the four tables: named columns of three kinds.
+//! The common mechanism of the four tables: named columns of three kinds.
 //!
-//! A row is a list of cells. The journal writes it as one JSON array, the
-//! Parquet file as one entry per column; neither knows which table it is.
+//! A row is a list of cells. The journal writes it as one JSON array, the Parquet file as one entry
+//! per column; both are independent of the table.
 
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use timeloom_time::{Duration, Instant, Scale};
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number, mostly nanoseconds.
+    /// Integer, mostly nanoseconds.
     Int,
-    /// A finite double.
+    /// Finite double.
     Real,
     /// UTF-8 text.
     Text,
 }
 
-/// One value of a row.
+/// Value of a column in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// A whole number.
+    /// Integer.
     Int(i64),
-    /// A finite double.
+    /// Finite double.
     Real(f64),
-    /// A text, shared because the same names come in every row.
+    /// Text, shared because the same names occur in every row.
     Text(Arc<str>),
 }
 
@@ -43,18 +43,19 @@ impl Serialize for Cell {
 /// A row of one of the run's tables. Implemented by this crate's row types
 /// only; the cells behind it are not part of the interface.
 pub trait Row: Sized {
-    /// The table's name: `signals` for `signals.parquet`.
+    /// Name of the table: `signals` for `signals.parquet`.
     const TABLE: &'static str;
-    /// The columns, in the contract's order.
+    /// Columns, in the contract's order.
     #[doc(hidden)]
     const COLUMNS: &'static [(&'static str, Kind)];
-    /// The row as cells, in the same order.
+    /// Returns the row as cells, in the same order.
     #[doc(hidden)]
     fn cells(&self) -> Vec<Cell>;
-    /// Whose it is: the host, and who on it. Empty: nobody's, who could write without end.
+    /// Returns the source of the row: the host, and the source on it. Empty for a row without a
+    /// source that could write without end.
     #[doc(hidden)]
     fn of(&self) -> Vec<&Arc<str>>;
-    /// The row from its cells; `None` when they do not fit the columns.
+    /// Creates the row from its cells; `None` if they do not fit the columns.
     #[doc(hidden)]
     fn from_cells(cells: Cells) -> Option<Self>;
 }
@@ -63,7 +64,7 @@ pub trait Row: Sized {
 pub(crate) trait Column: Sized {
     const KIND: Kind;
     fn cell(&self) -> Cell;
-    /// From the next cell; `None` when it does not fit.
+    /// Converts the next cell; `None` if it does not fit.
     fn take(cells: &mut Cells) -> Option<Self>;
 }
 
@@ -91,7 +92,7 @@ impl Column for Duration {
     }
 }
 
-/// Bit for bit: a counter stays far below the sign.
+/// Reinterprets the bits: a counter stays far below the sign bit.
 impl Column for u64 {
     const KIND: Kind = Kind::Int;
 
@@ -128,7 +129,7 @@ impl Column for Arc<str> {
     }
 }
 
-/// Takes a row's cells one by one, each as the type its column promises.
+/// Iterates over a row's cells, converting each to the type of its column.
 #[derive(Debug)]
 pub struct Cells(std::vec::IntoIter<Cell>);
 
@@ -160,9 +161,9 @@ impl Cells {
     }
 }
 
-/// Gives equal texts the same allocation, so that a million rows of a few
-/// signals hold a few strings. Forgets all when it grows past its bound:
-/// event texts are all different and must not accumulate here.
+/// Gives equal texts the same allocation, so that a million rows of a few signals hold a few
+/// strings. It is emptied when it exceeds its limit: event texts are all different and must not
+/// accumulate here.
 #[derive(Default)]
 pub(crate) struct Interner(std::collections::HashSet<Arc<str>>);
 

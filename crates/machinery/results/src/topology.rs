@@ -1,28 +1,28 @@
-//! `topology.json`: the simulated network of a run, for the report and for others.
+//! `topology.json`: the simulated network of a run, for the report and for other tools.
 
 use serde::{Deserialize, Serialize};
 
 /// A simulated network as it was built.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Its nodes.
+    /// Nodes.
     pub nodes: Vec<TopologyNode>,
-    /// Its links.
+    /// Links.
     pub links: Vec<TopologyLink>,
-    /// Its simulated traffic.
+    /// Simulated traffic.
     pub flows: Vec<TopologyFlow>,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is.
+    /// Kind.
     pub kind: NodeKind,
 }
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
@@ -36,30 +36,30 @@ pub enum NodeKind {
     Router,
 }
 
-/// A link, alike in both directions.
+/// A link, equal in both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyLink {
-    /// What it is called: its signals are `net.link.NAME.…`.
+    /// Name; its signals are `net.link.NAME.…`.
     pub name: String,
-    /// The nodes that it joins, by their numbers in `nodes`.
+    /// Nodes that it joins, by their index in `nodes`.
     pub ends: [usize; 2],
-    /// How fast it sends, in bit/s.
+    /// Bit rate, in bit/s.
     pub rate_bps: u64,
-    /// How long a bit is on its way, in ns.
+    /// Propagation delay, in ns.
     pub delay_ns: i64,
-    /// Whether its signals are recorded.
+    /// True if its signals are recorded.
     pub recorded: bool,
 }
 
 /// Traffic between hosts of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyFlow {
-    /// What it is called: its signals are `net.flow.NAME.…`.
+    /// Name; its signals are `net.flow.NAME.…`.
     pub name: String,
-    /// Where it begins.
+    /// Source host.
     pub from: String,
-    /// Where it ends.
+    /// Destination host.
     pub to: String,
-    /// What it is, as in the scenario: `cubic`.
+    /// Kind as in the scenario: `cubic`.
     pub kind: String,
 }

@@ -1,12 +1,11 @@
-//! The files of a run directory, all of which are opened, made, replaced and removed
-//! here, and only here.
+//! The files of a run directory. They are opened, created, replaced and removed only by this
+//! module.
 //!
-//! A directory may have been prepared by another user: unpacked, copied, or placed where a run will
-//! be told to write. Names are therefore looked up from a descriptor of the directory. No symbolic
+//! A directory may have been prepared by another user: unpacked, copied, or placed at the future
+//! path of a run. Names are therefore looked up from a descriptor of the directory. No symbolic
 //! link in it is ever followed, existing files are never overwritten, and a directory in which
 //! another user could create files meanwhile is not written to. Only regular files are opened: a
 //! FIFO would block, and opening a device has side effects.
-//! are opened: a FIFO would block, and opening a device has effects of its own.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,7 +29,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Makes a directory, unless there is one. It may be written to.
+    /// Creates a directory, unless there is one, and opens it for writing.
     pub(crate) fn make(path: &Path) -> Result<Self, ResultsError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(ResultsError::io(parent))?;
@@ -70,19 +69,19 @@ impl Tree {
         &self.path
     }
 
-    /// Where a file of it is, for messages.
+    /// Returns the path of a file in it, for messages.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Whether there is something of this name.
+    /// Returns true if there is an entry of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.folder_of(name).is_ok_and(|(folder, last)| {
             rustix::fs::statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
     }
 
-    /// A file, for reading; `None` when there is none.
+    /// Opens a file for reading; `None` if there is none.
     pub(crate) fn read(&self, name: &str) -> Result<Option<File>, ResultsError> {
         match self.file(name, OFlags::RDONLY) {
             Ok(file) => Ok(Some(file)),
@@ -119,23 +118,23 @@ impl Tree {
         }
     }
 
-    /// A new file, for writing and reading.
+    /// Creates a file for writing and reading.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] among others.
+    /// Fails with [`io::ErrorKind::AlreadyExists`], among others.
     pub(crate) fn create_new(&self, name: &str) -> Result<File, ResultsError> {
         self.check_own(&self.root, &self.path)?;
         self.file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// A file that is written at its end, and made if it is not there.
+    /// Opens a file for appending, and creates it if it does not exist.
     pub(crate) fn append(&self, name: &str) -> Result<File, ResultsError> {
         self.check_own(&self.root, &self.path)?;
         let file = self.file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
         let path = self.path_of(name);
         let stat =
             rustix::fs::fstat(&file).map_err(|error| ResultsError::io(&path)(error.into()))?;
-        // Written in place, so it must be nobody else's file under another name.
+        // Written in place, so it must not be a hard link to another file.
         match stat.st_nlink {
             1 => Ok(file),
             _ => Err(ResultsError::malformed(
@@ -145,33 +144,32 @@ impl Tree {
         }
     }
 
-    /// Puts a file in the place of what is there: a reader sees the old text or the new,
-    /// whole.
+    /// Replaces a file atomically: a reader sees either the old text or the new.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ResultsError> {
         let partial = partial(name);
         let mut file = self.begin(&partial)?;
         if let Err(error) = file.write_all(bytes) {
-            // What is left of it would only take room.
+            // The partial file would only take space.
             let _ = self.remove(&partial);
             return Err(ResultsError::io(&self.path_of(name))(error));
         }
         self.rename(&partial, name)
     }
 
-    /// A file that is new: what an earlier attempt left is removed.
+    /// Creates a file, removing one left by an earlier attempt.
     pub(crate) fn begin(&self, name: &str) -> Result<File, ResultsError> {
         self.remove(name)?;
         self.create_new(name)
     }
 
-    /// Gives a file of the directory another name in it.
+    /// Renames a file within the directory.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), ResultsError> {
         let ((old, from), (new, last)) = (self.folder_of(from)?, self.folder_of(to)?);
         rustix::fs::renameat(&old, from, &new, last)
             .map_err(|error| ResultsError::io(&self.path_of(to))(error.into()))
     }
 
-    /// Removes a file, or a link but not what it leads to.
+    /// Removes a file, or a link but not its target.
     pub(crate) fn remove(&self, name: &str) -> Result<(), ResultsError> {
         self.check_own(&self.root, &self.path)?;
         let (folder, last) = self.folder_of(name)?;
@@ -181,7 +179,7 @@ impl Tree {
         }
     }
 
-    /// Makes a folder, unless there is one. It may be written to.
+    /// Creates a folder, unless there is one; other users must not be able to write in it.
     pub(crate) fn make_folder(&self, name: &str) -> Result<(), ResultsError> {
         match self.make_new_folder(name) {
             Err(ResultsError::Io { source, .. })
@@ -204,8 +202,8 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(name))(error.into()))
     }
 
-    /// The files in a folder, or in the directory itself (`.`): names as they are, and
-    /// whether each is a plain file. No folder has none.
+    /// Returns the entries of a folder, or of the directory itself (`.`): names, and true for
+    /// regular files. Empty if there is no folder.
     pub(crate) fn entries(&self, folder: &str) -> Result<Vec<(OsString, bool)>, ResultsError> {
         let path = self.path_of(folder);
         let failed = |error: Errno| ResultsError::io(&path)(error.into());
@@ -251,7 +249,7 @@ impl Tree {
         })
     }
 
-    /// Removes the files in a folder; what else is in it stays.
+    /// Removes the files in a folder; other entries stay.
     pub(crate) fn remove_files(&self, folder: &str) -> Result<(), ResultsError> {
         for (name, is_file) in self.entries(folder)? {
             if is_file {
@@ -301,12 +299,12 @@ impl Tree {
             .map_err(|error| ResultsError::io(&self.path_of(to))(error.into()))
     }
 
-    /// The folder `name`, which is one and no link to one.
+    /// Opens the folder `name`; fails for a link to a folder.
     pub(crate) fn folder(&self, name: &str) -> Result<OwnedFd, ResultsError> {
         self.at(name, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The folder that a file is in, and the file's name there.
+    /// Opens the folder of a file; returns it with the file's name in it.
     fn folder_of<'a>(&self, name: &'a str) -> Result<(OwnedFd, &'a str), ResultsError> {
         let (folder, last) = name.rsplit_once('/').unwrap_or((".", name));
         Ok((self.folder(folder)?, last))
@@ -381,10 +379,10 @@ impl Tree {
     }
 }
 
-/// The name under which a file is written until it is whole.
+/// Returns the name under which a file is written until it is complete.
 pub(crate) fn partial(name: &str) -> String {
     format!("{name}.partial")
 }
 
-/// Others may look.
+/// Other users may read.
 const FOLDER_MODE: u32 = 0o755;

@@ -1,4 +1,4 @@
-//! The clock of a host: how it differs from the true, virtual time.
+//! The clock of a host: its deviation from true (virtual) time.
 
 use std::path::PathBuf;
 
@@ -9,83 +9,81 @@ use timeloom_time::Duration;
 use crate::read::{Fields, Read};
 use crate::words::{self, CoreFrequency, FrequencyError};
 
-/// The clock of a host, which may be wrong, and which the host's programs may
-/// steer and set. Without this table it shows true time until one does.
+/// The clock of a host. It may be wrong, and programs of the host may steer and set it. Without
+/// this table, it shows true time until a program sets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "HostClock")]
 pub struct ClockSpec {
-    /// How much its CLOCK_REALTIME is ahead of true time at the beginning;
-    /// negative: behind.
+    /// Initial offset of CLOCK_REALTIME from true time; positive means ahead.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub offset: Duration,
-    /// How much too fast its oscillator runs at the beginning, as in `50 ppm`.
+    /// Initial frequency error of the oscillator, as in `50 ppm`; positive means fast.
     #[schemars(default)]
     pub frequency: FrequencyError,
-    /// How much faster the oscillator gets per day: ageing.
+    /// Change of the frequency error per day (ageing).
     #[schemars(default)]
     pub drift_per_day: FrequencyError,
-    /// Standard deviation of the random step that its frequency makes each
-    /// second: random walk of frequency.
+    /// Standard deviation of the random frequency step made each second (random walk of frequency).
     #[schemars(default)]
     pub wander: FrequencyError,
-    /// Standard deviation of its frequency from second to second: white noise
-    /// of frequency.
+    /// Standard deviation of the frequency from second to second (white noise of frequency).
     #[schemars(default)]
     pub jitter: FrequencyError,
-    /// What the temperature does to it; nothing if absent.
+    /// Effect of temperature on the frequency; none if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
-    /// The core that the oscillator drives, if the host's kernel counts the cycles of
-    /// a core whose frequency changes; else it counts the oscillator.
+    /// The core driven by the oscillator, if the host's kernel counts the cycles of a core whose
+    /// frequency changes; otherwise the kernel counts the oscillator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<Cycles>,
 }
 
-/// A core whose cycles a host counts, made into time as the RVEC clock does it. Its
-/// frequency changes by a `trace`, by a `governor`, or as a processor of this machine does
-/// (`cpufreq`), one of the three.
+/// A core whose cycles a host counts and converts to time, as the RVEC clock does. Its frequency
+/// follows exactly one of `trace`, `governor` or, like a processor of this machine, `cpufreq`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Cycles {
-    /// A file of changes, one a line, as in `1.5 s 800 MHz`; the first at `0 s`.
+    /// File of frequency changes, one per line, as in `1.5 s 800 MHz`; the first at `0 s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
-    /// The kernel's directory of a processor of this machine, whose frequency the core
+    /// The kernel's cpufreq directory of the processor of this machine whose frequency the core
     /// follows: `/sys/devices/system/cpu/cpu0/cpufreq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpufreq: Option<PathBuf>,
-    /// Who chooses the frequency instead.
+    /// Governor that chooses the frequency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<GovernorPolicy>,
-    /// What the governor may choose, rising.
+    /// Frequencies available to the governor, in ascending order.
     #[schemars(default)]
     pub frequencies: Vec<CoreFrequency>,
-    /// How much of the time the governor sees heavy work, 0 to 1.
+    /// Fraction of time with heavy load, as seen by the governor, 0 to 1.
     #[schemars(default = "half")]
     pub load: f64,
-    /// For how long the work is as heavy as it is, on average.
+    /// Mean duration of a phase of constant load.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub burst: Duration,
-    /// How often the governor looks, or the machine is asked, which is by its own clock.
+    /// Interval at which the governor samples the load, or the machine's frequency is read (by the
+    /// machine's own clock).
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub sampling: Duration,
-    /// How long a change of frequency takes; half of that at the old one.
+    /// Duration of a frequency change; during half of it, the old frequency is in effect.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub switch: Duration,
 }
 
-/// How a governor chooses a core's frequency.
+/// Policy of a frequency governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GovernorPolicy {
-    /// The highest when the core was busy for more than 80 %, else in proportion.
+    /// The highest frequency if the core was busy for more than 80 %, otherwise in proportion to
+    /// the load.
     #[default]
     Ondemand,
-    /// The lowest that has a quarter to spare.
+    /// The lowest frequency that leaves a quarter of the capacity to spare.
     Schedutil,
 }
 
@@ -93,28 +91,26 @@ fn half() -> f64 {
     0.5
 }
 
-/// A sinusoidal cycle of temperature, through the parabola of an AT-cut
-/// crystal: 0.04 ppm/K² to either side of its turnover. `frequency` is what it
-/// is at the middle of the cycle, where a run begins.
+/// A sinusoidal temperature cycle, acting through the parabola of an AT-cut crystal: 0.04 ppm/K² to
+/// either side of its turnover. `frequency` applies at the middle of the cycle, where a run begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Temperature {
-    /// Half of the swing, in kelvin.
+    /// Half of the temperature range, in kelvin.
     pub swing_k: f64,
-    /// The length of the cycle.
+    /// Length of the cycle.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub period: Duration,
-    /// The middle of the swing above the turnover temperature, in kelvin.
+    /// Difference between the mean temperature and the turnover temperature, in kelvin.
     #[schemars(default)]
     pub above_turnover_k: f64,
 }
 
-/// What is recorded of a clock, as `HOST.clock.NAME`: its true error in
-/// seconds, its true frequency error in ppm, and the bounds that its kernel
-/// states as its daemon has set them, in seconds; of one that counts cycles, how far
-/// it may be behind its oscillator, in seconds; and the frequency of a core that follows
-/// one of the machine's, in hertz.
+/// Recorded signals of a clock, as `HOST.clock.NAME`: its true error in seconds; its true frequency
+/// error in ppm; the error bounds stated by its kernel as set by the host's daemon, in seconds; for
+/// a clock that counts cycles, the largest possible lag behind its oscillator, in seconds; and the
+/// frequency of a core that follows one of the machine's, in hertz.
 pub const CLOCK_SIGNALS: [&str; 6] = [
     "clock.offset",
     "clock.frequency",

@@ -11,34 +11,34 @@ use crate::plan::{Host, Program};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ready, User};
 
-/// A container: the programs of its host run in an image's root directory, with process
-/// numbers of their own, as in the containers of one pod. What they write to the image is
-/// kept in memory, and dropped at the end.
+/// A container: the programs of its host run in an image's root directory, with process IDs of
+/// their own, like the containers of one pod. Changes to the image are kept in memory and dropped
+/// at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContainerSpec {
-    /// The image's root directory; or there is a `bundle`.
+    /// Root directory of the image; alternative to `bundle`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
-    /// An OCI bundle: a directory with `config.json`, whose process is a program of the host,
+    /// OCI bundle: a directory with a `config.json`, whose process becomes the host's program
     /// `container-NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<PathBuf>,
-    /// Whether nothing but `/tmp`, `/run` and what is mounted can be written to. A bundle's
-    /// configuration may say so, too.
+    /// Makes everything read-only except `/tmp`, `/run` and mounts. A bundle's configuration may
+    /// also request this.
     #[schemars(default)]
     pub read_only: bool,
-    /// Files and directories of this machine that programs see.
+    /// Files and directories of this machine that are visible to programs.
     #[schemars(default)]
     pub mounts: Vec<ContainerMount>,
-    /// How one sees that the bundle's process can be used, as for a program.
+    /// Readiness condition of the bundle's process, as for a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// How long it may take to become ready, in virtual time after its start.
+    /// Maximum time until it is ready, in virtual time after its start.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// Whether its end before the end of the run stops the run as failed.
+    /// If true, the run stops as failed when the process ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
@@ -47,22 +47,21 @@ pub struct ContainerSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ContainerMount {
-    /// Where it is on this machine. In a file relative to the scenario file; in a plan
-    /// absolute.
+    /// Path on this machine. In a file relative to the scenario file; in a plan absolute.
     pub source: PathBuf,
-    /// Where it is in the container: an absolute path.
+    /// Absolute path in the container.
     pub target: PathBuf,
-    /// Whether programs may write to it.
+    /// Allows programs to write to it.
     #[schemars(default)]
     pub writable: bool,
 }
 
 impl ContainerSpec {
-    /// What a container is made of, where its image is and what it runs by itself. A root
-    /// directory runs nothing.
+    /// Returns the contents of the container: the image's path and the bundle's process. A root
+    /// directory has no process.
     ///
     /// # Errors
-    /// A bundle that is none, or that asks for what is not given.
+    /// Fails if the bundle is invalid, or requests something that is not supported.
     pub fn image(&self) -> Result<Bundle, BundleFault> {
         let mut image = match &self.bundle {
             Some(bundle) => Bundle::read(bundle)?,
@@ -76,7 +75,7 @@ impl ContainerSpec {
         Ok(image)
     }
 
-    /// The bundle's own process as a program of `host`, if there is one.
+    /// Returns the bundle's own process as a program of `host`, if there is one.
     pub fn program(&self, host: &str, image: &Bundle) -> Option<Program> {
         let process = image.process.as_ref()?;
         Some(Program {
@@ -129,7 +128,7 @@ impl Read for ContainerMount {
 
     fn read_table(fields: &mut Fields<'_>) -> Self {
         let target: String = fields.required("target");
-        // It says that the key is missing, where it is.
+        // Reports a missing key at the right position.
         let _: String = fields.required("source");
         Self {
             source: fields.directory("source"),

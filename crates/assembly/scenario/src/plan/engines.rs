@@ -8,62 +8,64 @@ use crate::plan::Named;
 use crate::read::{Fields, Read};
 use crate::words;
 
-/// The simulated network in parts, each in an engine of its own: a thread or a process. Either
-/// `count` or `parts` is there.
+/// Division of the simulated network into parts, each run by its own engine: a thread or a process.
+/// Exactly one of `count` and `parts` is given.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Engines {
-    /// How many engines; where the network is cut is chosen, and `timeloom check` says where.
+    /// Number of engines; the cut is chosen automatically, and `timeloom check` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub count: Option<u16>,
-    /// The engines by name, and the nodes that each has; `NAME*` is all nodes whose names begin
-    /// so. A node that nobody names goes with the nearest one that somebody does.
+    /// Engines by name, with the nodes of each; `NAME*` matches all nodes whose names begin with
+    /// NAME. A node that is not listed belongs to the engine of the nearest listed node.
     #[serde(skip_serializing_if = "Named::is_empty")]
     #[schemars(default)]
     pub parts: Named<Vec<String>>,
-    /// Whether the engines wait for one another.
+    /// Synchronisation of the engines.
     #[schemars(default)]
     pub mode: EngineMode,
-    /// A packet that comes from another engine later than this after its instant counts.
+    /// A packet from another engine counts as late if it arrives later than this after its due
+    /// time.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText", default = "one_millisecond")]
     pub late_after: Duration,
-    /// The share of such packets from which on the run is not to be trusted.
+    /// Share of late packets from which on the run is marked as not trustworthy.
     #[schemars(default = "tolerated", range(min = 0.0, max = 1.0))]
     pub late_share: f64,
-    /// What becomes of the run when an engine dies.
+    /// Reaction to the death of an engine.
     #[schemars(default)]
     pub failure: EngineFailure,
-    /// Whether each engine is a process of its own, which the others reach by datagrams.
+    /// Runs each engine as a process of its own; the engines communicate by datagrams.
     #[schemars(default)]
     pub processes: bool,
-    /// Whether these datagrams are encrypted. They are sealed in any case.
+    /// Encrypts these datagrams. They are authenticated in any case.
     #[schemars(default)]
     pub encrypt: bool,
 }
 
-/// Whether engines wait for one another.
+/// Synchronisation between engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineMode {
-    /// They do not: a packet that comes too late is handled at once, and counted.
+    /// Engines do not wait for each other: a late packet is handled at once, and counted.
     #[default]
     Free,
-    /// None goes further than the others have promised: no packet comes too late.
+    /// No engine advances beyond the time promised by the others: no packet is late.
     Exact,
 }
 
-/// What becomes of a run of which an engine dies.
+/// Reaction of a run to the death of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineFailure {
-    /// It fails, and says which engine it was.
+    /// The run fails and names the engine.
     #[default]
     Stop,
-    /// It goes on without that part, and is not to be trusted.
+    /// The run continues without that part, and is marked as not trustworthy.
     Continue,
-    /// Another process takes its place and joins the others; the run is not to be trusted.
+    /// A new process replaces the engine and rejoins the others; the run is marked as not
+    /// trustworthy.
     Restart,
 }
 
@@ -83,7 +85,7 @@ impl Default for Engines {
 }
 
 impl Engines {
-    /// What the engines are called, in their order.
+    /// Returns the names of the engines, in order.
     pub fn names(&self) -> Vec<String> {
         match self.count {
             Some(count) => (0..count).map(|number| format!("engine{number}")).collect(),
@@ -91,7 +93,7 @@ impl Engines {
         }
     }
 
-    /// Late packets per million that are tolerated.
+    /// Returns the tolerated number of late packets per million.
     pub fn late_ppm(&self) -> u32 {
         (self.late_share.clamp(0.0, 1.0) * 1e6).round() as u32
     }

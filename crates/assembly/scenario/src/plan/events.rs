@@ -1,5 +1,4 @@
-//! What happens during a run and what is asked of it afterwards: attacks,
-//! captures and checks.
+//! Events during a run and checks after it: attacks, captures and checks.
 
 use std::fmt;
 
@@ -13,40 +12,39 @@ use crate::read::{Context, Fields, FromNode, Read};
 use crate::tree::{Node, Value};
 use crate::words;
 
-/// What an adversary does: programs on one host from a moment on. Every attack
-/// is labelled in the results, so that detectors can be scored.
+/// Actions of an adversary: programs started on one host at a given time. Every attack is labelled
+/// in the results, so that detectors can be scored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Attack {
-    /// Its name, unique among the attacks.
+    /// Name, unique among the attacks.
     pub id: String,
-    /// The virtual time at which it begins.
+    /// Virtual time at which it begins.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub at: Duration,
-    /// The host that it is mounted from.
+    /// Host on which its programs run.
     pub host: String,
-    /// Whether it takes place. A disabled attack is checked but not run.
+    /// Enables the attack. A disabled attack is checked but not run.
     #[schemars(default = "words::yes")]
     pub enabled: bool,
-    /// Techniques of MITRE ATT&CK for ICS, as in `T0814`; written to the
-    /// labels.
+    /// Techniques of MITRE ATT&CK for ICS, as in `T0814`; written to the labels.
     #[schemars(default)]
     pub technique: Vec<String>,
     /// Targets of the attack: hosts, devices, switches, plants or simulated nodes; written to the
     /// labels.
     #[schemars(default)]
     pub target: Vec<String>,
-    /// The programs that carry it out.
+    /// Programs that carry it out.
     #[schemars(default)]
     pub programs: Vec<Program>,
 }
 
-/// A link that is recorded, packet by packet.
+/// Packet capture on a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Capture {
-    /// The link: the two nodes that it joins, in either order, or its name.
+    /// Captured link: the two nodes that it joins, in either order, or its name.
     pub link: CapturedLink,
 }
 
@@ -86,26 +84,26 @@ impl CapturedLink {
     }
 }
 
-/// A statement about recorded signals that must hold for the run to pass.
+/// An assertion about recorded signals that must hold for the run to pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Check {
-    /// Its name, unique among the checks.
+    /// Name, unique among the checks.
     pub name: String,
-    /// The statement, as in `min(grid.bus.680.v1) < 2345 from 25 s`.
+    /// The assertion, as in `min(grid.bus.680.v1) < 2345 from 25 s`.
     pub assert: Assertion,
-    /// When it applies: `attack.ID` if that attack is enabled, `no attack.ID`
-    /// if it is not; without it, always.
+    /// Condition for the check: `attack.ID` if that attack is enabled, `no attack.ID` if it is
+    /// disabled; always checked if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
 }
 
-/// When a check applies.
+/// Condition under which a check applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// If the attack of this id is enabled.
+    /// The attack with this id is enabled.
     With(String),
-    /// If it is not.
+    /// The attack with this id is disabled.
     Without(String),
 }
 

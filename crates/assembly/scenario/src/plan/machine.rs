@@ -1,4 +1,4 @@
-//! A virtual machine on a host: QEMU's emulation as a program of the session.
+//! Virtual machines on hosts: QEMU emulation as a program of the session.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -11,75 +11,75 @@ use crate::plan::{Host, Program};
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface, Ready, Size};
 
-/// A virtual machine, emulated by QEMU as a program of its host: its timers, its counter
-/// and its clocks are the host's, so that pauses, dilation and steps apply to all of it.
+/// A virtual machine, emulated by QEMU as a program of its host. Its timers, counter and clocks are
+/// derived from the host's, so that pauses, dilation and time skips apply to all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct MachineSpec {
-    /// The file with its Linux kernel; or it starts from `disk`.
+    /// File with its Linux kernel; without it, the machine boots from `disk`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The file with its initial file system, for a `kernel`.
+    /// File with the initial file system for `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initramfs: Option<String>,
-    /// More arguments for the `kernel`.
+    /// Additional command line arguments of `kernel`.
     #[schemars(default)]
     pub append: String,
-    /// The file with its disk's image. What the machine writes there is dropped at its end.
+    /// File with the disk image. Changes to the disk are dropped at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// How much memory it has.
+    /// Amount of memory.
     #[schemars(default = "memory")]
     pub memory: Size,
-    /// How many processors it has.
+    /// Number of processors.
     #[schemars(default = "one", range(min = 1, max = 16))]
     pub processors: u16,
-    /// What its time-stamp counter follows.
+    /// Time base of the time-stamp counter.
     #[schemars(default)]
     pub profile: MachineProfile,
-    /// Its own address in the network of its host, behind the same cable: it has a hardware
-    /// address of its own then, and sees what comes there. Without it, it is behind its
-    /// host's address.
+    /// Address of its own in the network of its host, on the same cable: the machine then has its
+    /// own hardware address and receives the traffic on that cable. Without it, the machine is
+    /// behind its host's address (NAT).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Interface>,
-    /// TCP ports of the host that lead into it, when it has no `address`.
+    /// TCP ports of the host that are forwarded to it, if it has no `address`.
     #[schemars(default)]
     pub ports: Vec<u16>,
-    /// The timelines of its host that it may read.
+    /// Timelines of its host that it may read.
     #[schemars(default)]
     pub timelines: Vec<String>,
-    /// More arguments for QEMU.
+    /// Additional arguments of QEMU.
     #[schemars(default)]
     pub arguments: Vec<String>,
-    /// Where the files are found. In a file relative to the scenario file; in a plan
-    /// absolute.
+    /// Directory of the files. In a file relative to the scenario file; in a plan absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// How one sees that it can be used, as for a program.
+    /// Readiness condition, as for a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// How long it may take to become ready, in virtual time after its start.
+    /// Maximum time until it is ready, in virtual time after its start.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "minute", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// Whether its end before the end of the run stops the run as failed.
+    /// If true, the run stops as failed when the machine ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
 
-/// What the time-stamp counter of a virtual machine follows.
+/// Time base of a virtual machine's time-stamp counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineProfile {
-    /// Virtual time: needs `tsc = "emulate"` under `[time]`.
+    /// Virtual time; requires `tsc = "emulate"` under `[time]`.
     #[default]
     Exact,
-    /// The machine's own, which leaks real time; its kernel counts by another clock.
+    /// The real machine's counter, which leaks real time; the guest kernel uses another clock
+    /// source.
     Fast,
 }
 
 impl MachineSpec {
-    /// The emulator as a program of the host `host`.
+    /// Returns the emulator as a program of the host `host`.
     pub fn program(&self, host: &str) -> Program {
         let mebibytes = self.memory.as_bytes() >> 20;
         let text = |part: &str| part.to_owned();
@@ -105,10 +105,12 @@ impl MachineSpec {
                 MachineProfile::Fast => "clocksource=hpet tsc=unstable",
             };
             let network = self.address.map_or_else(String::new, |own| {
-                // As the kernel's own client of DHCP takes it, and initial file systems do.
+                // In the format of the kernel's `ip=` parameter, which initial file systems read,
+                // too.
                 format!("ip={}:::{}:{host}:eth0:off", own.address, mask(own.prefix))
             });
-            // A kernel that looks whether its timer ticks gives up where it was not computed for.
+            // The kernel's timer check fails if the emulator gets no CPU time, and the boot is
+            // aborted.
             let usual = "console=ttyS0 panic=-1 no_timer_check";
             let parts = [usual, counter, &network, &self.append];
             let parts = parts.into_iter().filter(|part| !part.is_empty());
@@ -138,7 +140,7 @@ impl MachineSpec {
 }
 
 impl MachineSpec {
-    /// The arguments for its network card.
+    /// Returns the arguments for its network card.
     fn card(&self) -> [String; 4] {
         let (network, mac) = match self.address {
             None => {
@@ -206,10 +208,10 @@ impl Read for MachineSpec {
     }
 }
 
-/// The machine's card on its host, which a run makes there.
+/// TAP interface of the machine on its host, created by the run.
 const TAP: &str = "tap0";
 
-/// 24 bits: 255.255.255.0.
+/// Converts a prefix length to a netmask: 24 bits to 255.255.255.0.
 fn mask(prefix: u8) -> Ipv4Addr {
     let shift = 32 - u32::from(prefix.min(32));
     Ipv4Addr::from(u32::MAX.checked_shl(shift).unwrap_or(0))

@@ -1,19 +1,19 @@
-//! What nodes and links are made of: parts of the kernel, or a model.
+//! Implementation of nodes and links: by kernel objects, or by a model.
 //!
-//! Without `[network]` everything is real. With it everything is modelled but
-//! the switches that speak OpenFlow and what hangs on them: real islands, whose
+//! Without `[network]` everything is real. With it, everything is modelled except the switches that
+//! speak OpenFlow and the hosts and devices attached to them: these form real islands, whose
 //! *uplinks* lead into the model.
 
 use crate::plan::{Link, Plan};
 
-/// What a link is made of.
+/// Implementation of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium<'a> {
-    /// Parts of the kernel.
+    /// Kernel objects.
     Kernel,
-    /// It is simulated.
+    /// Simulated.
     Model,
-    /// It is simulated, and at one end frames of a real switch enter it.
+    /// Simulated, with frames of a real switch entering at one end.
     Uplink {
         /// The real end.
         switch: &'a str,
@@ -23,8 +23,8 @@ pub enum Medium<'a> {
 }
 
 impl Plan {
-    /// Whether a switch, host or device is joined to real cables rather than to
-    /// the model.
+    /// Returns true if a switch, host or device is attached to real cables rather than to the
+    /// model.
     pub fn is_real(&self, node: &str) -> bool {
         if self.network.is_none() {
             return true;
@@ -42,7 +42,7 @@ impl Plan {
                 )
     }
 
-    /// What one of this plan's links is made of.
+    /// Returns the implementation of one of this plan's links.
     pub fn medium<'a>(&self, link: &'a Link) -> Medium<'a> {
         let [a, b] = &link.between;
         match (self.is_real(a), self.is_real(b)) {

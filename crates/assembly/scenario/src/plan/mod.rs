@@ -1,7 +1,6 @@
-//! The checked plan: what a scenario file says, typed and with every default
-//! filled in. It holds no positions in the file and no wishes of this machine;
-//! who runs it needs nothing else, and may trust every rule that
-//! [`crate::parse`] checks.
+//! The checked plan: the contents of a scenario file, typed and with every default filled in. It
+//! holds no positions in the file and nothing that depends on this machine. Code that runs a plan
+//! needs nothing else, and may rely on every rule that [`crate::parse`] checks.
 
 mod clock;
 mod container;
@@ -52,74 +51,75 @@ pub use timeline::{TIMELINE_SIGNALS, TimelineScale, TimelineSpec};
 
 use crate::read::{Fields, Read};
 
-/// The version of the file format that this crate reads and writes.
+/// Version of the file format that this crate reads and writes.
 pub const SCHEMA: &str = "timeloom/1";
 
-/// A whole experiment. *System* says what is modelled, *simulation* who
-/// computes which part, *placement* where it runs; the rest says what happens.
+/// A whole experiment. *System* describes the modelled network and its hosts, *simulation* the
+/// simulators of its plants, *placement* the agents that run its parts; the other tables describe
+/// the events of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, title = "Timeloom scenario")]
 pub struct Plan {
-    /// The version of this format: `timeloom/1`.
+    /// Version of the file format: `timeloom/1`.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
-    /// A short name of the experiment: letters, digits, `.`, `_` and `-`.
+    /// Short name of the experiment: letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Where all randomness of the run comes from; 0 … 2^63 - 1.
+    /// Seed of all randomness in the run; 0 … 2^63 - 1.
     #[schemars(default)]
     pub seed: u64,
-    /// The one clock of the experiment.
+    /// The clock of the experiment.
     pub time: Time,
-    /// What is modelled.
+    /// The modelled system.
     #[schemars(default)]
     pub system: System,
-    /// How the network is simulated; without it, it is made of kernel parts.
+    /// Simulation of the network; without it, the network is made of kernel objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Who computes which part.
+    /// Simulators of plants.
     #[schemars(default)]
     pub simulation: Simulation,
-    /// Where things run.
+    /// Agents that run the parts of the experiment.
     #[schemars(default)]
     pub placement: Placement,
-    /// How large the results may become.
+    /// Size limits of the results.
     #[schemars(default)]
     pub results: Results,
-    /// What an adversary does, and when.
+    /// Attacks.
     #[serde(rename = "attack", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub attacks: Vec<Attack>,
-    /// Which links are recorded, packet by packet.
+    /// Packet captures on links.
     #[serde(rename = "capture", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub captures: Vec<Capture>,
-    /// What must hold at the end for the run to count as passed.
+    /// Assertions that must hold at the end for the run to pass.
     #[serde(rename = "check", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub checks: Vec<Check>,
-    /// What the report draws; without any, it draws what was recorded.
+    /// Diagrams of the report; without any, it draws all recorded signals.
     #[serde(rename = "panel", skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub panels: Vec<Panel>,
 }
 
 impl Plan {
-    /// The scenario as checked: every default filled in, directories absolute,
-    /// overrides applied. [`crate::parse`] reads it back to an equal plan.
+    /// Returns the scenario as checked: every default filled in, directories absolute, overrides
+    /// applied. [`crate::parse`] reads it back to an equal plan.
     ///
     /// # Panics
     ///
-    /// On a plan that no file can say, put together by hand: a seed of 2^63 or
-    /// more, a null in a plant's `config`, a directory that is not UTF-8.
+    /// Panics if the plan was built by hand and cannot be written as TOML: a seed of 2^63 or more,
+    /// a null in a plant's `config`, a directory that is not UTF-8.
     pub fn to_toml(&self) -> String {
-        // Strings, numbers below 2^63, finite floats and JSON without null:
-        // the checks leave nothing that TOML cannot say.
+        // Strings, numbers below 2^63, finite floats and JSON without null: a checked plan contains
+        // nothing that TOML cannot express.
         toml::to_string(self).expect("a checked plan is always expressible in TOML")
     }
 
-    /// All programs with the host each runs on: first the hosts' own, by host
-    /// name, then the controller of OpenFlow switches, whose host is
-    /// [`OpenFlow::HOST`], then those of enabled attacks in the order of the file.
+    /// Returns all programs with their hosts: first the hosts' own, by host name, then the
+    /// controller of OpenFlow switches, whose host is [`OpenFlow::HOST`], then those of enabled
+    /// attacks in file order.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &Program)> {
         let own = self.system.hosts.iter().flat_map(|(name, host)| {
             host.programs
@@ -142,12 +142,12 @@ impl Plan {
         own.chain(controller).chain(hostile)
     }
 
-    /// The link that a capture records.
+    /// Returns the link that a capture records.
     pub fn link_of(&self, capture: &Capture) -> Option<&Link> {
         self.system.links.iter().find(|link| capture.link.is(link))
     }
 
-    /// Whether a check applies to this plan, given which attacks are enabled.
+    /// Returns true if a check applies to this plan, given the enabled attacks.
     pub fn applies(&self, check: &Check) -> bool {
         let enabled = |id: &str| {
             self.attacks
@@ -184,6 +184,5 @@ impl Read for Plan {
     }
 }
 
-/// Named parts, in the order of their names so that no result depends on the
-/// order of the file.
+/// Named parts, sorted by name, so that results do not depend on the order of the file.
 pub type Named<T> = BTreeMap<String, T>;

@@ -1,5 +1,4 @@
-//! The `[network]` table: a network that is simulated instead of being made of
-//! kernel parts.
+//! The `[network]` table: a simulated network instead of one made of kernel objects.
 
 use std::path::PathBuf;
 
@@ -11,97 +10,96 @@ use crate::plan::{Engines, Named, Ptp, PtpClock, ServingHost};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
-/// A simulated network. Where this table is, all switches and links of
-/// `[system]` are simulated, and each host and device joins at a portal.
+/// A simulated network. With this table, all switches and links of `[system]` are simulated, and
+/// each host and device joins the network through a portal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Network {
-    /// The names of IP routers.
+    /// Names of the IP routers.
     #[schemars(default)]
     pub routers: Vec<String>,
-    /// What links have that do not say otherwise.
+    /// Default properties of links.
     #[schemars(default)]
     pub link: Wire,
-    /// Topologies that are generated. Their nodes are called NAME-…, and
-    /// `system.links` may lead to them.
+    /// Generated topologies. Their nodes have names NAME-…, and `system.links` may refer to them.
     #[schemars(default)]
     pub generate: Vec<Generate>,
-    /// A file with a graph, `.gml` or `.graphml`: its nodes are routers, or what
-    /// their `type` says, called by their `label`. In a file relative to the
-    /// scenario file; in a plan absolute.
+    /// File with a graph, `.gml` or `.graphml`. Its nodes are routers unless their `type` says
+    /// otherwise; their names are their `label`s. In a file relative to the scenario file; in a
+    /// plan absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<PathBuf>,
     /// Traffic between hosts that are only simulated.
     #[schemars(default)]
     pub traffic: Vec<Traffic>,
-    /// How often the rates of fluid traffic change. What is left out is chosen:
-    /// 1 ms, or a quarter of the shortest round trip of a fluid TCP.
+    /// Update interval of the rates of fluid traffic. Default: 1 ms, or a quarter of the shortest
+    /// round trip of a fluid TCP.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub fluid_step: Option<Duration>,
-    /// How PTP clocks speak.
+    /// PTP settings.
     #[schemars(default)]
     pub ptp: Ptp,
     /// PTP clocks, by the names of their nodes.
     #[schemars(default)]
     pub clocks: Named<PtpClock>,
-    /// Simulated hosts that serve real programs, by their names.
+    /// Simulated hosts that serve real programs, by name.
     #[schemars(default)]
     pub hosts: Named<ServingHost>,
-    /// The engines that run it, where they are several.
+    /// Engines that run the network, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,
 }
 
-/// What a link does to packets, alike in both directions. What is left out is
-/// as in `network.link`, and there: 1 Gbit/s, no delay, jitter or loss, a
-/// queue of 1000 packets that drops what finds it full.
+/// Effects of a link on packets, equal in both directions. Values that are left out are taken from
+/// `network.link`; its own defaults are 1 Gbit/s, no delay, jitter or loss, and a drop-tail queue
+/// of 1000 packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Wire {
-    /// How fast it sends. Ethernet's preamble, header, checksum and gap count.
+    /// Bit rate. Ethernet's preamble, header, checksum and gap count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// How long a bit is on its way.
+    /// Propagation delay.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub delay: Option<Duration>,
-    /// Further delay, uniform from 0 to this; order is kept.
+    /// Additional random delay, uniform from 0 to this; packets are not reordered.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub jitter: Option<Duration>,
-    /// The probability that a packet is lost.
+    /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub loss: Option<f64>,
-    /// How many packets may wait.
+    /// Maximum number of queued packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<u16>,
-    /// What happens to packets that wait.
+    /// Queue discipline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
-    /// Whether `red` and `codel` mark packets that know marks of congestion (ECN)
-    /// where they drop others; else they drop all alike.
+    /// Lets `red` and `codel` mark ECN-capable packets where they drop others; without it, all are
+    /// dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Bytes of the longest IP packet that it takes; 1500 at the interfaces of
-    /// real programs when it is left out, and no limit elsewhere.
+    /// Maximum size of an IP packet in bytes; if left out, 1500 at the interfaces of real programs,
+    /// and no limit elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 68))]
     pub mtu: Option<u16>,
 }
 
 impl Wire {
-    /// Whether it says anything that a link of kernel parts cannot do.
+    /// Returns true if it has properties that a link made of kernel objects cannot have.
     pub fn is_beyond_the_kernel(&self) -> bool {
         let rate_only = Self {
             rate: self.rate,
@@ -110,7 +108,7 @@ impl Wire {
         *self != rate_only
     }
 
-    /// This, and what it leaves out from `other`.
+    /// Returns `self` with absent values taken from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             rate: self.rate.or(other.rate),
@@ -125,11 +123,11 @@ impl Wire {
     }
 }
 
-/// How a queue treats packets.
+/// Queue discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Discipline {
-    /// First in, first out; what finds it full is dropped.
+    /// First in, first out; packets are dropped when the queue is full.
     #[default]
     #[serde(rename = "drop-tail")]
     DropTail,
@@ -139,45 +137,44 @@ pub enum Discipline {
     Codel,
     /// Strict priorities by IP precedence.
     Priority,
-    /// What finds 20 packets waiting, 65 from 10 Gbit/s on, is marked (ECN), and dropped where its
-    /// sender knows no marks: the threshold of DCTCP.
+    /// Packets that find 20 packets waiting (65 from 10 Gbit/s on) are marked (ECN), or dropped if
+    /// their sender does not support ECN: the threshold of DCTCP.
     Step,
 }
 
 impl Discipline {
-    /// Whether it can mark packets instead of dropping them.
+    /// Returns true if it can mark packets instead of dropping them.
     pub fn can_mark(self) -> bool {
         matches!(self, Self::Red | Self::Codel | Self::Step)
     }
 }
 
-/// A topology that is generated.
+/// A generated topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Generate {
-    /// The names of its nodes begin with this and `-`.
+    /// Prefix of the names of its nodes, followed by `-`.
     pub name: String,
-    /// Its shape.
+    /// Shape.
     pub shape: Shape,
-    /// Its size: hosts of a star, hosts on each side of a dumbbell, routers of
-    /// a line or ring, levels of a tree, the k of a fat tree, routers on the
-    /// backbone of a campus.
+    /// Size: hosts of a star, hosts on each side of a dumbbell, routers of a line or ring, levels
+    /// of a tree, the k of a fat tree, routers on the backbone of a campus.
     #[schemars(range(min = 1))]
     pub size: u16,
-    /// Branches at each switch of a tree (and hosts at each leaf), buildings,
-    /// LANs and hosts at each place of a campus.
+    /// Branches at each switch of a tree (and hosts at each leaf); buildings, LANs and hosts at
+    /// each place of a campus.
     #[schemars(default = "two", range(min = 1))]
     pub fanout: u16,
-    /// The links to its hosts.
+    /// Links to its hosts.
     #[schemars(default)]
     pub access: Wire,
-    /// The links between its switches or routers.
+    /// Links between its switches or routers.
     #[schemars(default)]
     pub trunk: Wire,
 }
 
 impl Generate {
-    /// About how many nodes it has.
+    /// Returns the approximate number of nodes.
     pub fn nodes(&self) -> u64 {
         let (size, fanout) = (u64::from(self.size), u64::from(self.fanout));
         match self.shape {
@@ -193,7 +190,7 @@ impl Generate {
     }
 }
 
-/// The shape of a topology.
+/// Shape of a topology.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
@@ -219,20 +216,19 @@ pub enum Shape {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Traffic {
-    /// Where it begins.
+    /// Source host.
     pub from: String,
-    /// Where it ends.
+    /// Destination host.
     pub to: String,
-    /// What it is called in the results, as in `net.flow.backup.loss`; FROM-TO when
-    /// it is left out.
+    /// Name in the results, as in `net.flow.backup.loss`; FROM-TO if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
+    /// Kind of traffic.
     pub kind: TrafficKind,
-    /// Whether it is made of packets or of rates.
+    /// Representation as packets or as rates.
     #[schemars(default)]
     pub model: TrafficModel,
-    /// How fast a source of datagrams sends; TCP finds out by itself.
+    /// Bit rate of a datagram source; TCP determines its own rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// Mean length of a burst of `on-off`.
@@ -249,26 +245,26 @@ pub struct Traffic {
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub off: Option<Duration>,
-    /// Bytes of a datagram, from the IP header on.
+    /// Size of a datagram in bytes, from the IP header on.
     #[schemars(default = "thousand", range(min = 1))]
     pub bytes: u16,
-    /// Whether both ends of a TCP know marks of congestion (ECN).
+    /// Enables ECN at both ends of a TCP.
     #[schemars(default)]
     pub ecn: bool,
-    /// When it begins.
+    /// Start time.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub start: Duration,
 }
 
-/// What traffic is.
+/// Kind of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficKind {
     /// Datagrams at a constant rate.
     #[default]
     Udp,
-    /// Datagrams at random instants.
+    /// Datagrams at random times (a Poisson process).
     Poisson,
     /// Datagrams at a constant rate in bursts of random length.
     #[serde(rename = "on-off")]
@@ -277,17 +273,17 @@ pub enum TrafficKind {
     Reno,
     /// A bulk transfer by TCP CUBIC.
     Cubic,
-    /// A bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as Linux has it.
+    /// A bulk transfer by TCP CUBIC with the Reno-friendly window of RFC 8312, as in Linux.
     #[serde(rename = "cubic-8312")]
     Cubic8312,
     /// A bulk transfer by TCP BBR, version 1.
     Bbr,
-    /// A bulk transfer by DCTCP, which wants links that mark: `discipline = "step"`.
+    /// A bulk transfer by DCTCP; needs links that mark packets: `discipline = "step"`.
     Dctcp,
 }
 
 impl TrafficKind {
-    /// The word in scenarios.
+    /// Returns the keyword in scenarios.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -301,21 +297,21 @@ impl TrafficKind {
         }
     }
 
-    /// Whether it is a bulk transfer by TCP.
+    /// Returns true for bulk transfers by TCP.
     pub const fn is_tcp(self) -> bool {
         !matches!(self, Self::Udp | Self::Poisson | Self::OnOff)
     }
 }
 
-/// What traffic is made of.
+/// Representation of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrafficModel {
     /// Packets.
     #[default]
     Packet,
-    /// Rates that change once in a step: the cost does not depend on how many
-    /// packets they stand for.
+    /// Rates that change once per step: the cost does not depend on the number of packets that they
+    /// represent.
     Fluid,
 }
 

@@ -1,5 +1,4 @@
-//! `[system.openflow]`: which switches are real Open vSwitch bridges, and the
-//! controller that tells them what to do.
+//! `[system.openflow]`: the switches that are real Open vSwitch bridges, and their controller.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,18 +10,18 @@ use crate::read::{Fields, Read};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct OpenFlow {
-    /// Names out of `switches`. The first has datapath identifier 1; a
+    /// Names of the switches, a subset of `switches`. The first has datapath identifier 1; a
     /// switch's ports are numbered from 1 in the order of `links`.
     pub switches: Vec<String>,
-    /// The controller; it must listen at 127.0.0.1:6653. Without one each switch
-    /// learns addresses by itself.
+    /// The controller; it must listen at 127.0.0.1:6653. Without a controller, each switch learns
+    /// addresses by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Program>,
 }
 
 impl OpenFlow {
-    /// Where the controller runs, as results and messages name it: beside the
-    /// switches, in the network of none of the hosts.
+    /// Host name of the controller in results and messages. The controller runs in the network
+    /// namespace of the switches, not in that of a host.
     pub const HOST: &str = "openflow";
 }
 

@@ -1,4 +1,4 @@
-//! `[[panel]]`: what the report about a run draws.
+//! `[[panel]]`: diagrams in the report of a run.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,59 +6,58 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::SignalName;
 
-/// One diagram of the report: some recorded signals over virtual time.
+/// A diagram of the report: some recorded signals over virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Panel {
-    /// Its heading, as in `Voltage at bus 680`.
+    /// Heading, as in `Voltage at bus 680`.
     pub title: String,
-    /// The quantity without its unit, as in `Voltage`.
+    /// Quantity without its unit, as in `Voltage`.
     #[schemars(default)]
     pub y_label: String,
-    /// The unit; without it, that of the recorded signals.
+    /// Unit; if left out, that of the recorded signals.
     #[schemars(default)]
     pub unit: String,
-    /// What to draw; each signal must be recorded.
+    /// Signals to draw; each must be recorded.
     #[schemars(length(min = 1))]
     pub signals: Vec<PanelSignal>,
-    /// Levels and ranges to compare with.
+    /// Reference levels and ranges.
     #[serde(rename = "reference")]
     #[schemars(default)]
     pub references: Vec<Reference>,
 }
 
-/// One curve of a panel.
+/// A curve of a panel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PanelSignal {
-    /// The plant and its signal, as in `grid.bus.680.v1`.
+    /// Plant and signal, as in `grid.bus.680.v1`.
     pub name: SignalName,
-    /// What the legend calls it; without it, its name.
+    /// Text in the legend; the signal's name if left out.
     #[schemars(default)]
     pub legend: String,
 }
 
-/// A horizontal line (`at`) or a shaded range (`from` and `to`), in the unit
-/// of the panel.
+/// A horizontal line (`at`) or a shaded range (`from` and `to`), in the unit of the panel.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(deny_unknown_fields)]
 pub enum Reference {
     /// A horizontal line.
     Line {
-        /// Where.
+        /// Position.
         at: f64,
-        /// What it means, as in `paper: 2320 V`.
+        /// Label, as in `paper: 2320 V`.
         #[schemars(default)]
         label: String,
     },
     /// A shaded range.
     Band {
-        /// Its lower end.
+        /// Lower end.
         from: f64,
-        /// Its upper end.
+        /// Upper end.
         to: f64,
-        /// What it means, as in `± 5 %`.
+        /// Label, as in `± 5 %`.
         #[schemars(default)]
         label: String,
     },

@@ -1,5 +1,5 @@
-//! The `[placement]` table: which agent runs which part of an experiment, and what of a
-//! plan is one agent's.
+//! The `[placement]` table: assigns the parts of an experiment to agents, and extracts an agent's
+//! share of a plan.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,52 +12,53 @@ use crate::plan::{CapturedLink, Link, Named, Plan};
 use crate::read::{Fields, Read};
 use crate::words::{self, BitRate};
 
-/// Where things run. Without agents, all on the machine on which the run is started.
+/// Assignment of parts to agents. Without agents, everything runs on the machine on which the run
+/// is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Placement {
-    /// Where all that is not placed elsewhere runs: an agent, or `local`, which is
-    /// everything where there are no agents.
+    /// Place of all parts that are not assigned otherwise: an agent, or `local`, the default.
     #[schemars(default = "local")]
     pub default: String,
-    /// The agents (`timeloom agent --serve`), by name.
+    /// Agents (`timeloom agent --serve`), by name.
     #[schemars(default)]
     pub agents: Named<AgentPlace>,
-    /// The file with the key that this run and its agents share. In a file relative to
-    /// the scenario file; in a plan absolute.
+    /// File with the key shared by this run and its agents. In a file relative to the scenario
+    /// file; in a plan absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// The agents of hosts, devices and switches.
+    /// Agents of hosts, devices and switches.
     #[schemars(default)]
     pub nodes: BTreeMap<String, String>,
-    /// The agents of plants.
+    /// Agents of plants.
     #[schemars(default)]
     pub plants: BTreeMap<String, String>,
-    /// Files that no word of the scenario names and that all agents get; of a directory
-    /// all that is in it.
+    /// Additional files, not named elsewhere in the scenario, that are copied to all agents;
+    /// directories are copied with their contents.
     #[schemars(default)]
     pub files: Vec<PathBuf>,
-    /// Pauses lie this much virtual time after their request; as near as messages allow
-    /// when it is left out.
+    /// Virtual time between the request for a pause and the pause. If left out, the shortest time
+    /// that message delays allow.
     #[serde(
         serialize_with = "words::as_optional_text",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub look_ahead: Option<Duration>,
-    /// Agents say what is new to all at once, at this group of IPv4; one by one without.
+    /// IPv4 multicast group and port, as in `239.1.2.3:5501`, at which agents send news to all
+    /// others at once; if left out, they send to each agent separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// For how long, in wall time, the wire of agents with `gpio` may be other than they drive
-    /// it, before it counts as stuck and the run is stopped.
+    /// Longest time, in wall time, for which the level of the wire may differ from that driven by
+    /// the agents with `gpio`. After it, the wire counts as stuck and the run is stopped.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "gpio_stuck", with = "words::DurationText")]
     pub gpio_stuck: Duration,
-    /// Edges of that wire that follow another within this span are bounce.
+    /// Debounce time: edges on the wire within this time after another edge are ignored.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "gpio_debounce", with = "words::DurationText")]
     pub gpio_debounce: Duration,
-    /// For how long, in wall time, an agent may say nothing before the run is stopped.
+    /// Longest time, in wall time, without a message from an agent before the run is stopped.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "patience", with = "words::DurationText")]
     pub patience: Duration,
@@ -67,11 +68,11 @@ pub struct Placement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct AgentPlace {
-    /// Where it listens: an IP address and a port, as in `10.0.0.1:5500`.
+    /// Address that it listens on: IP address and port, as in `10.0.0.1:5500`.
     pub address: String,
-    /// Its pins on the wire that the machines share: chip, output, input for rising and input
-    /// for falling edges, as in `gpiochip0:17,27,22`. The wire carries the level, the network
-    /// the instants.
+    /// Pins on the wire shared by the machines: chip, output, input for rising and input for
+    /// falling edges, as in `gpiochip0:17,27,22`. The wire carries the level, the network the
+    /// times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpio: Option<String>,
 }
@@ -93,20 +94,20 @@ fn gpio_debounce() -> Duration {
 }
 
 impl Placement {
-    /// The machine on which the run is started.
+    /// Name of the machine on which the run is started.
     pub const LOCAL: &str = "local";
 
-    /// Whether parts run elsewhere.
+    /// Returns true if parts run on agents.
     pub fn is_spread(&self) -> bool {
         !self.agents.is_empty()
     }
 
-    /// The agent of a host, device or switch.
+    /// Returns the agent of a host, device or switch.
     pub fn of_node(&self, node: &str) -> &str {
         self.nodes.get(node).unwrap_or(&self.default)
     }
 
-    /// The agent of a plant.
+    /// Returns the agent of a plant.
     pub fn of_plant(&self, plant: &str) -> &str {
         self.plants.get(plant).unwrap_or(&self.default)
     }
@@ -161,32 +162,33 @@ impl Read for AgentPlace {
     }
 }
 
-/// One agent's share of a plan.
+/// An agent's share of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it runs by itself: no checks and no panels, which are of the whole.
+    /// Parts that the agent runs by itself. Checks and panels are left out, because they concern
+    /// the whole experiment.
     pub plan: Plan,
-    /// Its ends of the links that lead to other agents.
+    /// The agent's ends of links to other agents.
     pub tunnels: Vec<TunnelEnd>,
 }
 
-/// This agent's end of a link to another.
+/// This agent's end of a link to another agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunnelEnd {
-    /// The link's number among those of the whole plan.
+    /// Index of the link in the whole plan.
     pub link: usize,
-    /// The node at this end.
+    /// Node at this end.
     pub node: String,
-    /// The node at the other.
+    /// Node at the other end.
     pub peer: String,
-    /// The agent that has it.
+    /// Agent of the other end.
     pub agent: String,
-    /// How fast each direction sends; as fast as the machines can without.
+    /// Bit rate of each direction; unlimited if absent.
     pub rate: Option<BitRate>,
 }
 
 impl Plan {
-    /// The share of `agent`.
+    /// Returns the share of `agent`.
     pub fn part(&self, agent: &str) -> Part {
         let placement = &self.placement;
         let mut plan = self.clone();
@@ -200,7 +202,7 @@ impl Plan {
         let here = |plant: &str| placement.of_plant(plant) == agent;
         plan.simulation.plants.retain(|name, _| here(name));
         plan.attacks.retain(|attack| mine(&attack.host));
-        // A link between two agents is recorded where its first node is.
+        // A link between two agents is recorded by the agent of its first node.
         plan.captures
             .retain(|capture| match (&capture.link, self.link_of(capture)) {
                 (CapturedLink::Ends([first, _]), _) => mine(first),
@@ -211,7 +213,7 @@ impl Plan {
         plan.checks.clear();
         plan.panels.clear();
         let ends = self.system.links.iter().enumerate();
-        // Those of a model are its engines'.
+        // The links of a simulated network between agents are handled by its engines.
         let ends = ends.filter(|_| self.network.is_none());
         let tunnels = ends.filter_map(|(number, link)| tunnel(number, link, mine, self));
         Part {

@@ -8,54 +8,54 @@ use crate::plan::ClockSpec;
 use crate::read::{Fields, Read};
 use crate::words::{self, Ipv4Interface};
 
-/// How the PTP clocks of a simulated network speak; those of real programs that
-/// are to understand them must be told the same.
+/// PTP settings of the clocks of a simulated network. Real programs that communicate with them need
+/// the same settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Ptp {
-    /// Which profile.
+    /// Profile.
     #[schemars(default)]
     pub profile: PtpProfile,
-    /// How messages travel.
+    /// Transport of messages.
     #[schemars(default)]
     pub transport: PtpTransport,
-    /// Another domain than the profile's.
+    /// Domain, if other than the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<u8>,
-    /// Another time between Syncs than the profile's: a power of two of a
-    /// second, such as `125 ms`.
+    /// Interval between Syncs, if other than the profile's: a power of two of a second, such as
+    /// `125 ms`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub sync_interval: Option<Duration>,
-    /// Another time between requests for delays than the profile's.
+    /// Interval between delay requests, if other than the profile's.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub delay_interval: Option<Duration>,
-    /// Another time between Announces than the profile's.
+    /// Interval between Announces, if other than the profile's.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub announce_interval: Option<Duration>,
-    /// With what every hop signs the time that it hands on. The keys come from
-    /// the scenario's seed.
+    /// Signature scheme with which every hop signs the time that it forwards. The keys are derived
+    /// from the scenario's seed.
     #[schemars(default)]
     pub security: PtpSecurity,
-    /// What slaves do about signed time that does not hold; strict when left out.
+    /// Reaction of slaves to signed time that fails verification; strict if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PtpPolicy>,
 }
 
 impl Ptp {
-    /// The base-2 logarithm of an interval in seconds; `None` when it is no
-    /// power of two from 2^-7 s (7.8125 ms) to 16 s.
+    /// Returns the base-2 logarithm of an interval in seconds; `None` if it is not a power of two
+    /// from 2^-7 s (7.8125 ms) to 16 s.
     pub fn log_of(interval: Duration) -> Option<i8> {
         (-7..=4).find(|log: &i8| {
             let second: i64 = 1_000_000_000;
@@ -72,11 +72,11 @@ impl Ptp {
 /// A profile of IEEE 1588.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum PtpProfile {
-    /// The default profile with peer delay.
+    /// Default profile with peer delay.
     #[default]
     #[serde(rename = "p2p")]
     PeerToPeer,
-    /// The default profile with delay requests.
+    /// Default profile with delay requests.
     #[serde(rename = "default")]
     EndToEnd,
     /// IEC/IEEE 61850-9-3.
@@ -91,7 +91,7 @@ pub enum PtpProfile {
 }
 
 impl PtpProfile {
-    /// Its name, as `timeloom ptp --profile` knows it.
+    /// Returns the name, as accepted by `timeloom ptp --profile`.
     pub fn name(self) -> &'static str {
         match self {
             Self::PeerToPeer => "p2p",
@@ -103,25 +103,25 @@ impl PtpProfile {
     }
 }
 
-/// How PTP messages travel.
+/// Transport of PTP messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PtpTransport {
-    /// In Ethernet frames.
+    /// Ethernet frames.
     #[default]
     L2,
-    /// In UDP over IPv4.
+    /// UDP over IPv4.
     Udp4,
 }
 
-/// With what time is signed.
+/// Signature scheme for time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PtpSecurity {
-    /// Not at all.
+    /// No signatures.
     #[default]
     None,
-    /// Ed25519: one signature for each hop.
+    /// Ed25519: one signature per hop.
     Ed25519,
     /// BLS: one signature for the whole path.
     Bls,
@@ -129,29 +129,28 @@ pub enum PtpSecurity {
     BlsOnce,
 }
 
-/// What a slave does about time that is not answered for.
+/// Reaction of a slave to time without a valid signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PtpPolicy {
-    /// It does not use it.
+    /// The time is not used.
     #[default]
     Strict,
-    /// It says so, and uses it.
+    /// The violation is reported, and the time is used.
     Monitor,
 }
 
-/// What a clock does to others.
+/// An attack by a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PtpRogue {
-    /// What.
+    /// Kind of attack.
     pub attack: PtpAttack,
-    /// From when on.
+    /// Start time of the attack.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub from: Duration,
-    /// By how much, of `correction` and `lie` (10 us when left out) and of
-    /// `delay-sync` (2 ms).
+    /// Amount for `correction` and `lie` (10 us if left out) and for `delay-sync` (2 ms).
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "words::as_optional_text"
@@ -160,7 +159,7 @@ pub struct PtpRogue {
     pub by: Option<Duration>,
 }
 
-/// An attack on time by a clock of the path, or by the wire behind it.
+/// An attack on time by a clock on the path, or by the wire behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PtpAttack {
@@ -169,76 +168,76 @@ pub enum PtpAttack {
     Correction,
     /// Changes the time in Follow_Ups by 64 ns.
     Origin,
-    /// Takes the signatures away.
+    /// Removes the signatures.
     Strip,
-    /// Takes the last hop out of the chain of signatures.
+    /// Removes the last hop from the chain of signatures.
     RemoveHop,
-    /// Names another epoch of keys.
+    /// Sets another epoch of keys.
     Epoch,
-    /// Sends Sync and Follow_Up of two seconds ago once more.
+    /// Replays the Sync and Follow_Up of two seconds ago.
     Replay,
-    /// Sends a Sync of its own making before each genuine one.
+    /// Sends a forged Sync before each genuine one.
     SpoofSync,
-    /// Holds Syncs back.
+    /// Delays Syncs.
     DelaySync,
-    /// Says too much of itself, with its valid key; only its bounds limit it.
+    /// Overstates its own residence time, signed with its valid key; limited only by the bounds on
+    /// residence times.
     Lie,
 }
 
 impl PtpAttack {
-    /// Whether `by` says anything.
+    /// Returns true if the attack uses `by`.
     pub fn has_amount(self) -> bool {
         matches!(self, Self::Correction | Self::DelaySync | Self::Lie)
     }
 
-    /// Whether it is about signatures, which there must be.
+    /// Returns true if the attack is on signatures, and therefore needs them.
     pub fn needs_signatures(self) -> bool {
         matches!(self, Self::Strip | Self::RemoveHop | Self::Epoch)
     }
 }
 
-/// A PTP clock at a node of a simulated network. The name is that of a simulated
-/// switch, for a transparent clock, or of a simulated host; one that there is not
-/// yet is made, and `system.links` lead to it.
+/// A PTP clock at a node of a simulated network. The name is that of a simulated switch (for a
+/// transparent clock) or of a simulated host. A node that does not exist is created, and
+/// `system.links` refer to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PtpClock {
-    /// What it is.
+    /// Role.
     pub role: PtpRole,
-    /// The address of a host; that of the messages which a transparent clock
-    /// sends itself. Chosen when absent.
+    /// Address of a host, or source address of the messages that a transparent clock itself sends.
+    /// Chosen automatically if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Interface>,
-    /// The clock that stamps, when that differs from true time.
+    /// The clock used for timestamps, if it differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
-    /// Its stamps are multiples of this.
+    /// Resolution of its timestamps.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::one_nanosecond", with = "words::DurationText")]
     pub resolution: Duration,
-    /// What it does to others, if it is not honest.
+    /// Attack by this clock, if it is malicious.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rogue: Option<PtpRogue>,
 }
 
-/// What a clock is.
+/// Role of a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PtpRole {
-    /// A switch that says how long a Sync stayed in it.
+    /// A switch that reports the residence time of Syncs.
     #[default]
     Transparent,
-    /// A host that tells the time.
+    /// A host that distributes time.
     Grandmaster,
-    /// A host that follows.
+    /// A host that synchronises its clock.
     Slave,
-    /// A host that measures as a slave does and leaves its clock alone.
+    /// A host that measures as a slave does, without adjusting its clock.
     Monitor,
 }
 
-/// What is recorded of a slave or monitor: at each Sync, in seconds, what it
-/// measured; then and at each violation of signed time its true error, and how
-/// many violations it has noticed.
+/// Recorded signals of a slave or monitor: the measured offset at each Sync, in seconds; its true
+/// error, at each Sync and at each violation of signed time; and the number of violations detected.
 pub const PTP_SIGNALS: [&str; 3] = ["ptp.offset", "clock.offset", "ptp.violations"];
 
 impl Read for Ptp {

@@ -1,4 +1,4 @@
-//! How large the results of a run may become.
+//! Size limits of the results of a run.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,20 +6,19 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::Size;
 
-/// How large the results may become. A program that prints without end, or a run that
-/// records without end, must not fill the disk.
+/// Size limits of the results, so that programs that print without end, or runs that record without
+/// end, do not fill the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Results {
-    /// The log of one program or plant: what is printed beyond it is counted and left out.
+    /// Log of one program or plant; output beyond the limit is counted and discarded.
     #[schemars(default = "default_log")]
     pub log_limit: Size,
-    /// All that is recorded of signals, events and the clock: a run that gets there ends,
-    /// as failed.
+    /// Journal of all signals, events and clocks: a run that reaches the limit ends as failed.
     #[schemars(default = "default_journal")]
     pub journal_limit: Size,
-    /// What one source has of that: a plant, or who asks at a host. Its rows beyond are
-    /// counted and left out, and the run is not to be trusted.
+    /// Share of the journal that one source may use: a plant, or a requester at a host. Rows beyond
+    /// the limit are counted and discarded, and the run is marked as not trustworthy.
     #[schemars(default = "default_source")]
     pub source_limit: Size,
 }

@@ -6,60 +6,59 @@ use serde::Serialize;
 use crate::read::{Fields, Read};
 use crate::words::Addresses;
 
-/// A simulated host with a real TCP/IP stack. The name may be that of a host of a
-/// generated topology or of the graph; one that there is not yet is made, and
-/// `system.links` lead to it.
+/// A simulated host with a real TCP/IP stack. The name may be that of a host of a generated
+/// topology or of the graph. A host that does not exist is created, and `system.links` refer to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ServingHost {
-    /// Its address, with its prefix; of IPv4, IPv6, or a list of one of each. Chosen when absent.
+    /// Address with prefix length: IPv4, IPv6, or a list of one of each. Chosen automatically if
+    /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Addresses>,
-    /// What it serves over TCP; without any it answers pings and refuses
-    /// connections.
+    /// TCP services; without any, the host answers pings and refuses connections.
     #[schemars(default)]
     pub services: Vec<Service>,
-    /// Connections at once; further ones are refused.
+    /// Maximum number of simultaneous connections; further ones are refused.
     #[schemars(default = "connections", range(min = 1, max = 1024))]
     pub connections: u16,
-    /// Bytes kept for each connection and direction: the largest window.
+    /// Buffer size in bytes for each connection and direction: the largest window.
     #[schemars(default = "buffer", range(min = 2048, max = 4_194_304))]
     pub buffer: u64,
 }
 
-/// What listens on one TCP port.
+/// A service on a TCP port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Service {
-    /// What it does.
+    /// Kind of service.
     pub kind: ServiceKind,
-    /// The port: 7, 9, 19 and 80 when left out, by its kind.
+    /// Port; if left out, 7, 9, 19 or 80, by its kind.
     #[schemars(range(min = 1))]
     pub port: u16,
-    /// Bytes of a page (1000 when left out), or of what a source sends (without
-    /// end when left out).
+    /// Size in bytes of a page (1000 if left out), or of the output of a source (unlimited if left
+    /// out).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// What a service does.
+/// Kind of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServiceKind {
-    /// Sends back what comes.
+    /// Returns all received data.
     #[default]
     Echo,
-    /// Takes all and says nothing.
+    /// Reads all data and sends nothing.
     Discard,
-    /// Sends as fast as it is taken.
+    /// Sends as fast as the client reads.
     Source,
-    /// HTTP/1.1: pages of `bytes`, or of as many as the path says (`/100000`);
-    /// takes what is sent to it by POST and PUT.
+    /// HTTP/1.1: serves pages of `bytes`, or of the size in the path (`/100000`); accepts uploads
+    /// by POST and PUT.
     Http,
 }
 
 impl ServiceKind {
-    /// The port that is known for this (RFC 862, 863, 864, 9110).
+    /// Returns the well-known port (RFC 862, 863, 864, 9110).
     pub fn usual_port(self) -> u16 {
         match self {
             Self::Echo => 7,
@@ -69,7 +68,7 @@ impl ServiceKind {
         }
     }
 
-    /// Whether its `bytes` say anything.
+    /// Returns true if the service uses `bytes`.
     pub fn has_bytes(self) -> bool {
         matches!(self, Self::Source | Self::Http)
     }

@@ -1,4 +1,4 @@
-//! The `[simulation]` table: who computes which part of the physical world.
+//! The `[simulation]` table: simulators of the physical world.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,68 +11,66 @@ use crate::plan::Named;
 use crate::read::{Fields, Read};
 use crate::words::{self, CapabilityName, User};
 
-/// Who computes which part.
+/// Simulators of the physical world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Simulation {
-    /// The simulators of physical processes, by name.
+    /// Simulators of physical processes, by name.
     #[schemars(default)]
     pub plants: Named<Plant>,
 }
 
-/// A simulator of a physical process: a child process that is asked, step by
-/// step of virtual time, what the world looks like.
+/// A simulator of a physical process: a child process that computes the state of the world for each
+/// step of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Plant {
-    /// The executable and its arguments; never given to a shell.
+    /// Executable and arguments; never passed to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
-    /// Environment variables added to the usual ones (`PATH`, `HOME`, `LANG`, `TZ`, `TERM`
-    /// and their like) of Timeloom.
+    /// Environment variables, added to the usual ones that plants inherit from Timeloom (`PATH`,
+    /// `HOME`, `LANG`, `TZ`, `TERM` and similar).
     #[schemars(default)]
     pub env: BTreeMap<String, String>,
-    /// Names of further variables of Timeloom's that it has. A `*` at the end of one stands
-    /// for any rest.
+    /// Names of further variables to inherit from Timeloom's environment. A `*` at the end of a
+    /// name matches any suffix.
     #[schemars(default)]
     pub inherit: Vec<String>,
-    /// Where it runs. In a file relative to the scenario file; in a plan
-    /// absolute.
+    /// Working directory. In a file relative to the scenario file; in a plan absolute.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// Who it is. It gains no privilege by what it executes then, and has no capability
-    /// but those below. Without it, who Timeloom is.
+    /// User that the process runs as. It cannot gain privileges by executing other programs, and
+    /// has only the capabilities listed below. If left out, Timeloom's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
-    /// What of root's rights it has, whoever it is; all others are taken away. Without it,
-    /// and without `user`, those that Timeloom has.
+    /// Capabilities of the process, regardless of its user; all others are dropped. If this and
+    /// `user` are left out, those of Timeloom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<CapabilityName>>,
-    /// The virtual time between two of its states.
+    /// Virtual time between two states.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub step: Duration,
-    /// How long one answer may take, in wall time, before it counts as hung.
+    /// Maximum time for one answer, in wall time, before the simulator counts as hung.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub timeout: Duration,
-    /// What the simulator alone understands; given to it as JSON.
+    /// Configuration passed to the simulator as JSON.
     #[schemars(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
-    /// What of it goes into the results.
+    /// Signals to record.
     #[schemars(default)]
     pub record: Record,
 }
 
-/// Which signals of a plant go into the results, and how often.
+/// Recorded signals of a plant, and the recording interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Record {
-    /// The plant's own names of the signals.
+    /// Names of the signals, as defined by the plant.
     #[schemars(default)]
     pub signals: Vec<String>,
-    /// The virtual time between two records; a multiple of the plant's step,
-    /// which is the default.
+    /// Virtual time between two records; a multiple of the plant's step, which is the default.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub every: Duration,
@@ -104,8 +102,8 @@ impl Read for Plant {
             config: fields.or_default("config"),
             record: fields.or_default("record"),
         };
-        // A zero that was written is a mistake and is reported as one; only
-        // the absence of the key means "every step".
+        // An explicit zero is a mistake and is reported as one; only the absence of the key means
+        // "every step".
         if plant.record.every == Duration::MAX || !fields.has("record") {
             plant.record.every = plant.step;
         }

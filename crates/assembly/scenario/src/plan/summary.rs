@@ -1,10 +1,10 @@
-//! A plan in one sentence, for `timeloom check` and the head of the report.
+//! Summary of a plan in one sentence, for `timeloom check` and the head of the report.
 
 use crate::plan::Plan;
 
 impl Plan {
-    /// What it consists of and how long it runs, as in
-    /// `2 programs on 3 hosts, 2 devices, 4 switches, plant grid, attack dos, 90 s of virtual time`.
+    /// Returns the parts and the duration, as in `2 programs on 3 hosts, 2 devices, 4 switches,
+    /// plant grid, attack dos, 90 s of virtual time`.
     pub fn summary(&self) -> String {
         let mut parts = Vec::new();
         let system = &self.system;
@@ -24,7 +24,7 @@ impl Plan {
     }
 }
 
-/// `3 hosts`; nothing for none.
+/// Returns `3 hosts`; `None` for zero.
 fn count(number: usize, noun: &str) -> Option<String> {
     let plural = if noun.ends_with('h') { "es" } else { "s" };
     match number {
@@ -34,7 +34,7 @@ fn count(number: usize, noun: &str) -> Option<String> {
     }
 }
 
-/// `plants grid and tank`; nothing for none.
+/// Returns `plants grid and tank`; `None` for an empty list.
 fn names<'a>(noun: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
     let names: Vec<&str> = names.map(String::as_str).collect();
     match names.as_slice() {

@@ -1,5 +1,5 @@
-//! The `[system]` table: what is modelled. Hosts that run programs, field
-//! devices that Timeloom itself serves, and the network between them.
+//! The `[system]` table: hosts that run programs, field devices that Timeloom serves, and the
+//! network between them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,61 +13,59 @@ use crate::plan::{ClockSpec, ContainerSpec, MachineSpec, Named, OpenFlow, Timeli
 use crate::read::{Fields, Read};
 use crate::words::{self, Addresses, CapabilityName, Ready, SignalName, User};
 
-/// What is modelled: one flat network (a single subnet, no router).
+/// The modelled system: one flat network (a single subnet, no router).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct System {
-    /// The names of the Ethernet switches.
+    /// Names of the Ethernet switches.
     #[schemars(default)]
     pub switches: Vec<String>,
-    /// The cables. They form a tree; each host and device has exactly one.
+    /// Cables. They form a tree; each host and device has exactly one.
     #[schemars(default)]
     pub links: Vec<Link>,
-    /// Which switches are real Open vSwitch bridges; the others are the
-    /// kernel's.
+    /// Switches that are real Open vSwitch bridges; the others are kernel bridges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openflow: Option<OpenFlow>,
-    /// The machines that run programs, by name.
+    /// Machines that run programs, by name.
     #[schemars(default)]
     pub hosts: Named<Host>,
-    /// The field devices that Timeloom serves, by name.
+    /// Field devices that Timeloom serves, by name.
     #[schemars(default)]
     pub devices: Named<Device>,
 }
 
-/// A cable between two nodes. Without `[network]` it has a `rate` at most, and
-/// without that it is as fast as the machine can.
+/// A cable between two nodes. Without `[network]`, only `rate` may be set; without `rate`, the link
+/// is as fast as the machine permits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
     /// The two nodes that it joins.
     pub between: [String; 2],
-    /// What it is called in the results of a simulated network, as in
-    /// `net.link.core.loss`; A-B when it is left out.
+    /// Name in the results of a simulated network, as in `net.link.core.loss`; A-B if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How fast each direction sends, as in `100 Mbit/s`, and the like.
+    /// Bit rate of each direction, as in `100 Mbit/s`, and other properties.
     #[serde(flatten)]
     pub wire: Wire,
 }
 
 impl Host {
-    /// What the program is called that keeps the timelines of the host `name`.
+    /// Returns the name of the program that keeps the timelines of the host `name`.
     pub fn timeline_program(name: &str) -> String {
         format!("timelines-{name}")
     }
 
-    /// What the emulator is called that is the virtual machine of the host `name`.
+    /// Returns the name of the program that emulates the virtual machine of the host `name`.
     pub fn machine_program(name: &str) -> String {
         format!("machine-{name}")
     }
 
-    /// What the process of a bundle is called that is the container of the host `name`.
+    /// Returns the name of the bundle's process in the container of the host `name`.
     pub fn container_program(name: &str) -> String {
         format!("container-{name}")
     }
 
-    /// Whether it has a program that a bundle says.
+    /// Returns true if its container is an OCI bundle.
     pub fn has_bundle(&self) -> bool {
         let container = self.container.as_ref();
         container.is_some_and(|container| container.bundle.is_some())
@@ -75,7 +73,7 @@ impl Host {
 }
 
 impl Link {
-    /// Whether the link joins these two nodes, in either order.
+    /// Returns true if the link joins these two nodes, in either order.
     pub fn joins(&self, ends: &[String; 2]) -> bool {
         let [a, b] = ends;
         self.between == [a.clone(), b.clone()] || self.between == [b.clone(), a.clone()]
@@ -86,22 +84,21 @@ impl Link {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Host {
-    /// The address of its `eth0` with the length of the subnet's prefix; of IPv4, IPv6, or a list
-    /// of one of each.
+    /// Address of `eth0` with prefix length: IPv4, IPv6, or a list of one of each.
     pub address: Addresses,
-    /// Its clock, when that differs from true time.
+    /// Its clock, if it differs from true time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSpec>,
-    /// The timelines that it keeps, by name.
+    /// Timelines that the host keeps, by name.
     #[schemars(default)]
     pub timelines: Named<TimelineSpec>,
-    /// The virtual machine on it, whose whole time is the session's.
+    /// Virtual machine on the host, which runs entirely in the session's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineSpec>,
-    /// The image in whose files its programs run.
+    /// Container image in which its programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerSpec>,
-    /// What it runs.
+    /// Programs of the host.
     #[schemars(default)]
     pub programs: Vec<Program>,
 }
@@ -110,9 +107,9 @@ pub struct Host {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Program {
-    /// Its name in logs and results; unique in the whole scenario.
+    /// Name in logs and results; unique in the whole scenario.
     pub name: String,
-    /// The executable and its arguments; never given to a shell.
+    /// Executable and arguments; never passed to a shell.
     #[schemars(length(min = 1))]
     pub run: Vec<String>,
     /// Environment variables, added to the usual ones that programs inherit from Timeloom (`PATH`,
@@ -123,63 +120,60 @@ pub struct Program {
     /// name matches any suffix.
     #[schemars(default)]
     pub inherit: Vec<String>,
-    /// Where it runs. In a file relative to the scenario file; in a plan
-    /// absolute. In a container an absolute path of its own, `/` if it is left out.
+    /// Working directory. In a file relative to the scenario file; in a plan absolute. For a
+    /// program in a container, an absolute path in the container, `/` if left out.
     #[schemars(default = "words::here")]
     pub directory: PathBuf,
-    /// Who it is. It gains no privilege by what it executes then, and has no capability
-    /// but those below. Without it, who Timeloom is.
+    /// User that the program runs as. It cannot gain privileges by executing other programs, and
+    /// has only the capabilities listed below. If left out, Timeloom's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
-    /// What of root's rights it has, whoever it is; all others are taken away. Without it,
-    /// and without `user`, those that Timeloom has.
+    /// Capabilities of the program, regardless of its user; all others are dropped. If this and
+    /// `user` are left out, those of Timeloom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<CapabilityName>>,
-    /// The virtual time at which it is started, since the beginning of the
-    /// run. A program of an attack starts at the attack's `at`.
+    /// Virtual start time, since the beginning of the run. A program of an attack starts at the
+    /// attack's `at` by default.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default, with = "words::DurationText")]
     pub start: Duration,
-    /// How one sees that it can be used: `tcp:PORT` when something on its host
-    /// listens there, `log:TEXT` when a line of its output contains the text.
-    /// Without it, as soon as it has been started.
+    /// Readiness condition: `tcp:PORT` when a program on its host listens on this port, `log:TEXT`
+    /// when a line of its output contains the text. If left out, the program is ready once started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// How long it may take to become ready, in virtual time after its start.
+    /// Maximum time until it is ready, in virtual time after its start.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "words::ten_seconds", with = "words::DurationText")]
     pub ready_timeout: Duration,
-    /// The programs that must be ready before this one is started.
+    /// Programs that must be ready before this one is started.
     #[schemars(default)]
     pub after: Vec<String>,
-    /// Whether its end before the end of the run stops the run as failed.
+    /// If true, the run stops as failed when the program ends before the end of the run.
     #[schemars(default = "words::yes")]
     pub essential: bool,
 }
 
-/// A field device that Timeloom itself serves at an address in the
-/// experiment's network.
+/// A field device that Timeloom serves at an address in the experiment's network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Device {
-    /// Its address with the length of the subnet's prefix; of IPv4, IPv6, or a list of one of
-    /// each.
+    /// Address with prefix length: IPv4, IPv6, or a list of one of each.
     pub address: Addresses,
-    /// The protocol that it speaks.
+    /// Protocol.
     #[schemars(default)]
     pub protocol: Protocol,
-    /// The TCP port on which it listens.
+    /// TCP port on which it listens.
     #[schemars(default = "modbus_port", range(min = 1))]
     pub port: u16,
-    /// The Modbus unit identifier.
+    /// Modbus unit identifier.
     #[schemars(default = "modbus_unit")]
     pub unit: u8,
-    /// What it shows of the plants, and what of them it lets others set.
+    /// Signals of plants that clients can read, and those that they can write.
     #[schemars(default)]
     pub registers: Vec<Register>,
 }
 
-/// What a field device speaks.
+/// Protocol of a field device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Protocol {
     /// Modbus over TCP.
@@ -188,24 +182,24 @@ pub enum Protocol {
     ModbusTcp,
 }
 
-/// A signal of a plant, seen as registers or bits of a device.
+/// A signal of a plant, mapped to registers or bits of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Register {
-    /// In which of the four Modbus tables it lies. `input` and `discrete`
-    /// can be read, `holding` and `coil` also written.
+    /// Modbus table. `input` and `discrete` are read-only, `holding` and `coil` can also be
+    /// written.
     pub table: RegisterTable,
-    /// The protocol address (from 0) of its first register or bit.
+    /// Protocol address (from 0) of its first register or bit.
     pub at: u16,
-    /// How the value is encoded; `bit` (and only that) in `coil` and
-    /// `discrete`, where it is the default.
+    /// Encoding of the value; `bit` (and only that) in `coil` and `discrete`, where it is the
+    /// default.
     #[serde(rename = "type")]
     #[schemars(default)]
     pub kind: RegisterType,
-    /// How many consecutive values; more than one for a vector signal.
+    /// Number of consecutive values; more than one for a vector signal.
     #[schemars(default = "one_value", range(min = 1))]
     pub count: u16,
-    /// The plant and its signal, as in `grid.bus.680.v1`.
+    /// Plant and signal, as in `grid.bus.680.v1`.
     pub signal: SignalName,
     /// Register = signal * scale + offset; not 0.
     #[schemars(default = "no_scale")]
@@ -216,39 +210,39 @@ pub struct Register {
 }
 
 impl Register {
-    /// How many registers (bits in a table of bits) it occupies.
+    /// Returns the number of registers (or bits, in a table of bits) that it occupies.
     pub fn width(&self) -> u32 {
         u32::from(self.count) * self.kind.words()
     }
 }
 
-/// One of the four tables of a Modbus device.
+/// Table of a Modbus device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegisterTable {
-    /// 16-bit registers that others only read (function code 4).
+    /// 16-bit registers that clients can only read (function code 4).
     #[default]
     Input,
-    /// 16-bit registers that others read and write (3, 6, 16).
+    /// 16-bit registers that clients can read and write (3, 6, 16).
     Holding,
-    /// Bits that others read and write (1, 5, 15).
+    /// Bits that clients can read and write (1, 5, 15).
     Coil,
-    /// Bits that others only read (2).
+    /// Bits that clients can only read (2).
     Discrete,
 }
 
 impl RegisterTable {
-    /// Whether it holds bits rather than registers.
+    /// Returns true if it holds bits rather than registers.
     pub fn is_bits(self) -> bool {
         matches!(self, Self::Coil | Self::Discrete)
     }
 }
 
-/// How a value is encoded: big-endian, the high word first.
+/// Encoding of a value: big-endian, the high word first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegisterType {
-    /// One bit: whether the value is not 0.
+    /// A single bit: set if the value is not 0.
     #[default]
     Bit,
     /// Signed, 16 bits, one register.
@@ -266,7 +260,8 @@ pub enum RegisterType {
 }
 
 impl RegisterType {
-    /// How many registers one value occupies (a bit: one place in its table).
+    /// Returns the number of registers occupied by one value (a bit occupies one address in its
+    /// table).
     pub fn words(self) -> u32 {
         match self {
             Self::Bit | Self::I16 | Self::U16 => 1,
@@ -336,13 +331,13 @@ impl Read for Host {
 }
 
 impl Program {
-    /// Reads one program, whose start defaults to `start`.
+    /// Reads a program whose start time defaults to `start`.
     pub(super) fn read_with_start(fields: &mut Fields<'_>, start: Duration) -> Self {
         let directory = fields.directory("directory");
         Self::read_at(fields, start, directory)
     }
 
-    /// Reads one program of a container.
+    /// Reads a program of a container.
     fn read_inside(fields: &mut Fields<'_>) -> Self {
         let directory = fields.or("directory", "/".to_owned()).into();
         Self::read_at(fields, Duration::ZERO, directory)

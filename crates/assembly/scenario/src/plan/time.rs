@@ -1,4 +1,4 @@
-//! The `[time]` table: the one clock of the experiment.
+//! The `[time]` table: the clock of the experiment.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,48 +7,48 @@ use timeloom_time::{Duration, Instant, Rate, Utc};
 use crate::read::{Fields, Read};
 use crate::words;
 
-/// The one clock of the experiment.
+/// The clock of the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Time {
-    /// Whether programs see virtual time.
+    /// Time that programs see.
     #[schemars(default)]
     pub mode: Mode,
-    /// The length of the run in virtual time, as in `90 s`.
+    /// Length of the run in virtual time, as in `90 s`.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText")]
     pub duration: Duration,
-    /// The civil time that programs see at the beginning, in RFC 3339 as in
-    /// `2019-06-03T00:00:00Z`; without it, the machine's own.
+    /// Initial civil time seen by programs, in RFC 3339 as in `2019-06-03T00:00:00Z`; if left out,
+    /// the machine's.
     #[serde(
         serialize_with = "words::utc_as_text",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<words::CivilText>")]
     pub start: Option<Instant<Utc>>,
-    /// Wall seconds per virtual second: 2 makes the experiment take twice as
-    /// long as its programs think; 0.001 … 1000.
+    /// Wall seconds per virtual second: 2 makes the experiment take twice as long as its programs
+    /// observe; 0.001 … 1000.
     #[schemars(default = "one", range(min = 0.001, max = 1000.0))]
     pub dilation: f64,
-    /// What programs see of the processor's time-stamp counter.
+    /// Time-stamp counter seen by programs.
     #[schemars(default)]
     pub tsc: Tsc,
-    /// What programs see in /proc/uptime and /proc/stat.
+    /// Contents of /proc/uptime and /proc/stat seen by programs.
     #[schemars(default)]
     pub proc: Proc,
-    /// Dates of files that programs see.
+    /// File timestamps seen by programs.
     #[schemars(default)]
     pub files: FileTimes,
-    /// How much time computing takes; `none` only where time skips.
+    /// Duration of computation; `none` only in modes with time skips.
     #[schemars(default)]
     pub compute: Compute,
-    /// How time is granted; only with `mode = "stepped"`.
+    /// Settings for granting time; only with `mode = "stepped"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepped: Option<Stepping>,
 }
 
 impl Time {
-    /// Virtual seconds per wall second while nothing is paused: 1 / dilation.
+    /// Returns the virtual seconds per wall second while nothing is paused: 1 / dilation.
     pub fn rate(&self) -> Rate {
         // The checked range lies far inside that of `Rate`.
         Rate::from_f64(self.dilation)
@@ -56,7 +56,7 @@ impl Time {
             .unwrap_or(Rate::ONE)
     }
 
-    /// Whether time skips while every program waits.
+    /// Returns true if time skips while every program waits.
     pub fn skips(&self) -> bool {
         match self.mode {
             Mode::Skip => true,
@@ -65,21 +65,20 @@ impl Time {
         }
     }
 
-    /// How time is granted in mode `stepped`.
+    /// Returns the settings of mode `stepped`.
     pub fn stepping(&self) -> Stepping {
         self.stepped.clone().unwrap_or_default()
     }
 }
 
-/// How time is granted from outside.
+/// Settings for time granted by an external simulator.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Stepping {
-    /// Whether time skips within a grant while every program waits.
+    /// Skips time within a grant while every program waits.
     #[schemars(default)]
     pub skip: bool,
-    /// How long, in wall time, the run stands with nobody there to grant it time
-    /// before it is given up.
+    /// Longest time, in wall time, without a connected simulator before the run is aborted.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(with = "words::DurationText", default = "sixty_seconds")]
     pub patience: Duration,
@@ -112,18 +111,18 @@ fn sixty_seconds() -> Duration {
     PATIENCE
 }
 
-/// What time the programs see.
+/// Time seen by programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One virtual clock, paused and resumed as the simulation needs.
+    /// A virtual clock, paused and resumed as the simulation needs.
     #[default]
     Virtual,
-    /// As `virtual`, and while every program waits, time skips to the next thing
-    /// that happens: the run takes as long as the computing in it.
+    /// Like `virtual`, and while every program waits, time skips to the next event: the run takes
+    /// as long as its computations.
     Skip,
-    /// As `virtual`, but time stands until somebody outside, a simulator,
-    /// grants an instant; it goes no further than that.
+    /// Like `virtual`, but time stands still until an external simulator grants a time, and
+    /// advances no further than that.
     Stepped,
     /// The machine's clock; nothing is ever paused. For comparison.
     Real,
@@ -140,51 +139,49 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// What a program sees that reads the processor's time-stamp counter itself.
+/// Time-stamp counter seen by programs that read it directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tsc {
-    /// The machine's counter, which is real time.
+    /// The machine's counter, which shows real time.
     #[default]
     Native,
-    /// A virtual one of the same frequency. Each read traps, and reads of clocks
-    /// take longer.
+    /// A virtual counter of the same frequency. Each read traps, and reading clocks takes longer.
     Emulate,
 }
 
-/// What a program sees in the files that tell time, /proc/uptime and /proc/stat.
+/// Contents of the files that show time, /proc/uptime and /proc/stat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Proc {
-    /// Uptime and boot time of its host's clock, in a mount namespace of its own.
+    /// Uptime and boot time of the host's clock, in a mount namespace of its own.
     #[default]
     Virtual,
     /// The machine's `/proc`; nothing is mounted over it.
     Machine,
 }
 
-/// Dates of files that a program sees.
+/// File timestamps seen by programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileTimes {
-    /// The machine's dates.
+    /// The machine's timestamps.
     #[default]
     Machine,
-    /// For files read, written or made in the run, the dates of the host's clock. Each `stat`
+    /// For files read, written or created in the run, timestamps of the host's clock. Each `stat`
     /// traps.
     Virtual,
 }
 
-/// How much time computing takes.
+/// Virtual duration of computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compute {
-    /// As much as the machine needs for it.
+    /// The real time that the machine needs for it.
     #[default]
     Real,
-    /// None: time stands while anybody computes, and moves only when all wait, to the
-    /// next thing that happens. Programs that depend on nothing else do the same in
-    /// each run.
+    /// Zero: time stands still while any program computes. When all programs wait, it advances to
+    /// the next event. Programs that depend on nothing else behave identically in each run.
     None,
 }
 

@@ -1,5 +1,5 @@
-//! A timeline of a host: a clock that says how wrong it may be, kept by a daemon that
-//! is a program of the host and knows no more than it.
+//! Timelines of hosts: clocks with error bounds, kept by a daemon that runs as a program of the
+//! host and has no other information than the host.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,85 +8,85 @@ use timeloom_time::Duration;
 use crate::read::{Fields, Read};
 use crate::words::{self, FrequencyError};
 
-/// A timeline that a host keeps from its sources, by its own crystal. The run knows
-/// true time and records how far the timeline is from it.
+/// A timeline that a host derives from its sources and its own oscillator. The run knows true time
+/// and records the timeline's deviation from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "HostTimeline")]
 pub struct TimelineSpec {
-    /// What its nanoseconds count: `tai`, or `local` for what the sources show.
+    /// Time scale: `tai`, or `local` for the time shown by the sources.
     #[schemars(default)]
     pub scale: TimelineScale,
-    /// How far TAI is ahead of UTC, for sources that tell UTC and not this.
+    /// Offset of TAI from UTC in seconds, for sources that provide UTC without this offset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tai_offset_s: Option<u16>,
-    /// How far the interval may reach to either side: the daemon asks its sources as
-    /// often as that takes, and the run records when it is not met.
+    /// Largest half-width of the interval. The daemon polls its sources as often as this requires,
+    /// and the run records violations.
     #[serde(
         serialize_with = "words::as_optional_text",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Option<words::DurationText>")]
     pub accuracy: Option<Duration>,
-    /// What the host's crystal promises: never further from nominal than this.
+    /// Maximum frequency error of the host's oscillator.
     #[schemars(default = "hundred_ppm")]
     pub oscillator_error: FrequencyError,
-    /// A source is never asked more often than this.
+    /// Minimum interval between polls of a source.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "shortest_poll", with = "words::DurationText")]
     pub poll_shortest: Duration,
-    /// Nor less often.
+    /// Maximum interval between polls of a source.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "longest_poll", with = "words::DurationText")]
     pub poll_longest: Duration,
-    /// How long an answer keeps the timeline `ok`, at least.
+    /// Minimum time for which an answer keeps the timeline in status `ok`.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "fresh", with = "words::DurationText")]
     pub fresh_for: Duration,
-    /// How long an answer keeps the timeline at all.
+    /// Time after which an answer is no longer used.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "to_live", with = "words::DurationText")]
     pub time_to_live: Duration,
-    /// How long the daemon may be silent before readers call it dead.
+    /// Time without an update after which readers consider the daemon dead.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "alive", with = "words::DurationText")]
     pub alive_for: Duration,
-    /// How many sources may err by more than they state; a minority without.
+    /// Number of sources that may err by more than they state; a minority if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerated_liars: Option<u16>,
-    /// Whether answers must prove where they come from.
+    /// Requires authenticated answers.
     #[schemars(default)]
     pub demand_authentication: bool,
-    /// Where daemons on other hosts are answered, as in `0.0.0.0:8319` (UDP).
+    /// Address on which daemons of other hosts are answered, as in `0.0.0.0:8319` (UDP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// What knows the time: tables as in docs/timeline.md.
+    /// Time sources: tables as in docs/timeline.md.
     #[schemars(length(min = 1))]
     pub sources: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// How often the run compares it with true time.
+    /// Interval at which the run compares the timeline with true time.
     #[serde(serialize_with = "words::as_text")]
     #[schemars(default = "every_second", with = "words::DurationText")]
     pub every: Duration,
-    /// Whether the end of the daemon that keeps it fails the run. One daemon keeps all
-    /// of a host's; it may end only where all of them say so.
+    /// If true, the run fails when the daemon ends. One daemon keeps all timelines of a host; its
+    /// end is tolerated only if this is false for all of them.
     #[schemars(default = "yes")]
     pub essential: bool,
 }
 
-/// What the nanoseconds of a timeline count.
+/// Time scale of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TimelineScale {
     /// TAI since 1970.
     #[default]
     Tai,
-    /// What the sources show; true is then true civil time.
+    /// Time as shown by the sources; compared with true civil time.
     Local,
 }
 
-/// What is recorded of a timeline TL, as `HOST.timeline.TL.NAME`: estimate, earliest
-/// and latest less true time, and half of the interval, in seconds; the status by its
-/// number on the page; and, as 0 or 1, whether true time lies outside of the interval,
-/// and whether `accuracy` is not met.
+/// Recorded signals of a timeline TL, as `HOST.timeline.TL.NAME`: estimate, earliest and latest
+/// time, each minus true time, and half of the interval, in seconds; the status by its number on
+/// the page; and, as 0 or 1, if true time lies outside of the interval and if `accuracy` is not
+/// met.
 pub const TIMELINE_SIGNALS: [&str; 7] = [
     "error",
     "lower",
@@ -98,10 +98,10 @@ pub const TIMELINE_SIGNALS: [&str; 7] = [
 ];
 
 impl TimelineSpec {
-    /// The table of the daemon's configuration for it, by the name `name`.
+    /// Returns the daemon's configuration table for this timeline, named `name`.
     ///
     /// # Errors
-    /// A source that TOML cannot say.
+    /// Fails if a source cannot be expressed in TOML.
     pub fn to_table(&self, name: &str) -> Result<toml::Table, toml::ser::Error> {
         let text = |length: Duration| toml::Value::from(length.to_string());
         let ppb = self.oscillator_error.as_ppt().div_euclid(1000) + 1;

@@ -1,5 +1,5 @@
-//! Whether this machine has room for a scenario, counted before anything starts: what runs
-//! out half-way ends a run that seemed right.
+//! Capacity of this machine, checked before anything starts: a resource that runs out half-way ends
+//! a run that seemed valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// What a run takes of this machine at its most.
+/// Maximum resources that a run needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needs {
     /// Open files of the supervisor.
     descriptors: u64,
-    /// Its threads.
+    /// Threads of the supervisor.
     threads: u64,
-    /// Processes besides, of which each may have more threads and children.
+    /// Other processes, each of which may have more threads and children.
     processes: u64,
-    /// Of networks: one for each host and device, one for the switches.
+    /// Number of network namespaces: one for each host and device, one for the switches.
     net_namespaces: u64,
     /// Number of mount namespaces: one for each host and one for each program.
     mount_namespaces: u64,
     /// Number of UTS namespaces: one for each host.
     uts_namespaces: u64,
     cgroups: u64,
-    /// Of the switch that has the most.
+    /// Ports of the switch with the most ports.
     bridge_ports: u64,
 }
 
@@ -54,13 +54,13 @@ impl Needs {
             };
             count(plan.system.links.iter().filter(at).count())
         };
-        // The kernel's own bridges only.
+        // Only kernel bridges.
         let bridges = match plan.system.openflow {
             None => plan.system.switches.iter().map(ports).max(),
             Some(_) => None,
         };
-        // Measured in runs of 2 to 12 hosts, with some reserve: 36 + 8 a host, 4 to 5 a program, 10
-        // + 3 threads a program.
+        // Measured in runs of 2 to 12 hosts, with some reserve: 36 + 8 per host, 4 to 5 per
+        // program, 10 + 3 threads per program.
         Self {
             descriptors: 64
                 + 5 * stations
@@ -160,7 +160,7 @@ impl Needs {
     }
 }
 
-/// A mistake in the making.
+/// A lack of a resource, to be reported as a mistake.
 #[derive(Debug)]
 struct Lack {
     message: String,
@@ -176,8 +176,7 @@ impl Lack {
     }
 }
 
-/// What this machine lets a run have beyond what is in use. What cannot be found out is
-/// without a limit.
+/// Resources of this machine beyond those in use. Limits that cannot be determined are unlimited.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     descriptors: u64,
@@ -196,7 +195,7 @@ impl Limits {
         let sysctl = |name: &str| number(Path::new(&format!("/proc/sys/{name}")));
         let tasks = sysctl("kernel/threads-max").min(sysctl("kernel/pid_max"));
         Self {
-            // The limit is raised as far as it goes before a run.
+            // The limit is raised to its maximum before a run.
             descriptors: limit::most_descriptors().unwrap_or(u64::MAX),
             tasks: tasks.saturating_sub(tasks_in_use()),
             user_tasks: limit::tasks_of_user().unwrap_or(u64::MAX),
@@ -212,13 +211,13 @@ impl Limits {
     }
 }
 
-/// A file with one number; `max`, none, or no file is no limit.
+/// Reads a file with one number; `max`, an empty or a missing file means no limit.
 fn number(file: &Path) -> u64 {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.trim().parse().unwrap_or(u64::MAX)
 }
 
-/// All threads of the machine: `RUNNING/ALL` in /proc/loadavg.
+/// Returns the number of threads on the machine: `RUNNING/ALL` in /proc/loadavg.
 fn tasks_in_use() -> u64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let all = text
@@ -228,7 +227,7 @@ fn tasks_in_use() -> u64 {
     all.and_then(|all| all.parse().ok()).unwrap_or(0)
 }
 
-/// The least that is left to a cgroup, which shares what those above it have.
+/// Returns the smallest remaining quota of a cgroup and its ancestors, whose limits it shares.
 fn left_above(mut group: Option<PathBuf>, limit: &str, used: &str) -> u64 {
     let mut least = u64::MAX;
     while let Some(directory) = group {
@@ -242,7 +241,7 @@ fn left_above(mut group: Option<PathBuf>, limit: &str, used: &str) -> u64 {
     least
 }
 
-/// In the kernel's `br_private.h`: 2^10, of which number 0 is none.
+/// In the kernel's `br_private.h`: 2^10, of which number 0 is not used.
 const BRIDGE_PORTS: u64 = 1023;
 
 #[cfg(test)]
@@ -322,7 +321,7 @@ mod tests {
             "{few:?} {many:?}"
         );
         assert_eq!(many.net_namespaces, 151);
-        // A switch of the kernel takes no more.
+        // A kernel bridge supports no more.
         let most = Needs::of(&plan(1024)).lacking(&Limits {
             bridge_ports: BRIDGE_PORTS,
             ..NONE

@@ -1,4 +1,4 @@
-//! The clocks of hosts and of PTP nodes: that there is such a crystal.
+//! Checks of the clocks of hosts and PTP nodes: their oscillators must be plausible.
 
 use timeloom_time::Duration;
 
@@ -78,6 +78,6 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// Far beyond any crystal; `adjtimex` can make up for 10 %.
+/// Far beyond any oscillator; `adjtimex` can correct 10 %.
 const WORST: FrequencyError = FrequencyError::from_ppt(10_000_000_000);
 const MOST_KELVIN: f64 = 100.0;

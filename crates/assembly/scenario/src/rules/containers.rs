@@ -1,4 +1,4 @@
-//! Containers: that their programs are inside, and that nothing else is asked of them.
+//! Checks of containers: their programs must be inside, without options that do not apply there.
 
 use std::fs::File;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn as_text(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// What a program says of itself holds in the container.
+/// Checks the options of a program in a container.
 fn inside(rules: &mut Rules<'_>, program: &Program, path: &[String]) {
     if !program.directory.is_absolute() && rules.part_was_read(path, "directory") {
         let message = format!(
@@ -75,7 +75,7 @@ fn inside(rules: &mut Rules<'_>, program: &Program, path: &[String]) {
     }
 }
 
-/// Whether the images are on this machine, with what is to run in them.
+/// Checks that this machine has the images, with the programs to run in them.
 pub(super) fn files(rules: &mut Rules<'_>) {
     for (host, described) in &rules.plan.system.hosts {
         let Some(container) = &described.container else {
@@ -111,7 +111,7 @@ pub(super) fn files(rules: &mut Rules<'_>) {
     }
 }
 
-/// The image, if it is one.
+/// Reads the image; reports a mistake if it is invalid.
 fn image(rules: &mut Rules<'_>, container: &ContainerSpec, path: &[String]) -> Option<Bundle> {
     let key = if container.bundle.is_some() {
         "bundle"
@@ -135,7 +135,7 @@ fn image(rules: &mut Rules<'_>, container: &ContainerSpec, path: &[String]) -> O
     None
 }
 
-/// Whether a program can be found; what is mounted is not looked into.
+/// Returns true if a program can be found; mounted directories are not searched.
 fn is_there(image: &Bundle, program: &Program) -> bool {
     let name = Path::new(&program.run[0]);
     let file = program.directory.join(name);

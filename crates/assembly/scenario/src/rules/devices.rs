@@ -1,9 +1,9 @@
-//! Field devices: where their registers lie and what they show.
+//! Checks of field devices: positions and signals of their registers.
 
 use super::{Rules, at};
 use crate::plan::{Device, Register, RegisterType};
 
-/// How many registers, or bits, a Modbus table has.
+/// Number of registers, or bits, in a Modbus table.
 const TABLE_SIZE: u32 = 1 << 16;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -77,7 +77,7 @@ fn overlaps(rules: &mut Rules<'_>, device: &Device, path: &[String]) {
         })
         .collect();
     places.sort_by_key(|(index, register)| (register.table, register.at, *index));
-    // Against the one that reaches furthest, not just the one before: a long
+    // Compared with the register that extends furthest, not only with the previous one: a long
     // vector may cover several.
     let mut furthest: Option<&Register> = None;
     for (index, register) in places {

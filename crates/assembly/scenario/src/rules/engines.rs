@@ -76,5 +76,5 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Engines that a network may have.
+/// Maximum number of engines of a network.
 const MOST: usize = 64;

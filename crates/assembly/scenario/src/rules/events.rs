@@ -1,4 +1,4 @@
-//! Attacks, captures, records and checks: that what they speak of exists.
+//! Checks of attacks, captures, records and checks: the parts that they refer to must exist.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn targeted(rules: &mut Rules<'_>, target: &str, path: &[String]) {
     rules.broken(path, format!("there is no `{target}` to attack"), help);
 }
 
-/// `T0814`, or `T1059.004` for a part of one.
+/// Returns true for `T0814`, or `T1059.004` for a sub-technique.
 fn is_technique(text: &str) -> bool {
     let digits =
         |part: &str, count| part.len() == count && part.bytes().all(|b| b.is_ascii_digit());
@@ -130,11 +130,11 @@ fn unknown(link: &CapturedLink) -> String {
     }
 }
 
-/// Checks that the network has a cable of its own, generated or read from a file, with this name or
+/// Checks that the network has a generated cable, or one read from a file, with this name or
 /// between these ends.
 fn captured_cable(rules: &mut Rules<'_>, link: &CapturedLink, path: &[String]) {
     let Some(names) = &rules.network else {
-        return; // what is wrong with the network was said
+        return; // faults of the network are reported elsewhere
     };
     if names.captured(link).is_some() {
         return;
@@ -197,7 +197,7 @@ fn records(rules: &mut Rules<'_>) {
     }
 }
 
-/// That the signal which stands at `path` goes into the results.
+/// Checks that the signal named at `path` is recorded.
 pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]) {
     let plants = &rules.plan.simulation.plants;
     let SignalName { plant, signal } = name;
@@ -209,7 +209,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
         return;
     }
     if let Some(host) = rules.plan.system.hosts.get(plant) {
-        // Of a host, its timelines and its clock are recorded.
+        // Recorded signals of a host: its timelines and its clock.
         if let Some(rest) = signal.strip_prefix("timeline.") {
             return of_timeline(rules, (plant, host), rest, path);
         }
@@ -260,7 +260,7 @@ pub(super) fn recorded(rules: &mut Rules<'_>, name: &SignalName, path: &[String]
     }
 }
 
-/// That `rest`, which is TIMELINE.NAME, is recorded of the host.
+/// Checks that `rest` (TIMELINE.NAME) is a recorded signal of the host.
 fn of_timeline(rules: &mut Rules<'_>, (name, host): (&str, &Host), rest: &str, path: &[String]) {
     let (timeline, signal) = rest.rsplit_once('.').unwrap_or((rest, ""));
     let Some(spec) = host.timelines.get(timeline) else {

@@ -1,4 +1,4 @@
-//! Real switches in a simulated network: where the two meet.
+//! Checks of real switches in a simulated network, and of the uplinks between both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,8 +34,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     stations(rules);
 }
 
-/// Frames would circle for ever between the model and the real switches; loops
-/// in one of them alone are found with it.
+/// Detects loops. Frames would circulate for ever between the model and the real switches; loops
+/// within the real switches alone are found, too.
 fn closes_loop<'a>(
     rules: &mut Rules<'_>,
     part: &mut BTreeMap<&'a str, &'a str>,
@@ -60,7 +60,7 @@ fn closes_loop<'a>(
     }
 }
 
-/// Each real station has one cable and, among all, an address of its own.
+/// Checks that each real station has one cable and an address that no other station has.
 fn stations(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let hosts = plan.system.hosts.iter();

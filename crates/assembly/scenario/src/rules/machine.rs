@@ -1,5 +1,5 @@
 //! Requirements on this machine: directories, executables and scripts. They are checked before a
-//! run, so that none fails half-way for a missing file.
+//! run, so that no run fails half-way because of a missing file.
 
 mod script;
 
@@ -15,13 +15,13 @@ use crate::words::User;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
     if rules.plan.placement.is_spread() {
-        // The agents look at what they have themselves.
+        // Agents check their own files.
         return;
     }
-    // What is in containers is their own.
+    // Programs in containers are checked with the containers.
     let outside = rules.programs().into_iter().filter(|placed| !placed.inside);
     for placed in outside {
-        // A disabled attack does not need its tools and its user.
+        // A disabled attack needs neither its tools nor its user.
         if placed.runs {
             user(rules, &placed.path, placed.program.user.as_ref());
             let program = placed.program;
@@ -46,7 +46,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// A user whom the machine does not have would be an error in the middle of a run.
+/// Checks that a user exists: a missing one would cause an error in the middle of a run.
 fn user(rules: &mut Rules<'_>, path: &[String], user: Option<&User>) {
     let Some(user) = user else {
         return;
@@ -129,7 +129,7 @@ fn command(
     }
 }
 
-/// Where Debian's package puts it.
+/// Path in Debian's package.
 const SWITCH_DAEMON: &str = "/usr/sbin/ovs-vswitchd";
 
 fn is_executable(file: &Path) -> bool {

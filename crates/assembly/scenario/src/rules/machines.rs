@@ -1,4 +1,4 @@
-//! Virtual machines: that QEMU would start them, and that their time is the session's.
+//! Checks of virtual machines: QEMU must start them, and their time must be the session's.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn starts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     }
 }
 
-/// An address of its own is in its host's network, and nobody else's.
+/// Checks that a machine's own address is in its host's network and unique.
 fn addressed(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
     let Some(own) = machine.address else { return };
     if !rules.part_was_read(path, "address") {
@@ -116,7 +116,7 @@ fn counts(rules: &mut Rules<'_>, machine: &MachineSpec, path: &[String]) {
     }
 }
 
-/// What it reads of its host is by a counter that it shares with it.
+/// Checks that a machine that reads timelines shares a counter with its host.
 fn timelines(rules: &mut Rules<'_>, host: &str, machine: &MachineSpec, path: &[String]) {
     if machine.timelines.is_empty() || !rules.part_was_read(path, "timelines") {
         return;
@@ -162,7 +162,7 @@ fn names_kvm(value: Option<&String>) -> bool {
     value.is_some_and(words)
 }
 
-/// Whether the files are on this machine. (That QEMU is, is looked at with the programs.)
+/// Checks that this machine has the files. (QEMU itself is checked with the programs.)
 pub(super) fn files(rules: &mut Rules<'_>) {
     for (host, described) in &rules.plan.system.hosts {
         let Some(machine) = &described.machine else {

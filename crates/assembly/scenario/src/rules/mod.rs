@@ -1,5 +1,5 @@
-//! The rules that no single value can show. Each file holds those of one
-//! subject; all are tried, so that one run shows all mistakes.
+//! Rules that span several values. Each file holds the rules of one subject; all are applied, so
+//! that one pass reports all mistakes.
 
 mod capacity;
 mod clocks;
@@ -29,7 +29,7 @@ use crate::simulated::NetworkNames;
 use crate::suggest;
 use crate::tree::Node;
 
-/// Checks the plan; `root` only says where things stand.
+/// Checks the plan; `root` only provides positions.
 pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Report) {
     let mut rules = Rules {
         plan,
@@ -62,17 +62,17 @@ pub(crate) fn check(plan: &Plan, root: &Node, machine: Machine, report: &mut Rep
     }
 }
 
-/// What every rule needs.
+/// Context of all rules.
 struct Rules<'a> {
     plan: &'a Plan,
     root: &'a Node,
     report: &'a mut Report,
-    /// What a simulated network is made of, once it is known.
+    /// Names of the simulated network's cables and flows, once it has been built.
     network: Option<NetworkNames>,
 }
 
 impl<'a> Rules<'a> {
-    /// Reports the value of this path.
+    /// Reports the value at this path.
     fn broken<S: AsRef<str>>(
         &mut self,
         path: &[S],
@@ -82,7 +82,7 @@ impl<'a> Rules<'a> {
         self.report.broken(self.root, path, message, help);
     }
 
-    /// Reports the name of a table or its part in the whole.
+    /// Reports the name or the role of a table.
     fn misplaced(&mut self, path: &[String], message: impl Into<String>, help: impl Into<String>) {
         self.report.misplaced(self.root, path, message, help);
     }
@@ -101,22 +101,22 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether the file has, or may have, something at this path.
+    /// Returns true if the file has, or may have, a value at this path.
     fn may_exist(&self, path: &[&str]) -> bool {
         self.report.may_exist(self.root, path)
     }
 
-    /// Whether all at this path could be read; `*` in it is any key.
+    /// Returns true if all values at this path could be read; `*` in it matches any key.
     fn was_read(&self, path: &[&str]) -> bool {
         self.report.was_read(path)
     }
 
-    /// Whether the part of this path could be read.
+    /// Returns true if the part `part` of this path could be read.
     fn part_was_read(&self, path: &[String], part: &str) -> bool {
         self.report.was_read(&at(path, [part]))
     }
 
-    /// Every program, those of disabled attacks too, and where each stands.
+    /// Returns every program with its position, including those of disabled attacks.
     fn programs(&self) -> Vec<Placed<'a>> {
         let plan = self.plan;
         let mut all = Vec::new();
@@ -167,19 +167,19 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// A program and where it stands in the file.
+/// A program and its position in the file.
 struct Placed<'a> {
     program: &'a Program,
     path: Vec<String>,
-    /// The number of the attack that it belongs to.
+    /// Index of the attack that it belongs to.
     attack: Option<usize>,
-    /// Whether it will be started at all.
+    /// True if it will be started.
     runs: bool,
-    /// Whether it lives in a container.
+    /// True if it runs in a container.
     inside: bool,
 }
 
-/// The path that goes on from `path`.
+/// Returns `path` extended by `more`.
 fn at<const N: usize>(path: &[String], more: [&str; N]) -> Vec<String> {
     path.iter()
         .cloned()

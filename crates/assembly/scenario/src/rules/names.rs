@@ -1,4 +1,4 @@
-//! Names: what they may look like, and that no two things share one.
+//! Checks of names: their syntax, and that they are unique.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::plan::{Host, OpenFlow, PtpRole, SCHEMA};
 use crate::simulated::NETWORK;
 use crate::words::reads_as_address;
 
-/// A node's interface on the host is called after it, and the kernel allows 15
-/// bytes, of which four are ours.
+/// A node's interface on the host is named after the node. The kernel allows 15 bytes, of which
+/// four are used for our prefix.
 const LONGEST_NODE: usize = 11;
-/// Log files and result columns are called after the others.
+/// Log files and result columns are named after the other parts.
 const LONGEST: usize = 64;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -70,8 +70,8 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// Switches, hosts, devices and plants share one space of names: results and
-/// messages name them without saying which they are.
+/// Switches, hosts, devices and plants share one namespace: results and messages name them without
+/// their kind.
 fn parts(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let mut unique = Unique::new("part of the system");
@@ -100,7 +100,7 @@ fn parts(rules: &mut Rules<'_>) {
     }
     for name in plan.network.iter().flat_map(|network| network.hosts.keys()) {
         let clocks = plan.network.as_ref().map(|network| &network.clocks);
-        // What is wrong with a host that is a clock is said elsewhere.
+        // Mistakes of a host that is a clock are reported by another rule.
         if clocks.is_some_and(|clocks| !clocks.contains_key(name)) {
             unique.add(rules, at(&[], ["network", "hosts", name]), name);
         }
@@ -123,7 +123,7 @@ fn parts(rules: &mut Rules<'_>) {
     }
 }
 
-/// The results call the simulated network `net`.
+/// Checks that `net`, the name of the simulated network in results, is not used.
 fn reserved(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let tables = [
@@ -179,7 +179,7 @@ fn label(rules: &mut Rules<'_>, path: &[String], name: &str, what: &str) {
     }
 }
 
-/// Names that have been used, and for what.
+/// Used names, with their uses.
 struct Unique<'a> {
     what: &'static str,
     used: BTreeMap<&'a str, Vec<String>>,

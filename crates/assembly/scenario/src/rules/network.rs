@@ -1,5 +1,5 @@
-//! The network: a tree of known nodes, each host and device at one end of one
-//! cable, all in one subnet with an address of its own.
+//! Checks of the network: a tree of known nodes, each host and device at one end of one cable, all
+//! in one subnet with unique addresses.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
     kernel_links(rules);
     addresses(rules);
-    // With a node or a cable unread, others would seem to be cut off.
+    // With an unread node or cable, other nodes would seem disconnected.
     if rules.was_read(&["system", "switches"])
         && rules.was_read(&["system", "links", "*", "between"])
     {
@@ -28,7 +28,7 @@ pub(super) fn check(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// A simulated network is built to see whether it can be.
+/// Builds the simulated network to check that this is possible.
 fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     let plan = rules.plan;
     properties(rules);
@@ -37,7 +37,7 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     if !rules.was_read(&["system"]) || looks_at_disk && machine == Machine::Ignored {
         return;
     }
-    // What could not be read would be missed, and other faults would follow.
+    // Unread values would cause further, spurious mistakes.
     if !rules.report.is_clean() {
         return;
     }
@@ -51,7 +51,7 @@ fn simulated(rules: &mut Rules<'_>, machine: Machine) {
     }
 }
 
-/// Values that make no sense wherever they stand.
+/// Reports values that are invalid in any context.
 fn properties(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let Some(network) = &plan.network else { return };
@@ -112,10 +112,10 @@ fn properties(rules: &mut Rules<'_>) {
 /// RFC 791, section 3.2.
 const LEAST_MTU: u16 = 68;
 
-/// A run holds a table of a few bytes per pair of routers.
+/// A run holds a table with a few bytes per pair of routers.
 const MOST_NODES: u64 = 100_000;
 
-/// Kernels we meet can do rates and nothing else.
+/// Checks links made of kernel objects: the supported kernels can limit the rate only.
 fn kernel_links(rules: &mut Rules<'_>) {
     for (index, link) in rules.plan.system.links.iter().enumerate() {
         if link.wire.is_beyond_the_kernel() {
@@ -136,7 +136,7 @@ fn kernel_links(rules: &mut Rules<'_>) {
     }
 }
 
-/// A network node as the cables see it.
+/// A network node with its cables.
 struct Node {
     is_switch: bool,
     path: Vec<String>,
@@ -208,7 +208,7 @@ fn cables(rules: &mut Rules<'_>) {
     }
 }
 
-/// Lays one cable; false when it could not be laid.
+/// Adds a cable; returns false if it is invalid.
 fn join(
     rules: &mut Rules<'_>,
     (nodes, parts): (&mut BTreeMap<&str, Node>, &mut Parts),
@@ -313,7 +313,7 @@ fn addresses(rules: &mut Rules<'_>) {
         }
     }
     for is_v6 in [false, true] {
-        // The majority is right, so that one slip is one mistake.
+        // The majority is taken as correct, so that one slip is one mistake.
         let own = subnets.iter().filter(|((it, _), _)| it.is_ipv6() == is_v6);
         let most = own.max_by_key(|(subnet, count)| (**count, std::cmp::Reverse(**subnet)));
         let Some((&(network, prefix), _)) = most else {

@@ -1,4 +1,4 @@
-//! OpenFlow: asked of switches that exist, once of each.
+//! Checks of OpenFlow switches: they must exist and be listed once.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Panels: that what they draw will be there.
+//! Checks of panels: the signals that they draw must be recorded.
 
 use super::{Rules, at, events};
 use crate::plan::{Panel, Reference};

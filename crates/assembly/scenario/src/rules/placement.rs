@@ -1,4 +1,5 @@
-//! Placement: every part on an agent that exists, and nothing spread that cannot be.
+//! Checks of placement: every part on an existing agent, and no distribution of parts that must
+//! stay together.
 
 use std::net::SocketAddr;
 
@@ -40,7 +41,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     together(rules);
 }
 
-/// Without agents there is one place.
+/// Checks that without agents there is only one place.
 fn unspread(rules: &mut Rules<'_>) {
     let placement = &rules.plan.placement;
     let mut named = vec![(path(&["default"]), &placement.default)];
@@ -76,7 +77,7 @@ fn address(rules: &mut Rules<'_>, name: &str, address: &str) {
     }
 }
 
-/// Pins are a chip and three lines of it.
+/// Checks that pins are a chip and three of its lines.
 fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
     let lines = |lines: &str| -> Option<[u32; 3]> {
         let lines: Result<Vec<u32>, _> = lines.split(',').map(str::parse).collect();
@@ -95,7 +96,8 @@ fn gpio(rules: &mut Rules<'_>, name: &str, pins: &str) {
     }
 }
 
-/// A group of IPv4, and agents that speak it.
+/// Checks that the group is an IPv4 multicast address with a port, and that no agent has an IPv6
+/// address.
 fn group(rules: &mut Rules<'_>) {
     let placement = &rules.plan.placement;
     let Some(group) = &placement.group else {
@@ -119,7 +121,7 @@ fn group(rules: &mut Rules<'_>) {
     }
 }
 
-/// Who is placed exists, and so does where.
+/// Checks that placed parts and their agents exist.
 fn places(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let placement = &plan.placement;
@@ -165,7 +167,7 @@ fn places(rules: &mut Rules<'_>) {
     }
 }
 
-/// A device and its plant speak without a network between them.
+/// Checks that a device and its plant are on one agent: they do not communicate over a network.
 fn together(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let placement = &plan.placement;
@@ -183,7 +185,7 @@ fn together(rules: &mut Rules<'_>) {
     }
 }
 
-/// What is not spread yet.
+/// Reports features that cannot be distributed yet.
 fn alike(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let real = "agents share only real time between pauses";
@@ -203,7 +205,7 @@ fn alike(rules: &mut Rules<'_>) {
     }
 }
 
-/// A simulated network has an engine on each agent.
+/// Checks that a simulated network has an engine on each agent.
 fn network(rules: &mut Rules<'_>) {
     let plan = rules.plan;
     let Some(network) = &plan.network else {

@@ -1,5 +1,4 @@
-//! What only a plant itself knows: which signals it has. Held against what devices and
-//! records name.
+//! Checks of signals that only a running plant knows, as named by devices and records.
 
 use std::collections::BTreeMap;
 

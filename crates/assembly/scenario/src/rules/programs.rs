@@ -1,4 +1,4 @@
-//! Programs and simulators: what is run, and what waits for what.
+//! Checks of programs and simulators: commands and start-up dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
         .enumerate()
         .map(|(index, placed)| (placed.program.name.as_str(), index))
         .collect();
-    // A virtual machine is one that waits for nothing, and so is a bundle's process.
+    // A virtual machine is a program without dependencies, and so is a bundle's process.
     let hosts = rules.plan.system.hosts.iter();
     let machines = (hosts.clone().filter(|(_, host)| host.machine.is_some()))
         .map(|(name, _)| Host::machine_program(name));
@@ -80,13 +80,13 @@ fn waits(rules: &mut Rules<'_>, programs: &[Placed<'_>]) {
             edges[index].push(other);
         }
     }
-    // Two programs of one name would seem to wait for themselves.
+    // Two programs of one name would seem to depend on themselves.
     if by_name.len() == programs.len() {
         cycles(rules, programs, &edges);
     }
 }
 
-/// Where the search stands with a program.
+/// State of a program in the depth-first search.
 #[derive(Clone, Copy, PartialEq)]
 enum Visit {
     New,
@@ -94,7 +94,7 @@ enum Visit {
     Done,
 }
 
-/// Depth first, without recursion: a file may hold a chain of any length.
+/// Searches depth first without recursion: a file may hold a chain of any length.
 fn cycles(rules: &mut Rules<'_>, programs: &[Placed<'_>], edges: &[Vec<usize>]) {
     let mut visits = vec![Visit::New; programs.len()];
     for start in 0..programs.len() {

@@ -37,7 +37,7 @@ pub(super) fn check(rules: &mut Rules<'_>) {
     }
 }
 
-/// An attack that can be one.
+/// Checks an attack by a clock.
 fn rogue(rules: &mut Rules<'_>, name: &str, clock: &PtpClock, signed: bool) {
     let Some(rogue) = clock.rogue else { return };
     let path = at(&[], ["network", "clocks", name, "rogue"]);

@@ -1,11 +1,11 @@
-//! Times: what happens, happens within the run.
+//! Checks of times: events must lie within the run.
 
 use timeloom_time::Duration;
 
 use super::{Rules, at};
 use crate::plan::{Compute, FileTimes, Mode, Tsc};
 
-/// Beyond these a run would not end, or its clock outruns any program.
+/// Beyond these, a run would not end, or its clock outruns any program.
 const DILATIONS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 pub(super) fn check(rules: &mut Rules<'_>) {
@@ -117,7 +117,7 @@ fn positive(rules: &mut Rules<'_>, path: &[String], length: Duration) {
     }
 }
 
-/// Whether the moment lies in the run, before its end, as it must.
+/// Checks that a time lies within the run, before its end.
 fn within(rules: &mut Rules<'_>, path: &[String], moment: Duration) -> bool {
     let duration = rules.plan.time.duration;
     if moment < Duration::ZERO {

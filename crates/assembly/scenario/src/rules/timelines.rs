@@ -1,4 +1,4 @@
-//! Timelines of hosts: that a daemon would take them.
+//! Checks of timelines of hosts: the daemon must accept them.
 
 use timeloom_time::Duration;
 use timeloom_timeline::config::{DaemonConfig, SourceConfig};
@@ -43,7 +43,7 @@ fn lengths(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) {
     }
 }
 
-/// Whether each source is one.
+/// Checks that each source is valid.
 fn sources(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) -> bool {
     if !rules.part_was_read(path, "sources") {
         return false;
@@ -75,7 +75,7 @@ fn sources(rules: &mut Rules<'_>, timeline: &TimelineSpec, path: &[String]) -> b
     good
 }
 
-/// What no single value shows is the daemon's to say.
+/// Applies the daemon's own checks of combinations of values.
 fn whole(rules: &mut Rules<'_>, name: &str, timeline: &TimelineSpec, path: &[String]) {
     let config = timeline
         .to_table(name)

@@ -1,29 +1,29 @@
-//! Why a plan's network cannot be, and where in the file that stands.
+//! Faults of a plan's network, with their positions in the file.
 
 use timeloom_net::BuildError;
 
 use crate::plan::Plan;
 
-/// Why there is no such network: where, what, and how to mend it.
+/// Reason why a network cannot be built: position, message and fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Path of what is wrong.
+    /// Path of the wrong value.
     pub path: Vec<String>,
-    /// Whether the path names a table and not a value.
+    /// True if the path names a table and not a value.
     pub is_table: bool,
-    /// What is wrong.
+    /// Error message.
     pub message: String,
-    /// The fix.
+    /// Suggested fix.
     pub help: String,
 }
 
 impl Fault {
-    /// Of an entry of `network.clocks`.
+    /// Creates a fault of an entry of `network.clocks`.
     pub(super) fn clock(name: &str, message: String, help: &str) -> Self {
         Self::entry(["network", "clocks", name], message, help)
     }
 
-    /// Of an entry of `network.hosts`.
+    /// Creates a fault of an entry of `network.hosts`.
     pub(super) fn host(name: &str, message: String, help: &str) -> Self {
         Self::entry(["network", "hosts", name], message, help)
     }
@@ -37,7 +37,7 @@ impl Fault {
         }
     }
 
-    /// Where in the file a fault of the network stands.
+    /// Converts a build error to a fault with its position in the file.
     pub(super) fn locate(plan: &Plan, error: &BuildError) -> Self {
         let nodes = error.nodes();
         let help = match error {
@@ -93,12 +93,12 @@ impl Fault {
     }
 }
 
-/// Whether `system.hosts` or `system.devices` has this name.
+/// Returns true if `system.hosts` or `system.devices` has this name.
 pub(super) fn is_station(plan: &Plan, name: &str) -> bool {
     plan.system.hosts.contains_key(name) || plan.system.devices.contains_key(name)
 }
 
-/// The table of `system` that a station stands in.
+/// Returns the name of the table in `system` that contains a station.
 pub(super) fn table_of(plan: &Plan, name: &str) -> &'static str {
     if plan.system.hosts.contains_key(name) {
         "hosts"

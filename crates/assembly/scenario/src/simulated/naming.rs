@@ -1,5 +1,5 @@
-//! What the cables and flows of a simulated network are called in the results, and what is
-//! recorded of each: `net.link.NAME.loss`, `net.flow.NAME.delay`.
+//! Names of the cables and flows of a simulated network in the results, and their recorded signals:
+//! `net.link.NAME.loss`, `net.flow.NAME.delay`.
 
 use std::collections::HashSet;
 
@@ -9,39 +9,39 @@ use super::Parts;
 use crate::plan::{CapturedLink, Plan};
 use crate::suggest;
 
-/// The source of all signals of a simulated network.
+/// Source of all signals of a simulated network.
 pub const NETWORK: &str = "net";
 
-/// What is recorded of each link, always of the direction in which it is worse.
+/// Recorded signals of each link, always of the direction with the worse value.
 pub const LINK_SIGNALS: [&str; 5] = ["throughput", "load", "loss", "delay", "queue"];
 
-/// What is recorded of each flow.
+/// Recorded signals of each flow.
 pub const FLOW_SIGNALS: [&str; 3] = ["throughput", "loss", "delay"];
 
-/// What is recorded of each direction in which packets go from one engine to another.
+/// Recorded signals of each direction in which packets cross between engines.
 pub const CUT_SIGNALS: [&str; 3] = ["packets", "late", "lost"];
 
 /// A cable of a simulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCable {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The nodes that it joins.
     pub ends: [String; 2],
-    /// The port at its first end, which leads to the second.
+    /// Port at its first end, leading to the second.
     pub there: PortId,
-    /// The port at its second end.
+    /// Port at its second end, leading to the first.
     pub back: PortId,
 }
 
-/// The names of cables and flows.
+/// Names of cables and flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkNames {
-    /// The cables: those of `system.links` as there, then all others.
+    /// Cables: those of `system.links` in that order, then all others.
     pub cables: Vec<NamedCable>,
-    /// The flows, in the order of `network.traffic`.
+    /// Flows, in the order of `network.traffic`.
     pub flows: Vec<String>,
-    /// The directions between engines, as in [`Parts::adjacent`].
+    /// Directions between engines, as in [`Parts::adjacent`].
     pub cuts: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl NetworkNames {
             });
         }
         for cable in world.cables() {
-            // Both directions are there; who comes first gives the name.
+            // Both directions are present; the first one determines the name.
             let back = cable.port.peer();
             if back < cable.port || of_links.contains(&cable.port) {
                 continue;
@@ -107,7 +107,7 @@ impl NetworkNames {
         }
     }
 
-    /// The cable that joins these two nodes, in either order.
+    /// Returns the cable that joins these two nodes, in either order.
     pub fn between(&self, ends: &[String; 2]) -> Option<&NamedCable> {
         let [a, b] = ends;
         self.cables.iter().find(|cable| {
@@ -115,8 +115,8 @@ impl NetworkNames {
         })
     }
 
-    /// What is wrong with the name of a signal of the network, and the fix; `None` when it is
-    /// recorded.
+    /// Returns the message and the fix for an unknown signal of the network; `None` if the signal
+    /// is recorded.
     pub(crate) fn fault(&self, signal: &str) -> Option<(String, String)> {
         let (kind, rest) = signal.split_once('.').unwrap_or((signal, ""));
         let (name, quantity) = rest.rsplit_once('.').unwrap_or((rest, ""));
@@ -152,7 +152,7 @@ impl NetworkNames {
     }
 }
 
-/// A name that can stand in that of a signal, and that nobody else has.
+/// Returns a unique name that is valid in the name of a signal.
 fn unique(used: &mut HashSet<String>, wanted: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':');
     let name: String = (wanted.chars())

@@ -1,4 +1,4 @@
-//! A network in several engines: who has which part, and what that is expected to cost.
+//! A network in several engines: assignment of its nodes, and the estimated costs.
 
 use timeloom_net::{Node, Owner, World};
 use timeloom_peering::partition::{self, Proposal};
@@ -8,22 +8,22 @@ use super::{Fault, Maker, Uplinks, addresses};
 use crate::plan::{EngineMode, Engines, Plan};
 use crate::suggest;
 
-/// The parts of a simulated network, each for an engine of its own.
+/// The parts of a simulated network, each run by its own engine.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// What the engines are called, in their order.
+    /// Names of the engines, in order.
     pub names: Vec<String>,
-    /// Who has which node, and each engine's share of the work.
+    /// Assignment of nodes to engines, and each engine's share of the work.
     pub proposal: Proposal,
 }
 
 impl Parts {
-    /// The cut.
+    /// Returns the cut.
     pub fn cut(&self) -> &Cut {
         &self.proposal.cut
     }
 
-    /// Directions in which packets go from one engine to another, in order.
+    /// Returns the directions in which packets cross between engines, in order.
     pub fn adjacent(&self) -> Vec<(Owner, Owner)> {
         let links = self.cut().links().iter();
         let mut pairs: Vec<_> = links.map(|(_, from, to)| (*from, *to)).collect();
@@ -32,7 +32,7 @@ impl Parts {
         pairs
     }
 
-    /// What a direction is called, as in `net.cut.west-east.late`.
+    /// Returns the name of a direction, as in `net.cut.west-east.late`.
     pub fn cut_name(&self, from: Owner, to: Owner) -> String {
         let name = |owner: Owner| &self.names[usize::from(owner)];
         format!("{}-{}", name(from), name(to))
@@ -66,7 +66,7 @@ impl Maker<'_> {
         }))
     }
 
-    /// The nodes that are named, and their engines.
+    /// Returns the listed nodes with their engines.
     fn seeds(&self, world: &World, engines: &Engines) -> Result<Vec<(Node, Owner)>, Fault> {
         let mut seeds: Vec<(Node, Owner)> = Vec::new();
         for (owner, (engine, names)) in (0..).zip(&engines.parts) {
@@ -95,7 +95,7 @@ impl Maker<'_> {
         Ok(seeds)
     }
 
-    /// What runs on an agent is in the part of its engine.
+    /// Assigns the hosts and devices on an agent to the engine of that agent.
     fn places(
         &self,
         world: &World,
@@ -116,7 +116,7 @@ impl Maker<'_> {
             let owner = (0..)
                 .zip(engines.parts.keys())
                 .find(|(_, engine)| *engine == agent);
-            // An agent that has no engine is another rule's.
+            // An agent without an engine is reported by another rule.
             let Some(((owner, _), node)) = owner.zip(self.nodes.get(name)) else {
                 continue;
             };
@@ -136,7 +136,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// The nodes that a name, or the beginning of one, stands for.
+    /// Returns the nodes that match a name or a prefix.
     fn matching(&self, world: &World, name: &str) -> Vec<Node> {
         match name.strip_suffix('*') {
             None => self.nodes.get(name).copied().into_iter().collect(),
@@ -151,8 +151,8 @@ impl Maker<'_> {
 }
 
 impl Plan {
-    /// Where the network of several engines is cut and what that is expected to cost, for
-    /// people; empty where there is one engine.
+    /// Describes, for users, the cut of a network in several engines and its estimated costs; empty
+    /// if there is one engine.
     pub fn cut_report(&self) -> Vec<String> {
         let built = self.simulated().and_then(Result::ok);
         let Some((built, network)) = built.zip(self.network.as_ref()) else {
@@ -227,5 +227,5 @@ fn fault(path: &[&str], message: String, help: &str) -> Fault {
     }
 }
 
-/// Cut links that are named; a fat tree has hundreds.
+/// Maximum number of cut links that are listed; a fat tree has hundreds.
 const MOST_SHOWN: usize = 8;

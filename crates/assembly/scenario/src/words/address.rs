@@ -1,4 +1,4 @@
-//! Addresses of hosts: of IPv4, of IPv6, or one of each.
+//! Addresses of hosts: IPv4, IPv6, or one of each.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,18 +6,18 @@ use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// An address with the length of its subnet's prefix.
+/// An address with the prefix length of its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interface<A> {
     /// The address.
     pub address: A,
-    /// How many leading bits name the subnet: 1 … 30 of IPv4, 1 … 126 of IPv6.
+    /// Prefix length of the subnet: 1 … 30 for IPv4, 1 … 126 for IPv6.
     pub prefix: u8,
 }
 
-/// One of IPv4: `10.0.0.2/24`.
+/// An IPv4 address: `10.0.0.2/24`.
 pub type Ipv4Interface = Interface<Ipv4Addr>;
-/// One of IPv6: `fd00::2/64`.
+/// An IPv6 address: `fd00::2/64`.
 pub type Ipv6Interface = Interface<Ipv6Addr>;
 
 impl Ipv4Interface {
@@ -25,19 +25,19 @@ impl Ipv4Interface {
         u32::MAX << (32 - u32::from(self.prefix.clamp(1, 32)))
     }
 
-    /// The address of the subnet: all host bits 0.
+    /// Returns the address of the subnet: all host bits 0.
     pub fn network(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() & self.mask())
     }
 
-    /// The address of all hosts of the subnet: all host bits 1.
+    /// Returns the broadcast address of the subnet: all host bits 1.
     pub fn broadcast(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() | !self.mask())
     }
 }
 
 impl Ipv6Interface {
-    /// The address of the subnet: all host bits 0.
+    /// Returns the address of the subnet: all host bits 0.
     pub fn network(self) -> Ipv6Addr {
         let mask = u128::MAX << (128 - u32::from(self.prefix.clamp(1, 128)));
         Ipv6Addr::from_bits(self.address.to_bits() & mask)
@@ -53,38 +53,38 @@ impl Default for Ipv4Interface {
     }
 }
 
-/// The address of a host: one of IPv4, one of IPv6, or one of each. Never none.
+/// Addresses of a host: IPv4, IPv6, or one of each; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// That of IPv4.
+    /// IPv4 address.
     pub v4: Option<Ipv4Interface>,
-    /// That of IPv6.
+    /// IPv6 address.
     pub v6: Option<Ipv6Interface>,
 }
 
 impl Addresses {
-    /// Each, that of IPv4 first.
+    /// Returns each address, IPv4 first.
     pub fn each(self) -> impl Iterator<Item = IpAddr> {
         let v4 = self.v4.map(|own| own.address.into());
         let v6 = self.v6.map(|own| own.address.into());
         v4.into_iter().chain(v6)
     }
 
-    /// Each subnet with the length of its prefix, that of IPv4 first.
+    /// Returns each subnet with its prefix length, IPv4 first.
     pub fn networks(self) -> impl Iterator<Item = (IpAddr, u8)> {
         let v4 = self.v4.map(|own| (own.network().into(), own.prefix));
         let v6 = self.v6.map(|own| (own.network().into(), own.prefix));
         v4.into_iter().chain(v6)
     }
 
-    /// The whole of each as it is written, that of IPv4 first.
+    /// Returns each address with its prefix length as text, IPv4 first.
     pub(crate) fn texts(self) -> impl Iterator<Item = String> {
         let v4 = self.v4.map(|own| own.to_string());
         let v6 = self.v6.map(|own| own.to_string());
         v4.into_iter().chain(v6)
     }
 
-    /// These and those of `other`; `None` where both have one of the same kind.
+    /// Returns the union with `other`; `None` if both have an address of the same kind.
     pub(crate) fn and(self, other: Self) -> Option<Self> {
         let twice = self.v4.and(other.v4).is_some() || self.v6.and(other.v6).is_some();
         (!twice).then(|| Self {
@@ -118,7 +118,7 @@ impl From<Ipv6Interface> for Addresses {
     }
 }
 
-/// One address, of either kind.
+/// Parses one address of either kind.
 impl FromStr for Addresses {
     type Err = ParseWordError;
 

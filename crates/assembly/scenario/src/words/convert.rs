@@ -1,4 +1,4 @@
-//! How the words are read from the file, written to it and shown in its schema.
+//! Conversions of the text values: reading from the file, writing, and schema.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use crate::schema::text_schema;
 use crate::suggest;
 use crate::tree::{Node, Value};
 
-/// Read by `FromStr` from a text, and written as that text.
+/// Implements reading with `FromStr` from a string, and writing as that string.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
@@ -52,7 +52,7 @@ as_text!(
     Assertion
 );
 
-/// One address, or a list of one of each kind.
+/// Reads one address, or a list of one of each kind.
 impl FromNode for Addresses {
     fn from_node(node: &Node, context: &mut Context<'_>) -> Option<Self> {
         let read = |text: &str| text.parse::<Self>();
@@ -95,7 +95,7 @@ impl FromNode for Addresses {
 
 const EACH_KIND: &str = "as in `[\"10.0.0.2/24\", \"fd00::2/64\"]`";
 
-/// A single address as a text, two as a list.
+/// Writes a single address as a string, two as a list.
 impl Serialize for Addresses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let texts: Vec<String> = self.texts().collect();
@@ -128,7 +128,7 @@ impl schemars::JsonSchema for Addresses {
     }
 }
 
-/// Read from one of a few words.
+/// Implements reading from one of a few keywords.
 macro_rules! read_from_words {
     ($($type:ty { $($word:literal => $value:expr),* $(,)? })*) => {$(
         impl FromNode for $type {
@@ -251,7 +251,7 @@ pub(crate) fn as_text<T: fmt::Display, S: Serializer>(
     serializer.collect_str(value)
 }
 
-/// For a value that is there whenever this is asked.
+/// For a value that is present whenever this is called.
 pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,

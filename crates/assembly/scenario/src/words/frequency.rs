@@ -1,4 +1,4 @@
-//! How far an oscillator's frequency is from nominal.
+//! Frequency errors of oscillators.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,16 +11,16 @@ pub struct FrequencyError {
     ppt: i64,
 }
 
-/// Units, the largest first, in parts per 10^12.
+/// Units in parts per 10^12, the largest first.
 const UNITS: [(&str, i64); 3] = [("ppm", 1_000_000), ("ppb", 1_000), ("ppt", 1)];
 
 impl FrequencyError {
-    /// A difference of `ppt` parts per 10^12.
+    /// Returns a difference of `ppt` parts per 10^12.
     pub const fn from_ppt(ppt: i64) -> Self {
         Self { ppt }
     }
 
-    /// In parts per 10^12.
+    /// Returns the difference in parts per 10^12.
     pub const fn as_ppt(self) -> i64 {
         self.ppt
     }
@@ -29,7 +29,7 @@ impl FrequencyError {
 impl FromStr for FrequencyError {
     type Err = ParseWordError;
 
-    /// Signed decimal number, optional blank, unit; exact to 10^-12.
+    /// Parses a signed decimal number, optional blank and unit; exact to 10^-12.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let fail = || {
             ParseWordError(format!(

@@ -1,5 +1,5 @@
-//! Values that people write as one text (`10 ms`, `100 Mbit/s`,
-//! `10.0.0.2/24`, `tcp:5000`, `grid.bus.680.v1`), each parsed by its own type.
+//! Values written as one string (`10 ms`, `100 Mbit/s`, `10.0.0.2/24`, `tcp:5000`,
+//! `grid.bus.680.v1`), each with its own type and parser.
 
 mod address;
 mod convert;
@@ -26,12 +26,12 @@ pub use rights::{CapabilityName, User};
 pub use size::Size;
 pub(crate) use time::{CivilText, DurationText, parse_duration, utc_as_text};
 
-/// Why a text is not what it should be; the message says how to write one.
+/// Parse error of a value; the message describes the valid syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseWordError(pub(crate) String);
 
-// The defaults that several tables share, as serde wants them.
+// Defaults shared by several tables, as functions for serde.
 
 pub(crate) fn one_nanosecond() -> Duration {
     Duration::from_ns(1)

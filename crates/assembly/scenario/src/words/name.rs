@@ -1,4 +1,4 @@
-//! Texts that name something: a sign of readiness, a signal, an attack.
+//! Names: readiness conditions, signals, attacks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use super::ParseWordError;
 use crate::plan::Condition;
 
-/// How one sees that a program can be used.
+/// Readiness condition of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Something on its host listens on this TCP port.
+    /// A program on its host listens on this TCP port.
     Tcp(u16),
     /// A line of its output contains this text.
     Log(String),
@@ -74,12 +74,12 @@ fn is_number(text: &str) -> bool {
         }
 }
 
-/// A signal of a plant, `PLANT.SIGNAL`; the first dot splits.
+/// A signal of a plant, `PLANT.SIGNAL`; split at the first dot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalName {
     /// The plant.
     pub plant: String,
-    /// The plant's own name of the signal.
+    /// Name of the signal, as defined by the plant.
     pub signal: String,
 }
 

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// How fast a link sends, in bits per second.
+/// Bit rate of a link, in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate {
     bits_per_s: u64,
 }
 
-/// Units of a bit rate, the largest first. Decimal, as links are sold.
+/// Units of a bit rate, the largest first. Decimal, as for links.
 const BIT_UNITS: [(&str, u64); 4] = [
     ("Gbit/s", 1_000_000_000),
     ("Mbit/s", 1_000_000),
@@ -20,7 +20,7 @@ const BIT_UNITS: [(&str, u64); 4] = [
 ];
 
 impl BitRate {
-    /// A rate of `bits_per_s`; `None` for 0, at which nothing would arrive.
+    /// Returns a rate of `bits_per_s`; `None` for 0, at which nothing would arrive.
     pub const fn from_bits_per_s(bits_per_s: u64) -> Option<Self> {
         if bits_per_s == 0 {
             None
@@ -29,7 +29,7 @@ impl BitRate {
         }
     }
 
-    /// The rate in bits per second; at least 1.
+    /// Returns the rate in bits per second; at least 1.
     pub const fn as_bits_per_s(self) -> u64 {
         self.bits_per_s
     }
@@ -38,7 +38,7 @@ impl BitRate {
 impl FromStr for BitRate {
     type Err = ParseWordError;
 
-    /// Decimal number, optional blank, unit; exact to the bit.
+    /// Parses a decimal number, optional blank and unit; exact to the bit.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let fail = || {
             ParseWordError(format!(

@@ -1,4 +1,4 @@
-//! Who a program is, and what it may do.
+//! User and capabilities of a program.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ impl fmt::Display for User {
     }
 }
 
-/// A capability, as capabilities(7) names it, in small letters and without `cap_`.
+/// A capability as in capabilities(7), in lower case and without `cap_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilityName(pub Capability);
 

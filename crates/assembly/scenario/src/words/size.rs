@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::ParseWordError;
 
-/// How large something may become, in bytes; at least one.
+/// A size limit in bytes; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     bytes: u64,
 }
 
-/// The largest first. Binary, as disks are counted in.
+/// Units, the largest first. Binary, as for disks.
 const UNITS: [(&str, u64); 5] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -21,7 +21,7 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 impl Size {
-    /// So many bytes; `None` for 0, which would keep nothing.
+    /// Returns a size in bytes; `None` for 0, which would keep nothing.
     pub const fn from_bytes(bytes: u64) -> Option<Self> {
         if bytes == 0 {
             None
@@ -30,12 +30,12 @@ impl Size {
         }
     }
 
-    /// So many mebibytes; at least one.
+    /// Returns a size in mebibytes; at least one.
     pub(crate) const fn from_mib(mib: u64) -> Self {
         Self { bytes: mib << 20 }
     }
 
-    /// In bytes; at least 1.
+    /// Returns the size in bytes; at least 1.
     pub const fn as_bytes(self) -> u64 {
         self.bytes
     }
@@ -44,7 +44,7 @@ impl Size {
 impl FromStr for Size {
     type Err = ParseWordError;
 
-    /// Whole number, optional blank, unit.
+    /// Parses a whole number, optional blank and unit.
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let parse = || {
             let (number, factor) = UNITS.iter().find_map(|(unit, factor)| {

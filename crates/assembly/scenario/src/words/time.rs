@@ -1,4 +1,4 @@
-//! Lengths of time and civil time, whose types live in another crate.
+//! Durations and civil time, whose types are defined in another crate.
 
 use serde::Serializer;
 use timeloom_time::{Duration, Instant, Utc};
@@ -8,7 +8,7 @@ use crate::read::{Context, FromNode};
 use crate::schema::text_schema;
 use crate::tree::{Node, Value};
 
-/// Parses a length of time. The limit is far beyond any that fits.
+/// Parses a duration. The length limit is far beyond any valid text.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, ParseWordError> {
     const LONGEST: usize = 24;
     if text.trim().len() > LONGEST {
@@ -74,9 +74,9 @@ pub(crate) fn utc_as_text<S: Serializer>(
     }
 }
 
-/// Stands for [`Duration`] in the schema.
+/// Represents [`Duration`] in the schema.
 pub(crate) struct DurationText;
-/// Stands for a civil [`Instant`] in the schema.
+/// Represents a civil [`Instant`] in the schema.
 pub(crate) struct CivilText;
 
 text_schema!(

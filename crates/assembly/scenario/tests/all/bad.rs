@@ -1,4 +1,4 @@
-//! Bad files: each mistake is found where it stands, and all of them at once.
+//! Invalid files: each mistake is reported at its position, and all of them at once.
 
 mod containers;
 mod machines;
@@ -17,14 +17,13 @@ fn errors(text: &str) -> ScenarioErrors {
     parse(text, "lab/test.toml", &[]).expect_err("the scenario is wrong")
 }
 
-/// A change to the good file, the line that must be named, as a text that it
-/// contains, and the message.
+/// A change to the valid file, a part of the text of the reported line, and the message.
 struct Case {
     replace: &'static str,
     with: &'static str,
     line: &'static str,
     message: &'static str,
-    /// How many mistakes the change makes.
+    /// Number of mistakes caused by the change.
     count: usize,
 }
 
@@ -43,12 +42,12 @@ const fn case(
     }
 }
 
-/// A case whose line is the changed one.
+/// Creates a case that is reported at the changed line.
 const fn here(replace: &'static str, with: &'static str, message: &'static str) -> Case {
     case(replace, with, with, message)
 }
 
-/// By the part of a file that they are about.
+/// Grouped by the part of a file that they concern.
 const CASES: [&[Case]; 8] = [
     shape::CASES,
     time::CASES,
@@ -173,7 +172,7 @@ fn an_empty_file_needs_everything() {
     errors.render(false);
 }
 
-/// The first hundred of many mistakes are shown, and the number of the others.
+/// Only the first hundred mistakes are shown, with the number of the others.
 #[test]
 fn of_many_mistakes_a_hundred_are_shown_and_the_others_counted() {
     const HEAD: &str = "schema = \"timeloom/1\"\nname = \"many\"\ntime.duration = \"1 s\"\n";

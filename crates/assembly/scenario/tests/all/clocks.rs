@@ -1,4 +1,4 @@
-//! PTP clocks in a simulated network: where they may be, who signs, who lies.
+//! PTP clocks in a simulated network: positions, signatures and attacks.
 
 use timeloom_scenario::parse;
 

@@ -1,4 +1,4 @@
-//! A scenario that says only what it changes of another.
+//! A scenario that contains only changes to another.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ assert = "min(tank.level) > 1"
 when = "attack.dos"
 "#;
 
-/// Loads `main.toml` of a directory with these files; all directories are made.
+/// Loads `main.toml` from a directory with these files; all directories are created.
 fn load(
     files: &[(&str, &str)],
     sets: &[&str],
@@ -97,7 +97,7 @@ when = "no attack.replay"
         (vec!["./one".to_owned()], Duration::from_s(1))
     );
     assert_eq!((two.name.as_str(), three.name.as_str()), ("two", "three"));
-    // Each runs where the file is that first named it.
+    // Each path is relative to the file that first named it.
     let below = scratch.path().join("below");
     assert_eq!((&one.directory, &two.directory), (&below, &below));
     assert_eq!(three.directory, scratch.path());

@@ -1,12 +1,11 @@
-//! No text, however odd, makes the reader panic; and what it accepts it writes
-//! and reads again.
+//! No text makes the reader panic; every accepted text is written and read back.
 
 use proptest::prelude::*;
 use timeloom_scenario::{Assertion, BitRate, Ipv4Interface, Ready, parse};
 
 const EVERYTHING: &str = include_str!("../../examples/everything.toml");
 
-/// Pieces of scenarios, so that chance gets past the first brackets.
+/// Pieces of scenarios, so that random texts get past the first brackets.
 const PIECES: &[&str] = &[
     "schema = \"timeloom/1\"\n",
     "name = \"x\"\n",
@@ -76,7 +75,7 @@ proptest! {
 
     #[test]
     fn a_good_file_with_a_hole(at in 0..EVERYTHING.len(), length in 0usize..60, put in ".{0,4}") {
-        // A text, so no character is cut in two.
+        // A string slice, so no character is split.
         let boundary = |at: usize| (0..=at).rev().find(|&at| EVERYTHING.is_char_boundary(at)).unwrap_or(0);
         let (at, end) = (boundary(at), boundary((at + length).min(EVERYTHING.len())));
         let text = format!("{}{put}{}", &EVERYTHING[..at], &EVERYTHING[end..]);

@@ -1,4 +1,4 @@
-//! A good file gives the plan that it describes, and the plan gives it back.
+//! A valid file gives the plan that it describes, and the plan gives the file back.
 
 use serde_json::Value;
 use timeloom_scenario::{
@@ -160,7 +160,7 @@ fn time_may_be_granted_from_outside() {
     assert_eq!(plan.time.stepping().patience, Duration::from_s(5));
     assert!(plan.time.skips());
     assert_eq!(read(&plan.to_toml()).time, plan.time);
-    // What is said of it stays there while another mode is in force.
+    // Settings of a mode are kept while another mode is in force.
     let other = read(EVERYTHING).time;
     assert!(other.stepped.is_some() && !other.skips());
 }
@@ -260,7 +260,7 @@ fn a_virtual_machine_may_read_timelines_of_its_host() {
     let machine = plan.system.hosts["plc"].machine.as_ref().unwrap();
     assert_eq!(machine.timelines, ["cell"]);
     assert_eq!(read(&plan.to_toml()), plan);
-    // In real time nothing relates its counter to its host's timelines.
+    // In real time, the machine's counter is not related to its host's timelines.
     let real = text.replace("tsc = \"emulate\"", "mode = \"real\"");
     let errors = parse(&real, "lab/real.toml", &[]).unwrap_err().to_string();
     assert!(
@@ -319,15 +319,15 @@ directory = "nowhere"
     assert!(errors.to_string().contains("cannot be read"), "{errors}");
 }
 
-/// The schema, the reader and the writer must know the same keys: every key of
-/// the schema stands in the written example and the other way round.
+/// The schema, the reader and the writer must know the same keys: every key of the schema is in the
+/// written example and vice versa.
 #[test]
 fn the_schema_names_the_keys_that_are_written() {
     let schema = json_schema();
     let written: toml::Table = toml::from_str(&read(EVERYTHING).to_toml()).unwrap();
     let written = serde_json::to_value(written).unwrap();
     compare(&schema, &schema["else"], &written, "scenario");
-    // A network is made of kernel parts or simulated, so it takes another file.
+    // A network is either made of kernel objects or simulated, so it takes another file.
     let plan = parse(SIMULATED, "lab/simulated.toml", &[]).unwrap();
     let written: toml::Table = toml::from_str(&plan.to_toml()).unwrap();
     let written = serde_json::to_value(written).unwrap();
@@ -355,7 +355,7 @@ fn a_simulated_network_survives_writing_and_reading() {
     assert_eq!(again, Ok(plan));
 }
 
-/// Without the graph, which is not there.
+/// Leaves out the graph, whose file does not exist.
 #[test]
 fn a_simulated_network_is_built_as_written() {
     let text = SIMULATED.replace("topology = \"backbone.gml\"", "");
@@ -386,7 +386,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str) {
         return compare(root, &either[0], value, path);
     }
     if let Some(items) = value.as_array() {
-        // One example shows what is optional, another what is not.
+        // The first example contains the optional keys, another the mandatory ones.
         let Some(first) = items.first() else { return };
         return compare(root, &schema["items"], first, &format!("{path}[]"));
     }

@@ -1,4 +1,4 @@
-//! Scenarios as people write them, right and wrong.
+//! Valid and invalid scenarios.
 
 mod bad;
 mod clocks;

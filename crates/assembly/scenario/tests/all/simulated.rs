@@ -1,5 +1,4 @@
-//! Simulated networks that cannot be: refused before the start, with the place
-//! and the fix.
+//! Simulated networks that cannot be built: rejected before the start, with position and fix.
 
 use timeloom_scenario::parse;
 
@@ -28,7 +27,7 @@ address = "10.1.0.2/24"
 address = "10.2.0.1/30"
 "#;
 
-/// Changes the good file and gives back what is wrong with it, with its line.
+/// Changes the valid file and returns its mistakes with their line.
 fn wrong(change: &str, to: &str) -> (String, String) {
     assert!(GOOD.contains(change), "{change}");
     let text = GOOD.replacen(change, to, 1);
@@ -48,7 +47,7 @@ fn the_good_one_is_good() {
 
 #[test]
 fn each_fault_is_found_where_it_stands() {
-    // What is changed, to what, a part of the line named, a part of the message.
+    // Replaced text, new text, a part of the reported line, a part of the message.
     let cases = [
         (
             r#"["b", "s1"]"#,
@@ -353,7 +352,7 @@ fn simulated_hosts_serve_where_there_is_room_for_them() {
     }
 }
 
-/// The good file with these lines at its end.
+/// Appends these lines to the valid file.
 fn with(more: &str) -> Result<timeloom_scenario::Plan, String> {
     parse(&format!("{GOOD}{more}"), "net.toml", &[]).map_err(|errors| errors.to_string())
 }

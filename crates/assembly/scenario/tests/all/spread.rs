@@ -1,4 +1,4 @@
-//! Scenarios that are spread over agents.
+//! Scenarios that are distributed over agents.
 
 use timeloom_scenario::{Plan, parse};
 
@@ -43,7 +43,7 @@ fn a_spread_scenario_is_read_and_written_alike() {
     assert_eq!(again.placement, plan.placement);
 }
 
-/// Its routers, and an engine on each agent.
+/// Routers, and an engine on each agent.
 const MODELLED: &str = r#"
 [network]
 routers = ["r1", "r2", "r3"]
@@ -51,7 +51,7 @@ routers = ["r1", "r2", "r3"]
 parts = { a = ["r1"], b = ["r3"] }
 "#;
 
-/// [`SPREAD`] with a simulated network, and `parts` of it.
+/// Returns [`SPREAD`] with a simulated network, and `parts` of it.
 fn modelled(network: &str) -> String {
     let links = r#"links = [
     { between = ["meter", "r1"] },
@@ -76,7 +76,7 @@ fn a_simulated_network_has_an_engine_on_each_agent() {
         [0, 0, 1, 1],
         "hosts are in the parts of their agents"
     );
-    // Where nodes are is enough to say who has what is near them.
+    // The agents of nodes determine the engines of the nodes near them.
     let named = MODELLED
         .replace(r#"["r1"]"#, "[]")
         .replace(r#"["r3"]"#, "[]");

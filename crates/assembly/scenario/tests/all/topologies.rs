@@ -1,5 +1,5 @@
-//! Topologies that a scenario generates or reads from a file: every shape is
-//! built, joined to hosts of the scenario, and has the paths it should have.
+//! Topologies that a scenario generates or reads from a file: every shape is built, connected to
+//! hosts of the scenario, and has the expected paths.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use timeloom_net::{Node, Pattern, Size, TrafficConfig, World};
 use timeloom_scenario::{Machine, Simulated, load_for, parse};
 use timeloom_time::{Duration, Instant};
 
-/// Two hosts, 5 ms from the topology each. In one subnet where that is a LAN.
+/// Two hosts, each 5 ms from the topology; in one subnet if that is a LAN.
 fn scenario(topology: &str, [east, west]: [&str; 2], lan: bool) -> String {
     let subnet = if lan { 1 } else { 2 };
     format!(
@@ -39,7 +39,7 @@ fn generated(shape: &str, ends: [&str; 2], lan: bool) -> String {
     scenario(&topology, ends, lan)
 }
 
-/// The one-way delay between two nodes in ms, once they know their neighbours.
+/// Returns the one-way delay between two nodes in ms, after neighbour discovery.
 fn delay_ms(built: Simulated, from: &str, to: &str) -> f64 {
     let node = |name: &str| -> Node {
         let known = built.nodes.get(name);
@@ -68,7 +68,7 @@ fn assert_delay(text: &str, base: &Path, from: &str, to: &str, expected_ms: f64)
         let built = plan.simulated().unwrap();
         let built = built.unwrap_or_else(|fault| panic!("{fault:?}\n{text}"));
         let got = delay_ms(built, from, to);
-        // A packet takes some nanoseconds at each links of 1000 Gbit/s.
+        // A packet takes some nanoseconds at each link of 1000 Gbit/s.
         assert!(
             (got - expected_ms).abs() < 0.001,
             "{from} to {to}: {got} ms, not {expected_ms}\n{text}"
@@ -78,8 +78,8 @@ fn assert_delay(text: &str, base: &Path, from: &str, to: &str, expected_ms: f64)
 
 #[test]
 fn every_shape_has_the_paths_it_should_have() {
-    // Shape; where east and west are attached, whether that is one LAN, and how
-    // far they are from one another; two of its own hosts, and how far those are.
+    // Shape; attachment points of east and west, true if those are on one LAN, and their distance;
+    // two of the topology's own hosts and their distance.
     let shapes = [
         (
             r#"shape = "dumbbell", size = 2"#,
@@ -153,8 +153,8 @@ fn every_shape_has_the_paths_it_should_have() {
     }
 }
 
-/// Three cities in a triangle, of which the direct way is the long one in
-/// milliseconds, not in hops.
+/// Three cities in a triangle, of which the direct path is the longer one in milliseconds, not in
+/// hops.
 const GML: &str = r#"graph [
   node [ id 0 label "Kiel" ]
   node [ id 1 label "New York" ]
@@ -181,7 +181,7 @@ const GRAPHML: &str = r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 </graphml>
 "#;
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -220,12 +220,11 @@ fn hosts_are_bound_to_the_nodes_of_a_graph() {
     }
 }
 
-/// What is wrong with a scenario whose graph is `graph`: the message, and its
-/// line.
+/// Returns the message and the line of the mistake in a scenario whose graph is `graph`.
 fn wrong(scratch: &Scratch, graph: (&str, &str), text: &str) -> (String, String) {
     scratch.write(graph.0, graph.1);
     let file = scratch.write("net.toml", text);
-    // The programs of a scenario are looked for as well; there are none here.
+    // The programs of a scenario are checked as well; they do not exist here.
     let errors = load_for(&file, &[], Machine::Checked)
         .unwrap_err()
         .to_string();
@@ -246,7 +245,7 @@ fn a_graph_that_does_not_fit_is_refused_where_the_scenario_names_it() {
     load_for(&file, &[], Machine::Checked).unwrap_or_else(|errors| panic!("{errors}"));
     let apart = GML.replace("edge [ source 0 target 2 latency \"7 ms\" ]", "");
     let cases = [
-        // The graph, the scenario, what is said, and of which line.
+        // The graph, the scenario, the message, and its line.
         (
             GML.to_owned(),
             good.replace("\"Ulm\"", "\"Ulmm\""),

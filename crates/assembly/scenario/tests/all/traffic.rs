@@ -1,10 +1,10 @@
-//! Simulated traffic: every kind, of packets and of fluid.
+//! Simulated traffic: every kind, as packets and as fluid.
 
 use timeloom_scenario::{Background, parse};
 
 use crate::simulated::GOOD;
 
-/// The good file with this traffic instead.
+/// Returns the valid file with this traffic instead.
 fn with_traffic(traffic: &str) -> String {
     let plain = r#"{ from = "g-h0", to = "g-h1", kind = "reno" }"#;
     assert!(GOOD.contains(plain));

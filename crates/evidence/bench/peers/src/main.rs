@@ -1,10 +1,9 @@
-//! Reads a timeline and the same as ClockBound 2 and 3 in turn.
+//! Reads, in turn, a timeline and the same time through ClockBound 2 and 3.
 //!
-//! `timeloom-bench-peers PAGE SHM0 SHM1 ROUNDS BATCH CORE` prints a line per
-//! round: nanoseconds per read of our interval, of ClockBound 2.0.3's and of
-//! ClockBound 3's client. `timeloom bench timeline` writes the three files and
-//! makes ratios of it. A client that refuses its file or gives no good interval
-//! ends the program: an error path would be measured instead.
+//! `timeloom-bench-peers PAGE SHM0 SHM1 ROUNDS BATCH CORE` prints a line per round: nanoseconds per
+//! read of our interval, of ClockBound 2.0.3's and of ClockBound 3's client. `timeloom bench
+//! timeline` writes the three files and computes the ratios. A client that rejects its file or
+//! returns no valid interval ends the program: an error path would be measured instead.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -76,10 +75,10 @@ fn per_read_ns(batch: u32, mut read: impl FnMut()) -> f64 {
 }
 
 fn pin(core: usize) {
-    // SAFETY: plain data; zero is a value of it.
+    // SAFETY: plain data, for which zero is a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is ours; a number out of range is ignored.
+    // SAFETY: `set` is a local variable; a number out of range is ignored.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: as large as is said. Failure only makes the figures noisier.
+    // SAFETY: the size passed is that of the set. Failure only makes the figures noisier.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
 }

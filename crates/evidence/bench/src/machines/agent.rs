@@ -1,7 +1,7 @@
-//! The side of a worker that is one machine: a session on the pause bus, and its processes.
+//! The side of a worker that represents one machine: a session on the pause bus, and its processes.
 //!
-//! What `timeloom agent` is, without its command line: the crates that it is made of, with
-//! a stopwatch around what the bus orders. Commanded by [`super::fleet`], a line at a time.
+//! Equivalent to `timeloom agent` without its command line: the same crates, with a stopwatch
+//! around the operations ordered by the bus. Commanded by [`super::fleet`], line by line.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
@@ -26,41 +26,41 @@ use crate::remote::{Environment, Remote};
 use crate::scratch::Scratch;
 use crate::ticks;
 
-/// One pause, as one machine saw it. Instants are readings of the counter, unless their
-/// names say otherwise.
+/// A pause as observed by one machine. Times are readings of the counter, unless their names say
+/// otherwise.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PauseStamps {
-    /// On the machine that asked: its own processes stood.
+    /// On the requesting machine: its own processes were stopped.
     pub(super) alone: Option<u64>,
-    /// Clock and processes stood at the agreed instant.
+    /// Clock and processes were stopped at the agreed time.
     pub(super) stood: u64,
-    /// How long after the agreed instant that was, by the line that all clocks follow.
+    /// Delay of `stood` after the agreed time, by the line that all clocks follow.
     pub(super) stood_after_ns: i64,
     /// The clock ran, and all processes were awake.
     pub(super) ran: u64,
-    /// How long after the agreed end that was.
+    /// Delay of `ran` after the agreed end.
     pub(super) ran_after_ns: i64,
-    /// The last process has woken to input that came while it stood.
+    /// The last process has woken for input that arrived during the pause.
     pub(super) noticed: u64,
-    /// The agreed instant of the pause, in virtual time.
+    /// Agreed time of the pause, in virtual time.
     pub(super) at_ns: i64,
-    /// The agreed end, on the machines' common clock.
+    /// Agreed end, on the machines' common clock.
     pub(super) resumed_ns: i64,
-    /// How far ahead of this machine's clock the pause lay when it was asked for.
+    /// Distance of the pause ahead of this machine's clock at the time of the request.
     pub(super) ahead_ns: i64,
-    /// How far this clock was off the common line just before.
+    /// Offset of this clock from the common line just before.
     pub(super) off_ns: i64,
 }
 
-/// Becomes a machine called as `words` say, with the key of the run, until it is told to end.
+/// Runs as a machine until commanded to end. `words` are its name and the key of the run.
 ///
 /// | command | answer |
 /// |---|---|
 /// | `peers NAME=ADDRESS,… COUNT` | `ok` once time runs and COUNT processes wait for input |
-/// | `hold` | the counter before and after; all stand |
+/// | `hold` | the counter before and after; all are stopped |
 /// | `stamp` | `ok`; the processes have input |
 /// | `release` | the counter before |
-/// | `seen` | [`PauseStamps`] as JSON, once all have gone on |
+/// | `seen` | [`PauseStamps`] as JSON, once all have resumed |
 /// | `end` | `ok`; nothing is left |
 pub(crate) fn serve(words: &str, mut stream: UnixStream, lines: impl BufRead) -> io::Result<()> {
     let (name, key) = words.split_once(' ').ok_or_else(|| wrong(words))?;
@@ -121,7 +121,7 @@ impl Machine {
             .wire(move |_, _| wire)
             .build();
         line.wait_for_start().map_err(io::Error::other)?;
-        // The stand before the start is no pause.
+        // The hold before the start is not a pause.
         seen.recv().map_err(io::Error::other)?;
         let scratch = Scratch::new().map_err(io::Error::other)?;
         let options = Options {
@@ -196,19 +196,19 @@ impl Machine {
     }
 }
 
-/// The session as the bus sees it, with a stopwatch.
+/// The session as seen by the bus, with a stopwatch.
 struct Watched {
     session: AgreedSession,
     state: Mutex<State>,
     tell: Sender<PauseStamps>,
-    /// What the session itself says of a pause, when it ends.
+    /// Reports of the session at the end of each pause.
     ended: Mutex<Receiver<AgreedPause>>,
 }
 
 #[derive(Default)]
 struct State {
     seen: PauseStamps,
-    /// Since when and from where all clocks have gone on.
+    /// Wall and virtual time at which all clocks resumed last.
     line: Option<(Instant<Wall>, Instant<Virtual>)>,
 }
 
@@ -216,7 +216,7 @@ impl Watched {
     fn new(session: &Arc<Session>, tell: Sender<PauseStamps>) -> Self {
         let (end, ended) = channel();
         let hear = move |pause: &AgreedPause| {
-            // Nobody hears any more when the machine ends.
+            // The receiver is gone when the machine ends.
             let _ = end.send(*pause);
         };
         Self {
@@ -294,7 +294,7 @@ fn peer(text: &str) -> Option<Peer> {
     })
 }
 
-/// The command that made this process a worker, without what it was to connect to.
+/// Returns the command that started this worker, without its last argument (the worker's own).
 fn own_command() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     words.pop();
@@ -308,5 +308,5 @@ fn wrong(command: &str) -> io::Error {
     io::Error::other(format!("what? {command}"))
 }
 
-/// Longer than anything takes on a machine that has other work.
+/// Longer than any operation on a machine with other load.
 const PATIENCE: Duration = Duration::from_s(60);

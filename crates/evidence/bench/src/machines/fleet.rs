@@ -1,4 +1,4 @@
-//! Several machines that agree on pauses, and one pause of theirs, measured.
+//! Several machines that agree on pauses, and the measurement of one pause.
 
 use super::agent::PauseStamps;
 use crate::Options;
@@ -7,35 +7,35 @@ use crate::remote::{Environment, Remote};
 use crate::scratch::{Scratch, unique};
 use crate::ticks::Scale;
 
-/// Workers that are machines of one run.
+/// Workers that act as the machines of one run.
 pub(super) struct Fleet {
     machines: Vec<Remote>,
     scale: Scale,
     _scratch: Scratch,
 }
 
-/// One pause, in nanoseconds.
+/// A pause, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Pause {
-    /// By machine: its processes stood, since the request on the machine that asked, since
-    /// the agreed instant on the others.
+    /// By machine: time until its processes were stopped, since the request on the requesting
+    /// machine, since the agreed time on the others.
     pub(super) own_stop: Vec<f64>,
-    /// From the request until all stood, and the hold was granted.
+    /// Time from the request until all were stopped and the hold was granted.
     pub(super) stop: f64,
-    /// By machine: the clock ran and the processes were awake, since the agreed end.
+    /// By machine: time since the agreed end until the clock ran and the processes were awake.
     pub(super) own_resume: Vec<f64>,
-    /// From letting go until the last machine went on.
+    /// Time from the release until the last machine resumed.
     pub(super) resume: f64,
-    /// From letting go until the last process has noticed.
+    /// Time from the release until the last process has noticed.
     pub(super) running: f64,
     /// Virtual time from the request to the pause.
     pub(super) ahead: f64,
-    /// By machine: how far its clock was off the common line.
+    /// By machine: absolute offset of its clock from the common line.
     pub(super) off: Vec<f64>,
 }
 
 impl Fleet {
-    /// So many machines with so many processes each; returns when time runs on all.
+    /// Starts this many machines with this many processes each; returns when time runs on all.
     pub(super) fn start(
         options: &Options,
         hosts: usize,
@@ -66,10 +66,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Machine `asks` holds all for so long.
+    /// Lets machine `asks` hold all machines for this duration.
     ///
     /// # Errors
-    /// When machines are not at one instant, to the nanosecond, or one has failed.
+    /// Fails if machines are not at the same nanosecond, or if one has failed.
     pub(super) fn pause(
         &mut self,
         asks: usize,
@@ -131,14 +131,14 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // One that has failed is ended, and its keeper takes away what it leaves.
+        // A failed machine is ended, and its supervisor process cleans up.
         for machine in &mut self.machines {
             let _ = machine.ask("end");
         }
     }
 }
 
-/// 64 hexadecimal digits that nobody else knows.
+/// Returns 64 random hexadecimal digits.
 fn key() -> Result<String, BenchError> {
     let mut bytes = [0; 32];
     std::fs::File::open("/dev/urandom")

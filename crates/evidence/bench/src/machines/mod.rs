@@ -1,11 +1,11 @@
-//! `pause --hosts`: pauses that several machines agree on, as in Figure 7 of Hannon et al.
-//! (PADS 2019), by machines and processes on each.
+//! `pause --hosts`: pauses agreed between several machines, as in Figure 7 of Hannon et al. (PADS
+//! 2019), by number of machines and of processes on each.
 //!
-//! The machines are processes of this one that speak over loopback and share its clock
-//! ([`agent`]); [`fleet`] lets them ask for pauses in turns. What depends on the network
-//! between real machines is not in the figures. [`sheet`] is the table.
+//! The machines are child processes that communicate over loopback and share the machine's clock
+//! ([`agent`]); [`fleet`] lets them request pauses in turn. Effects of a network between real
+//! machines are not in the figures. [`sheet`] is the table.
 //!
-//! Not here: one machine without a bus (`pause`).
+//! A single machine without a bus is measured by `pause`.
 
 pub(crate) mod agent;
 mod fleet;
@@ -21,14 +21,14 @@ use crate::error::BenchError;
 use crate::stats::median_interval;
 use crate::{Experiment, Options, median, percentile};
 
-/// Which pauses to measure.
+/// Combinations of pauses to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
     /// Numbers of machines.
     pub hosts: Vec<usize>,
-    /// Numbers of processes on each.
+    /// Numbers of processes on each machine.
     pub processes: Vec<usize>,
-    /// How many pauses of each combination.
+    /// Number of pauses per combination.
     pub pauses: usize,
 }
 
@@ -39,15 +39,15 @@ struct Cell {
     pauses: Vec<Pause>,
 }
 
-/// One of the times of a pause.
+/// A duration within a pause.
 #[derive(Clone, Copy)]
 struct Quantity {
-    /// In JSON.
+    /// Key in JSON.
     key: &'static str,
     heading: &'static str,
-    /// Nanoseconds; one of each machine, or one.
+    /// Nanoseconds; one per machine, or one.
     of: fn(&Pause) -> Vec<f64>,
-    /// What the paper has beside it.
+    /// The corresponding value of the paper.
     paper: Option<paper::Side>,
 }
 
@@ -84,11 +84,11 @@ const QUANTITIES: [Quantity; 5] = [
     },
 ];
 
-/// Measures agreed pauses, and demands of each that all machines stood at one virtual
-/// nanosecond and went on as of one instant.
+/// Measures agreed pauses, and requires that in each all machines stopped at one virtual nanosecond
+/// and resumed at one time.
 ///
 /// # Errors
-/// When a machine could not be started or failed, or two were not at one instant.
+/// Fails if a machine could not be started or failed, or if two stopped at different times.
 pub fn pause_of_machines(options: &Options, machines: &Machines) -> Result<Experiment, BenchError> {
     let mut cells = Vec::new();
     for &hosts in &machines.hosts {
@@ -111,10 +111,10 @@ impl Cell {
         count: usize,
     ) -> Result<Self, BenchError> {
         let mut fleet = Fleet::start(options, hosts, processes)?;
-        fleet.pause(0, Duration::ZERO)?; // cold
+        fleet.pause(0, Duration::ZERO)?; // warm-up
         let turns = (0..count).map(|turn| {
             std::thread::sleep(Duration::from_millis(1));
-            // Some are long, some short, none like its neighbours: 0 to 3 ms.
+            // Varying lengths of 0 to 3 ms, so that neighbours differ.
             let length = Duration::from_micros((turn as u64 * 1_103) % 3_000);
             fleet.pause(turn % hosts, length)
         });
@@ -160,7 +160,7 @@ impl Cell {
         times.chain(beside).map(row).collect()
     }
 
-    /// How far clocks were off the common line, all machines at all pauses.
+    /// Returns the offsets of clocks from the common line, of all machines at all pauses.
     fn off(&self) -> Vec<f64> {
         self.pauses
             .iter()

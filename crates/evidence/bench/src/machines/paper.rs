@@ -1,8 +1,8 @@
-//! What Hannon et al. measured (PADS 2019, Figure 7): means over the raw logs that they
-//! published, in microseconds. Their boards' handlers alone are in it: neither the edge on
-//! the wire nor the way to the handler.
+//! Measurements of Hannon et al. (PADS 2019, Figure 7): means over the raw logs that they
+//! published, in microseconds. They cover only the handlers of the boards: neither the edge on the
+//! wire nor the latency until the handler runs.
 
-/// Which half of a pause.
+/// Half of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// SIGSTOP to all processes of a board.
@@ -27,7 +27,8 @@ const MEASURED: [(usize, usize, f64, f64); 12] = [
     (4, 4, 71.9, 62.8),
 ];
 
-/// Theirs for so many boards with so many processes on each; none where they measured none.
+/// Returns the paper's mean for this many boards with this many processes on each; `None` if they
+/// did not measure it.
 pub(super) fn mean_us(side: Side, boards: usize, processes: usize) -> Option<f64> {
     let found = MEASURED
         .iter()

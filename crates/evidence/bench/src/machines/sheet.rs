@@ -69,7 +69,7 @@ fn times(cells: &[Cell]) -> Part {
     }
 }
 
-/// For each number of machines and each time, what a process costs.
+/// Returns the cost of a process for each number of machines and each duration.
 fn slopes(cells: &[Cell]) -> Part {
     let mut rows = Vec::new();
     let mut hosts: Vec<usize> = cells.iter().map(|cell| cell.hosts).collect();
@@ -103,7 +103,7 @@ fn slopes(cells: &[Cell]) -> Part {
     }
 }
 
-/// Start and slope of a straight line through the pauses of one round, for each round.
+/// Fits a straight line through the pauses of each round; returns intercepts and slopes.
 fn fits(line: &[&Cell], quantity: Quantity) -> Vec<(f64, f64)> {
     let counts: Vec<f64> = line.iter().map(|cell| cell.processes as f64).collect();
     let samples: Vec<Vec<f64>> = line.iter().map(|cell| cell.samples(quantity)).collect();
@@ -115,7 +115,7 @@ fn fits(line: &[&Cell], quantity: Quantity) -> Vec<(f64, f64)> {
     (0..rounds).map(fit_of).collect()
 }
 
-/// Least squares.
+/// Fits a line by least squares.
 fn fit(xs: &[f64], ys: &[f64]) -> (f64, f64) {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (x, y) = (mean(xs), mean(ys));
@@ -208,7 +208,7 @@ fn chart(cells: &[Cell], quantity: Quantity, name: &str, side: Side) -> Chart {
     }
 }
 
-/// The median in another unit, and its interval.
+/// Formats the median in another unit, with its interval.
 fn with_interval(samples: &[f64], unit: f64) -> String {
     let (low, high) = median_interval(samples);
     let (middle, low, high) = (median(samples) / unit, low / unit, high / unit);
@@ -227,7 +227,7 @@ mod tests {
         assert!((start - 7.0).abs() < 1e-9 && (slope - 3.0).abs() < 1e-9);
     }
 
-    /// 284.6 µs for 16 and 44.9 for one on one board: 15.7 for each by these two.
+    /// 284.6 µs for 16 and 44.9 for one on one board: a slope of 15.7 by these two points.
     #[test]
     fn the_papers_slope_is_that_of_its_means() {
         let cell = |processes| Cell {

@@ -1,9 +1,9 @@
-//! What compressing the payload of real packets saves between two engines, and
-//! what it costs, by the size of datagrams.
+//! Compression of the payload of real packets between two engines: savings and cost, by the size of
+//! datagrams.
 //!
-//! Packets of simulated hosts have no payload: they are coded by what differs
-//! (`wire`). Real ones go with all their bytes, several to a datagram, and LZ4
-//! finds what they have in common: headers, and whatever the program repeats.
+//! Packets of simulated hosts have no payload: they are coded by their differences (`wire`). Real
+//! packets are sent with all their bytes, several to a datagram, and LZ4 removes their common
+//! parts: headers, and data repeated by the program.
 
 use timeloom_engine::Random;
 use timeloom_net::{Kind, Packet, PortId};
@@ -14,19 +14,19 @@ use timeloom_time::{Duration, Instant};
 use super::model::thread_cpu_s;
 use super::plot::Table;
 
-/// What programs send.
+/// Data sent by programs.
 #[derive(Clone, Copy)]
 enum Payload {
-    /// Answers of a field device that is asked for ten registers.
+    /// Responses of a field device to a read of ten registers.
     Registers,
-    /// Lines of JSON as a service writes them.
+    /// Lines of JSON as written by a service.
     Json,
     /// Encrypted: nothing repeats.
     Random,
 }
 
 const PAYLOADS: [Payload; 3] = [Payload::Registers, Payload::Json, Payload::Random];
-/// Packets of each measurement.
+/// Number of packets in each measurement.
 const PACKETS: usize = 20_000;
 
 pub(super) fn figure() -> Table {
@@ -93,7 +93,7 @@ fn measure(payload: Payload, datagram: usize, compress: bool) -> Measured {
     }
 }
 
-/// A packet from its IP header on: 40 bytes of headers and what it carries.
+/// Returns a packet from its IP header on: 40 bytes of headers and the payload.
 fn packet(payload: Payload, number: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![
         0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, //

@@ -1,9 +1,9 @@
-//! What a second engine gains where real packets cross, and what a real TCP has of a link that is
-//! cut: `timeloom bench net --only engines`.
+//! Gain of a second engine for real packets, and throughput of a real TCP over a link that is cut:
+//! `timeloom bench net --only engines`.
 //!
-//! All in turns, so that what the machine does meanwhile is in all of them alike. The first needs
-//! two cores of its own. The second is in virtual time, dilated, so that the machine keeps up, and
-//! says what came late.
+//! All variants run in turn, so that other load of the machine affects all of them alike. The first
+//! measurement needs two cores of its own. The second is in virtual time, dilated, so that the
+//! machine keeps up, and reports late packets.
 
 use timeloom_time::Duration;
 
@@ -35,7 +35,8 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     across_a_cut(options, figure)
 }
 
-/// Fourteen TCP flows on each side and two across, and eight streams of real packets across.
+/// Measures fourteen TCP flows on each side and two across, and eight streams of real packets
+/// across.
 fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(200, 500));
     for (name, bar) in [
@@ -85,10 +86,10 @@ fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(),
     Ok(())
 }
 
-/// Virtual seconds last so many of the machine's.
+/// Wall seconds per virtual second.
 const DILATION: f64 = 5.0;
 
-/// iperf3 over 1 Gbit/s whose link is in one engine, or cut between two.
+/// Measures iperf3 over a link of 1 Gbit/s within one engine, or cut between two.
 fn across_a_cut(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (delay_name, delay) in [
         ("100us", Duration::from_us(100)),

@@ -1,7 +1,7 @@
-//! What not waiting does to results: one seeded experiment, exact and free.
+//! Effect of free-running engines on results: one seeded experiment, exact and free.
 //!
-//! The datagrams of Poisson sources leave at the same instants in both runs, so
-//! each can be found again; TCP flows share the bottleneck with them.
+//! The datagrams of Poisson sources leave at the same times in both runs, so each can be found
+//! again; TCP flows share the bottleneck with them.
 
 use std::collections::HashMap;
 
@@ -15,21 +15,21 @@ use crate::Options;
 use crate::error::BenchError;
 use crate::figure::Figure;
 
-/// How two runs of one experiment differ.
+/// Differences between two runs of one experiment.
 pub(super) struct Difference {
-    /// Of each datagram that arrived in both: by how much the instants differ, ns.
+    /// Time differences of the datagrams that arrived in both runs, ns.
     pub(super) apart_ns: Vec<f64>,
-    /// Neighbours of the exact run that arrived in the other order, as a fraction.
+    /// Fraction of neighbours of the exact run that arrived in the other order.
     pub(super) inversions: f64,
     /// Payload delivered, free over exact, minus one.
     pub(super) goodput: f64,
-    /// Datagrams that arrived in one run only, as a fraction.
+    /// Fraction of datagrams that arrived in one run only.
     pub(super) missing: f64,
-    /// Packets that came late to the other engine, as a fraction.
+    /// Fraction of packets that came late to the other engine.
     pub(super) late: f64,
 }
 
-/// Eight flows and sixteen sources across a bar of this delay.
+/// Eight flows and sixteen sources across a bottleneck link (the bar) of this delay.
 pub(super) fn model(bar: Duration) -> Model {
     Model {
         flows: 8,

@@ -11,9 +11,9 @@ use super::plot::Table;
 use super::{compress, errors, plan, sdn, staircase, waiting};
 use crate::error::BenchError;
 
-/// A figure; the inner error is why it cannot be made here.
+/// A figure; the inner error is the reason why it cannot be measured here.
 type Made = Result<Result<Table, String>, BenchError>;
-/// Told whether a look is enough.
+/// Measures a figure; the argument is true for a quick look.
 type Maker = fn(bool) -> Made;
 
 const MAKERS: [(&str, Maker); 12] = [
@@ -31,12 +31,12 @@ const MAKERS: [(&str, Maker); 12] = [
     ("plan", |quick| made(plan::table(quick))),
 ];
 
-/// One that can be made anywhere.
+/// Wraps a figure that can be measured anywhere.
 fn made(table: Result<Table, BenchError>) -> Made {
     table.map(Ok)
 }
 
-/// What [`net_figures`] can be asked for alone.
+/// Names of the figures of [`net_figures`].
 pub const NET_FIGURES: [&str; MAKERS.len()] = {
     let mut names = [""; MAKERS.len()];
     let mut index = 0;
@@ -47,13 +47,12 @@ pub const NET_FIGURES: [&str; MAKERS.len()] = {
     names
 };
 
-/// Measures figures, all or the one named `only`, and writes them into `directory`;
-/// `say` tells how far it is. With `quick` the steps of staircases are a tenth of a second
-/// instead of ten.
+/// Measures figures, all or the one named `only`, and writes them into `directory`; `say` reports
+/// progress. With `quick`, the steps of staircases are a tenth of a second instead of ten.
 ///
 /// # Errors
 ///
-/// When something could not be measured or written.
+/// Fails if something could not be measured or written.
 pub fn net_figures(
     directory: &Path,
     only: Option<&str>,
@@ -86,12 +85,12 @@ pub fn net_figures(
 }
 
 const FLOWS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// The cut: the bar of the dumbbell, long enough to be heard of in time.
+/// Delay of the dumbbell's bar, which is cut: long enough for packets to arrive in time.
 const BAR: Duration = Duration::from_us(100);
 const SPAN: Duration = Duration::from_ms(400);
 
-/// Of Figure 7, how long it took: engines that wait, by threads and, where it is there, over
-/// MPI as in the paper.
+/// Duration of the runs of Figure 7: engines that wait, by threads and, if available, over MPI as
+/// in the paper.
 fn conservative() -> Made {
     let mpi = Mpi::find();
     let mut rows = Vec::new();
@@ -142,7 +141,7 @@ fn cost(model: &Model, how: &Free) -> Result<Vec<f64>, BenchError> {
 
 const COST: [&str; 3] = ["bytes per packet", "us of CPU per packet", "late, per cent"];
 
-/// Batches by size.
+/// Measures batches by size.
 fn batches() -> Made {
     let rows = [200, 400, 700, 1_400, 4_000, 9_000, 32_000].map(|bytes| {
         let how = Free {
@@ -163,7 +162,7 @@ fn batches() -> Made {
     }))
 }
 
-/// Batches by time, at both ends.
+/// Measures batches by hold time, at both ends.
 fn holds() -> Made {
     let rows = [1, 5, 10, 20, 50, 100, 200].map(|us| {
         let hold = Duration::from_us(us);
@@ -186,7 +185,7 @@ fn holds() -> Made {
     }))
 }
 
-/// How far arrivals are from those of the exact run: the distribution.
+/// Measures the distribution of the differences of arrivals from those of the exact run.
 fn differences() -> Made {
     let bars = [10, 50, 100, 1_000].map(Duration::from_us);
     let found = bars.map(|bar| errors::compare(bar, SPAN));

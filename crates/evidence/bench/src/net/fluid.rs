@@ -1,5 +1,5 @@
-//! Background traffic as fluid against the same in packets, in turns: what it
-//! costs, and what a TCP of packets and a few probes beside it see.
+//! Background traffic as fluid against the same in packets, in turn: the cost, and the effect on a
+//! TCP of packets and a few probes beside it.
 
 use std::time;
 
@@ -18,7 +18,7 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 
 const GBIT: u64 = 1_000_000_000;
-/// Of each flow that has a rate: 60 % of the link together.
+/// Of each flow with a rate: 60 % of the link together.
 const RATE_BPS: u64 = 60_000_000;
 
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ struct Foreground {
     delay_s: f64,
 }
 
-/// What the foreground sees, and how long it took.
+/// Measures the foreground traffic and the run time.
 fn foreground(
     kind: Kind,
     fluid: bool,
@@ -173,7 +173,7 @@ fn background(
     world.add_traffic(from, to, config).map(drop)
 }
 
-/// 10,000 flows of this rate: processor time over simulated time.
+/// Runs 10,000 flows of this rate; returns processor time over simulated time.
 fn many(rate_bps: u64) -> Result<f64, BenchError> {
     let mut network = NetworkBuilder::new(1);
     let link = ppp(100 * GBIT, Duration::from_ms(1));

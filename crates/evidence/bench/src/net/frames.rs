@@ -1,11 +1,10 @@
-//! Emulation portals between two engines, as the paper's second arrangement has
-//! them: each packet is a whole frame of its size on a cable between two
-//! interfaces, written and read by a raw packet socket, a call for each, or by
-//! libpcap ([`super::libpcap`]).
+//! Emulation portals between two engines, as in the paper's second arrangement: each packet is a
+//! whole frame of its size on a cable between two interfaces, written and read by a raw packet
+//! socket, with a call for each, or by libpcap ([`super::libpcap`]).
 //!
-//! The frame's payload says which packet of the model it is and when it is due,
-//! which a portal to real machines could not know; so lateness is counted as for
-//! the peering portal, and the baseline has it easier than the paper's.
+//! The frame's payload identifies the packet of the model and its due time, which a portal to real
+//! machines could not know. Lateness is therefore counted as for the peering portal, and the
+//! baseline has an advantage over the paper's.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -42,7 +41,7 @@ impl Cable {
         Ok(Self(namespace))
     }
 
-    /// A raw socket at each end.
+    /// Opens a raw socket at each end.
     pub(super) fn sockets(&self) -> Result<Vec<PacketPort>, BenchError> {
         let options = PacketOptions {
             offloads: false,
@@ -53,7 +52,7 @@ impl Cable {
         ports.collect::<Result<_, _>>().map_err(broken)
     }
 
-    /// libpcap at each end.
+    /// Opens libpcap at each end.
     pub(super) fn captures(&self) -> Result<Vec<PcapPort>, BenchError> {
         let open = |(name, _): &(&str, u8)| PcapPort::open(&self.0, name);
         ENDS.iter().map(open).collect()
@@ -64,7 +63,7 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(format!("two engines on a cable: {error}"))
 }
 
-/// One engine's end of the cable.
+/// An engine's end of the cable.
 pub(super) struct Frames<P> {
     port: P,
     messages: Messages,
@@ -77,10 +76,10 @@ pub(super) struct Frames<P> {
     lateness: Lateness,
 }
 
-/// Destination, source and type of Ethernet, the last one for local experiments
-/// (IEEE 802): no kernel answers it.
+/// Destination, source and type of Ethernet; the type is for local experiments (IEEE 802), so no
+/// kernel answers it.
 const ETHERNET: [u8; 14] = [2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 9, 8, 0x88, 0xb5];
-/// Frames taken in before the engine has its turn.
+/// Maximum number of frames read before the engine runs.
 const BUDGET: usize = 64;
 
 impl<P: Port> Frames<P> {
@@ -158,7 +157,7 @@ impl<P: Port> Gateway for Frames<P> {
                 rest: &[],
                 offload: Offload::default(),
             };
-            // A full queue drops what it has no room for, as for any raw socket.
+            // A full queue drops frames, as for any raw socket.
             let (TxStatus::Done | TxStatus::Refused) = self.port.send(&frame)?;
         }
         crossings.clear();

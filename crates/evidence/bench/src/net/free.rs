@@ -1,7 +1,7 @@
-//! One dumbbell in two engines that share a clock and nothing else.
+//! A dumbbell in two engines that share only a clock.
 //!
-//! They meet through peering portals, or through emulation portals as in the
-//! second arrangement of the paper's Figure 8 (`frames`).
+//! They communicate through peering portals, or through emulation portals as in the second
+//! arrangement of the paper's Figure 8 (`frames`).
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,7 @@ use super::pair::{Model, Outcome, Part, build, join, on_threads, started};
 use super::staircase::Sample;
 use crate::error::BenchError;
 
-/// What carries packets between them.
+/// Transport of packets between the engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// UDP on loopback, as between processes and machines.
@@ -31,19 +31,19 @@ pub(super) enum Carrier {
     Ring,
 }
 
-/// How two engines run that do not wait.
+/// Options of two free-running engines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Free {
     pub(super) carrier: Carrier,
     /// Simulated time over wall time.
     pub(super) rate: f64,
-    /// How long bulk packets may wait for others at the sender.
+    /// Maximum time for which bulk packets wait for others at the sender.
     pub(super) hold: Duration,
-    /// The size of datagrams.
+    /// Size of datagrams.
     pub(super) bytes: usize,
-    /// How long what came in may wait at the receiver.
+    /// Maximum time for which received packets may wait at the receiver.
     pub(super) receiver_hold: Duration,
-    /// Note all arrivals.
+    /// Records all arrivals.
     pub(super) note: bool,
 }
 
@@ -61,18 +61,18 @@ impl Default for Free {
     }
 }
 
-/// What such a run gave beyond the usual.
+/// Additional results of such a run.
 #[derive(Debug, Default)]
 pub(super) struct FreeOutcome {
     pub(super) common: Outcome,
-    /// Packets that came from the other engine, and those after their instant.
+    /// Number of packets from the other engine, and of those after their due time.
     pub(super) taken: u64,
     pub(super) late: u64,
-    /// By how much they were late at most, at the 99th percentile, ns.
+    /// 99th percentile of their lateness, ns.
     pub(super) late_p99_ns: f64,
-    /// Events handled later than 1 ms after their instant, as a fraction.
+    /// Fraction of events handled later than 1 ms after their due time.
     pub(super) behind: f64,
-    /// Of peering portals.
+    /// Counters of peering portals.
     pub(super) peers: Vec<PeerStats>,
 }
 
@@ -82,7 +82,7 @@ impl FreeOutcome {
     }
 }
 
-/// What has come through a gateway.
+/// Packets received through a gateway.
 pub(super) struct Came {
     pub(super) taken: u64,
     pub(super) late: u64,
@@ -112,7 +112,7 @@ impl Counted for Portal {
     }
 }
 
-/// In two that meet through peering portals.
+/// Runs two engines that communicate through peering portals.
 pub(super) fn free(
     model: &Model,
     simulated: Duration,
@@ -135,7 +135,7 @@ pub(super) fn free(
         };
         let config = PeerConfig {
             bulk,
-            // Only one that has crashed is away: a benchmark starves it at times.
+            // Only a crashed engine counts as silent: a benchmark starves engines at times.
             silence: Duration::from_s(10),
             ..PeerConfig::default()
         };
@@ -145,12 +145,14 @@ pub(super) fn free(
     through(model, simulated, how, endpoints, open)
 }
 
-/// In two that meet through emulation portals: whole frames on a cable, by raw sockets.
+/// Runs two engines that communicate through emulation portals: whole frames on a cable, by raw
+/// sockets.
 pub(super) fn by_frames(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
     on_cable(model, simulated, Cable::sockets)
 }
 
-/// In two that meet through emulation portals: whole frames on a cable, by libpcap.
+/// Runs two engines that communicate through emulation portals: whole frames on a cable, by
+/// libpcap.
 pub(super) fn by_libpcap(model: &Model, simulated: Duration) -> Result<FreeOutcome, BenchError> {
     on_cable(model, simulated, Cable::captures)
 }
@@ -188,7 +190,7 @@ fn through<T: Send, D: Counted>(
             let opened = wait_for(&mut gateway, &mut engine);
             begin.wait();
             if here == 0 {
-                // A moment ahead, so that neither begins behind.
+                // A moment ahead, so that neither starts late.
                 let start = wall_now() + Duration::from_ms(2);
                 origin.store(start.as_ns(), Ordering::SeqCst);
             }
@@ -233,7 +235,7 @@ fn through<T: Send, D: Counted>(
     Ok(outcome)
 }
 
-/// Until the other engine is there.
+/// Waits until the other engine is present.
 fn wait_for(gateway: &mut impl Counted, engine: &mut Engine<World>) -> Result<(), BenchError> {
     let failed = || BenchError::system("the gateway between two engines");
     let asked = time::Instant::now();

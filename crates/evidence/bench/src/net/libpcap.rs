@@ -1,9 +1,9 @@
-//! An interface by libpcap, as the paper's emulation portal has it. The library is that of the
-//! machine (Debian's `libpcap0.8`), loaded when it is asked for: nothing is linked to it.
+//! Access to an interface through libpcap, as in the paper's emulation portal. The machine's
+//! library is used (Debian's `libpcap0.8`); it is loaded on demand, without linking to it.
 //!
-//! The mode is the one that serves a portal best: frames are handed over at once, and a wait is
-//! for the descriptor. libpcap reads them out of a ring that it shares with the kernel, and sends
-//! each by a call.
+//! The mode is the one that serves a portal best: frames are delivered immediately, and waits use
+//! the descriptor. libpcap reads frames from a ring that it shares with the kernel, and sends each
+//! with a call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
@@ -38,7 +38,7 @@ struct Counts {
 type Handle = NonNull<c_void>;
 type Set = unsafe extern "C" fn(Handle, c_int) -> c_int;
 
-/// The functions of libpcap that are called, by its manual `pcap(3pcap)`.
+/// The libpcap functions used here, as documented in `pcap(3pcap)`.
 struct Functions {
     create: unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_void,
     set_snaplen: Set,
@@ -57,7 +57,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Those of this machine; what is missing, where it has none.
+    /// Loads the functions of this machine's library; fails with the missing part.
     fn get() -> Result<&'static Self, BenchError> {
         static FUNCTIONS: OnceLock<Result<(Library, Functions), String>> = OnceLock::new();
         let found = FUNCTIONS.get_or_init(|| Self::load().map_err(|error| error.to_string()));
@@ -68,13 +68,13 @@ impl Functions {
     }
 
     fn load() -> Result<(Library, Self), libloading::Error> {
-        // SAFETY: libpcap has no initialisers with conditions of their own.
+        // SAFETY: libpcap has no initialisers with preconditions.
         let library = unsafe { Library::new("libpcap.so.0.8") }?;
-        /// A function by its name, of the type of the field that it is for.
+        /// Looks up a function by its name, with the type of its field.
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: the types above are those of libpcap's headers for this name; the
-                // library is kept for as long as the process lives.
+                // SAFETY: the types above are those of libpcap's headers for this name; the library
+                // stays loaded until the process ends.
                 *unsafe { library.get($name) }?
             };
         }
@@ -98,21 +98,21 @@ impl Functions {
     }
 }
 
-/// `PCAP_D_IN`: what we send ourselves does not come back.
+/// `PCAP_D_IN`: frames sent by this process are not captured.
 const ONLY_ARRIVALS: c_int = 1;
 /// `PCAP_ERRBUF_SIZE`.
 const ERROR_BYTES: usize = 256;
-/// As much as the raw socket's buffer has, which it is compared with.
+/// Size of the raw socket's buffer, with which it is compared.
 const RING_BYTES: c_int = 8 << 20;
 
-/// An interface, captured and written to.
+/// An interface opened for capturing and sending.
 pub(super) struct PcapPort {
     functions: &'static Functions,
     handle: Handle,
 }
 
-// SAFETY: a handle may be used by any thread, by one at a time, and `&mut` is asked for where
-// libpcap changes it.
+// SAFETY: a handle may be used by any thread, by one at a time, and functions that change it take
+// `&mut`.
 unsafe impl Send for PcapPort {}
 
 impl PcapPort {
@@ -128,7 +128,7 @@ impl PcapPort {
     fn open_here(functions: &'static Functions, interface: &str) -> Result<Self, BenchError> {
         let name = CString::new(interface).expect("a name of ours");
         let mut said = [0; ERROR_BYTES];
-        // SAFETY: a name that ends, and a buffer of the size that libpcap writes at most.
+        // SAFETY: a zero-terminated name, and a buffer of the maximum size that libpcap writes.
         let handle = unsafe { (functions.create)(name.as_ptr(), said.as_mut_ptr()) };
         let port = Self {
             functions,
@@ -143,19 +143,19 @@ impl PcapPort {
             (functions.set_immediate_mode, 1),
             (functions.set_buffer_size, RING_BYTES),
         ] {
-            // SAFETY: the handle is not activated yet, which these ask for.
+            // SAFETY: the handle is not activated yet, as these functions require.
             port.check(unsafe { set(port.handle, value) })?;
         }
-        // SAFETY: the handle was just made.
+        // SAFETY: the handle was just created.
         port.check(unsafe { (functions.activate)(port.handle) })?;
-        // SAFETY: it is active.
+        // SAFETY: the handle is active.
         port.check(unsafe { (functions.setdirection)(port.handle, ONLY_ARRIVALS) })?;
-        // SAFETY: as above, with the buffer of before.
+        // SAFETY: as above, with the same buffer as before.
         port.check(unsafe { (functions.setnonblock)(port.handle, 1, said.as_mut_ptr()) })?;
         Ok(port)
     }
 
-    /// What libpcap said where `status` is an error; warnings are above zero.
+    /// Returns libpcap's error message if `status` is an error; warnings are above zero.
     fn check(&self, status: c_int) -> Result<(), BenchError> {
         if status >= 0 {
             return Ok(());
@@ -164,7 +164,7 @@ impl PcapPort {
     }
 
     fn error(&self) -> String {
-        // SAFETY: a text that ends, kept in the handle until its next call.
+        // SAFETY: a zero-terminated text, valid until the next call with this handle.
         let text = unsafe { CStr::from_ptr((self.functions.geterr)(self.handle)) };
         text.to_string_lossy().into_owned()
     }
@@ -172,16 +172,17 @@ impl PcapPort {
 
 impl Port for PcapPort {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: an active handle of Linux has one, which is open as long as the handle is.
+        // SAFETY: an active handle on Linux has a descriptor, which is open as long as the handle.
         unsafe { BorrowedFd::borrow_raw((self.functions.get_selectable_fd)(self.handle)) }
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<Received> {
         let (mut header, mut bytes) = (ptr::null_mut(), ptr::null());
-        // SAFETY: two places to write a pointer to.
+        // SAFETY: two valid locations for pointers.
         match unsafe { (self.functions.next_ex)(self.handle, &raw mut header, &raw mut bytes) } {
             1 => {
-                // SAFETY: it says 1 once it has set both; they hold until its next call.
+                // SAFETY: the function returns 1 after it has set both; they are valid until its
+                // next call.
                 let frame =
                     unsafe { std::slice::from_raw_parts(bytes, (*header).captured as usize) };
                 let Some(room) = buffer.get_mut(..frame.len()) else {
@@ -198,9 +199,9 @@ impl Port for PcapPort {
     fn send(&mut self, frame: &Frame<'_>) -> io::Result<TxStatus> {
         assert!(frame.rest.is_empty(), "what is sent here is in one piece");
         let bytes = frame.head;
-        // SAFETY: bytes that are there, and are only read.
+        // SAFETY: valid bytes, which are only read.
         match unsafe { (self.functions.inject)(self.handle, bytes.as_ptr().cast(), bytes.len()) } {
-            // It does not say why; mostly a queue is full.
+            // It gives no reason; mostly a queue is full.
             ..0 => Ok(TxStatus::Refused),
             _ => Ok(TxStatus::Done),
         }
@@ -208,7 +209,7 @@ impl Port for PcapPort {
 
     fn dropped_before(&self) -> u64 {
         let mut counts = Counts::default();
-        // SAFETY: a place for what it writes.
+        // SAFETY: a valid location for the result.
         let known = unsafe { (self.functions.stats)(self.handle, &raw mut counts) } >= 0;
         if known { counts.dropped.into() } else { 0 }
     }
@@ -216,7 +217,7 @@ impl Port for PcapPort {
 
 impl Drop for PcapPort {
     fn drop(&mut self) {
-        // SAFETY: the only handle, which nobody uses after this.
+        // SAFETY: the only handle, which is not used after this.
         unsafe { (self.functions.close)(self.handle) };
     }
 }
@@ -250,7 +251,7 @@ mod tests {
             )];
             poll(&mut wanted, None).expect("a descriptor");
             match ports[1].receive(&mut buffer).expect("open") {
-                // The kernel may speak of itself when an interface comes up.
+                // The kernel may send frames of its own when an interface comes up.
                 Received::Frame(length, _) if buffer[..length] != sent => {}
                 Received::Frame(..) => break,
                 other => assert_eq!(other, Received::Nothing),

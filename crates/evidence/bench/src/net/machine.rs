@@ -1,6 +1,5 @@
-//! What the machine itself does to figures of real time, whatever is measured: how
-//! late it wakes a thread that goes before all others, and how much of its
-//! processors the machine below it takes away.
+//! Effects of the machine itself on real-time figures, whatever is measured: the wake-up latency of
+//! a thread with the highest priority, and the share of processor time taken by the hypervisor.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use super::BENCH;
 use super::model::go_first;
 use crate::figure::Figure;
 
-/// How much of the processors' time went to other virtual machines.
+/// Fraction of processor time stolen by other virtual machines.
 pub(super) struct Stolen {
     from: Option<[u64; 2]>,
 }
@@ -20,7 +19,7 @@ impl Stolen {
         Self { from: counts() }
     }
 
-    /// As a fraction, since the start; `NaN` where the kernel does not say.
+    /// Returns the fraction since the start; `NaN` if the kernel does not report it.
     pub(super) fn fraction(&self) -> f64 {
         match (self.from, counts()) {
             (Some(from), Some(to)) => (to[0] - from[0]) as f64 / (to[1] - from[1]).max(1) as f64,
@@ -29,7 +28,7 @@ impl Stolen {
     }
 }
 
-/// What the machine's processors do meanwhile.
+/// Processor usage of the machine during a measurement.
 pub(super) struct Work {
     began: std::time::Instant,
     from: Option<u64>,
@@ -43,7 +42,7 @@ impl Work {
         }
     }
 
-    /// How many of them were at work, in the mean; `NaN` where the kernel does not say.
+    /// Returns the mean number of busy processors; `NaN` if the kernel does not report it.
     pub(super) fn processors(&self) -> f64 {
         let (Some(from), Some(to)) = (self.from, at_work()) else {
             return f64::NAN;
@@ -53,13 +52,13 @@ impl Work {
     }
 }
 
-/// Ticks of all processors but those idle, waiting for a disk, or stolen.
+/// Returns the ticks of all processors except idle, waiting for a disk, or stolen.
 fn at_work() -> Option<u64> {
     let ticks = ticks()?;
     Some(ticks.iter().sum::<u64>() - ticks.get(3)? - ticks.get(4)? - ticks.get(7)?)
 }
 
-/// Stolen, and all, in ticks of all processors (proc_stat(5)).
+/// Returns the stolen and the total ticks of all processors (proc_stat(5)).
 fn counts() -> Option<[u64; 2]> {
     let ticks = ticks()?;
     Some([*ticks.get(7)?, ticks.iter().sum()])
@@ -69,12 +68,12 @@ fn ticks() -> Option<Vec<u64>> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks = line.split_ascii_whitespace().map(|word| word.parse().ok());
-    // The last two, of guests, are in the first two as well.
+    // The last two, guest time, are also included in the first two.
     ticks.take(8).collect()
 }
 
-/// How late a thread under SCHED_FIFO wakes from sleeps of 1 ms: no engine can be
-/// better by sleeping.
+/// Measures the wake-up latency of a thread under SCHED_FIFO after sleeps of 1 ms: no engine that
+/// sleeps can be better.
 pub(super) fn wakes(group: &str, count: u32, figure: &mut dyn FnMut(Figure)) {
     let sleep = Duration::from_millis(1);
     let measure = move || -> Vec<f64> {

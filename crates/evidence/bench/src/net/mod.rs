@@ -1,14 +1,14 @@
 //! `net`: the network engine, its portals, and what they are compared with.
 //!
-//! One file per group of figures. `dumbbell` and `scale` measure the engine
-//! alone, `fluid` rates instead of packets; `realtime` measures real programs through it, and
-//! `virtual_time` such that live in virtual time; `ns3` compiles and runs
-//! the same models in ns-3. `wire` measures what the peering portal carries
-//! `parallel` what a second engine gains (`pair` runs one network in one or in two
-//! that wait, `free` in two that do not, by peering portals or by `frames`, which may go by `libpcap`; `mpi`
-//! is the paper's baseline), `engines` the same where real packets cross, `errors` what not waiting does to results, `plan` what a thousand engines
-//! would; `figures`
-//! writes the paper's plots, `tcp_models` compares the models of TCP with the kernel's.
+//! Each group of figures has a file. `dumbbell` and `scale` measure the engine alone, `fluid` rates
+//! instead of packets. `realtime` measures real programs through the engine, and `virtual_time`
+//! real programs in virtual time. `ns3` compiles and runs the same models in ns-3. `wire` measures
+//! the transport of the peering portal, `parallel` the gain of a second engine: `pair` runs one
+//! network in one engine or in two that wait for each other, `free` in two that do not, by peering
+//! portals or by `frames`, optionally with `libpcap`; `mpi` is the paper's baseline. `engines` does
+//! the same for real packets, `errors` measures the effect of free-running engines on results,
+//! `plan` estimates a thousand engines. `figures` writes the paper's plots, `tcp_models` compares
+//! the models of TCP with the kernel's.
 
 mod compress;
 mod dumbbell;
@@ -49,7 +49,7 @@ const BENCH: Name = Name::Net;
 
 type Group = fn(&Options, &mut dyn FnMut(Figure)) -> Result<(), BenchError>;
 
-/// `scale` comes first, while the process has not grown: it measures memory.
+/// `scale` comes first, before the process has grown: it measures memory.
 const GROUPS: [(&str, Group); 10] = [
     ("scale", scale::run),
     ("dumbbell", dumbbell::run),
@@ -63,7 +63,7 @@ const GROUPS: [(&str, Group); 10] = [
     ("engines", engines::run),
 ];
 
-/// These depend on how soon the machine wakes a thread.
+/// Groups that depend on the machine's wake-up latency.
 const IN_REAL_TIME: [&str; 4] = ["parallel", "errors", "realtime", "engines"];
 
 /// The groups of `net`'s figures, each of which can be measured alone.
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// Processes that wanted a processor in the last minute.
+/// Returns the load average of the last minute.
 fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = text.split_whitespace().next();

@@ -1,5 +1,5 @@
-//! The dumbbell of the paper's Figure 6 with ns-3's links, as our engine has
-//! it. `peers/ns3_dumbbell.cc` is the same model; change both together.
+//! The dumbbell of the paper's Figure 6 with ns-3's links, in our engine. `peers/ns3_dumbbell.cc`
+//! is the same model; change both together.
 
 use std::time;
 
@@ -13,7 +13,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 use crate::cores::{allowed, pin};
 use crate::error::BenchError;
 
-/// What is simulated.
+/// Parameters of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Hosts on each side.
@@ -22,12 +22,12 @@ pub(super) struct Shape {
     pub(super) flows: u32,
     /// Simulated time before goodput is counted.
     pub(super) warm: Duration,
-    /// Simulated time in which it is.
+    /// Simulated time in which goodput is counted.
     pub(super) window: Duration,
 }
 
 impl Shape {
-    /// The paper's: 64 hosts on each side.
+    /// Returns the paper's shape: 64 hosts on each side.
     pub(super) fn paper(flows: u32, warm_ms: i64, window_ms: i64) -> Self {
         Self {
             hosts: 64,
@@ -42,13 +42,13 @@ impl Shape {
     }
 }
 
-/// What running it took and gave.
+/// Cost and results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) hops: u64,
     pub(super) cpu_s: f64,
     pub(super) wall_s: f64,
-    /// By flow, bits per second within the window.
+    /// Goodput by flow, bits per second within the window.
     pub(super) goodput_bps: Vec<f64>,
 }
 
@@ -61,7 +61,7 @@ impl Outcome {
         self.goodput_bps.iter().sum()
     }
 
-    /// Jain's index: 1 when all flows get the same.
+    /// Returns Jain's index: 1 if all flows have the same goodput.
     pub(super) fn fairness(&self) -> f64 {
         let sum = self.goodput();
         let squares: f64 = self.goodput_bps.iter().map(|rate| rate * rate).sum();
@@ -69,11 +69,11 @@ impl Outcome {
     }
 }
 
-/// Between the starts of two flows: at one instant, a drop-tail queue would
-/// punish the last.
+/// Time between the starts of two flows: with simultaneous starts, a drop-tail queue would penalise
+/// the last one.
 const STAGGER_NS: i64 = 370_000;
 
-/// A link as ns-3's point-to-point links are: 2 bytes of PPP per packet.
+/// Returns a link with the overhead of ns-3's point-to-point links: 2 bytes of PPP per packet.
 pub(super) fn ppp(rate_bps: u64, delay: Duration) -> LinkConfig {
     LinkConfig {
         overhead_bytes: 2,
@@ -131,25 +131,23 @@ pub(super) fn run(shape: &Shape) -> Result<Outcome, BenchError> {
     })
 }
 
-/// Puts this thread before all ordinary ones, where that is allowed: what is
-/// measured is the engine, not the other tenants of the machine. To be called
-/// on threads that end soon.
+/// Raises this thread's priority above that of ordinary threads, if permitted, so that the engine
+/// is measured and not the machine's other load. For threads that end soon.
 pub(super) fn go_first() {
-    // Where it is not allowed, the thread stays as it is.
+    // Without the permission, the thread keeps its policy.
     let _ = set_policy(Policy::First(1));
 }
 
-/// Gives this thread the core of that number among those that the process may use,
-/// where there are so many. Of two threads that go first, the kernel leaves one
-/// waiting behind the other when the second core was taken at the wrong moment. To
-/// be called on threads that end soon.
+/// Pins this thread to the n-th core that the process may use, if there are so many. Of two
+/// high-priority threads, the kernel can leave one waiting behind the other if the second core was
+/// busy at the wrong moment. For threads that end soon.
 pub(super) fn own_core(number: usize) {
     if let Some(core) = allowed().get(number) {
         pin(*core);
     }
 }
 
-/// CPU time of this thread, s.
+/// Returns the CPU time of this thread, s.
 pub(super) fn thread_cpu_s() -> f64 {
     thread_time().as_s_f64()
 }

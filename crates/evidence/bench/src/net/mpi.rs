@@ -1,9 +1,9 @@
-//! Engines that do not wait against the paper's baseline: conservative engines
-//! over MPI (`make test-mpi` builds the program; left out where it is not).
+//! Free-running engines against the paper's baseline: conservative engines over MPI (`make
+//! test-mpi` builds the program; skipped if it is missing).
 //!
-//! The paper's ran on two workstations, so its messages went through TCP. Both
-//! are measured: OpenMPI's shared memory, which only processes of one machine
-//! have, and its TCP, here over loopback, which is faster than any cable.
+//! The paper's engines ran on two workstations, so its messages went through TCP. Both transports
+//! are measured: OpenMPI's shared memory, available only between processes of one machine, and its
+//! TCP, here over loopback, which is faster than any cable.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,8 +17,8 @@ use crate::figure::Figure;
 
 const PROGRAM: &str = "timeloom-peering-mpi";
 
-/// How ranks talk, as OpenMPI calls it, and what is compared with it: by UDP, as
-/// between machines, or by shared memory.
+/// Transports between ranks, by OpenMPI's names, and the transports compared with them: UDP, as
+/// between machines, or shared memory.
 const TRANSPORTS: [(&str, &[&str], &str); 2] = [
     ("shared_memory", &[], "not waiting, shared memory"),
     (
@@ -77,7 +77,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// One line of the program, by its `way`.
+/// A line of the program's output for one `way`.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ModeResult {
@@ -98,19 +98,19 @@ struct Compared {
 pub(super) struct Mpi(PathBuf);
 
 impl Mpi {
-    /// Where both are there.
+    /// Finds the program and `mpirun`; `None` if one is missing.
     pub(super) fn find() -> Option<Self> {
         let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
         let there = Command::new("mpirun").arg("--version").output();
         (there.is_ok() && program.exists()).then_some(Self(program))
     }
 
-    /// Conservative engines over TCP, as the paper's.
+    /// Runs conservative engines over TCP, as in the paper.
     pub(super) fn conservative(&self, flows: u32, cut_us: i64) -> Result<ModeResult, BenchError> {
         self.conservative_for(flows, cut_us, "60")
     }
 
-    /// For so many simulated ms.
+    /// Runs conservative engines for this many simulated ms.
     pub(super) fn conservative_for(
         &self,
         flows: u32,
@@ -121,8 +121,8 @@ impl Mpi {
         Ok(self.compare(tcp, free, flows, cut_us, ms)?.mpi)
     }
 
-    /// Packet hops per second of engines that do not wait, over those of engines that wait by
-    /// TCP, and by shared memory.
+    /// Returns the packet hops per second of free-running engines, over those of engines that wait,
+    /// by TCP and by shared memory.
     pub(super) fn ratios(&self, cut_us: i64) -> Result<[f64; 2], BenchError> {
         let mut ratios = [0.0; 2];
         let [memory, tcp] = TRANSPORTS;
@@ -159,7 +159,7 @@ impl Mpi {
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        // The lines of the proof have ways, too, and no speeds.
+        // The lines of the proof have ways, too, but no speeds.
         let lines: Vec<ModeResult> = lines
             .filter(|line: &ModeResult| line.simulated_over_wall > 0.0)
             .collect();

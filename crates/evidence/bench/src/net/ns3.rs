@@ -1,4 +1,4 @@
-//! Our dumbbell in ns-3: compiled where ns-3 is, left out where it is not.
+//! Our dumbbell in ns-3: compiled if ns-3 is installed, skipped otherwise.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ const LIBRARIES: [&str; 6] = [
 /// The compiled model.
 pub(super) struct Ns3(Program);
 
-/// A compiled program of ours for ns-3.
+/// A compiled ns-3 program of ours.
 pub(super) struct Program {
     program: PathBuf,
     _scratch: Scratch,
@@ -40,7 +40,7 @@ struct NsRun {
 }
 
 impl Program {
-    /// Compiles it; the error is the reason why that cannot be done here.
+    /// Compiles the program; the inner error is the reason why that is not possible here.
     pub(super) fn compile(
         name: &str,
         text: &str,
@@ -53,7 +53,7 @@ impl Program {
             .map_err(BenchError::system(format!("writing {}", source.display())))?;
         let mut compiler = Command::new("g++");
         compiler.arg("-O2").arg("-o").arg(&program).arg(&source);
-        // Debian's libraries name GSL, whose development files they do not need.
+        // Debian's libraries reference GSL, whose development files they do not need.
         compiler.arg("-Wl,--allow-shlib-undefined");
         compiler.args(libraries.iter().map(|name| format!("-lns3-{name}")));
         let output = match compiler.output() {
@@ -72,8 +72,8 @@ impl Program {
         }))
     }
 
-    /// Starts it with these descriptors left open, and waits until it says
-    /// that it is ready.
+    /// Starts the program with these descriptors inherited, and waits until it reports that it is
+    /// ready.
     pub(super) fn start_with(
         &self,
         arguments: &[String],
@@ -103,13 +103,13 @@ impl Program {
 }
 
 impl Ns3 {
-    /// Compiles it; the error is the reason why that cannot be done here.
+    /// Compiles the model; the inner error is the reason why that is not possible here.
     pub(super) fn compile() -> Result<Result<Self, String>, BenchError> {
         let compiled = Program::compile("dumbbell", SOURCE, &LIBRARIES)?;
         Ok(compiled.map(Self))
     }
 
-    /// Runs it once.
+    /// Runs the model once.
     pub(super) fn run(&self, shape: &Shape) -> Result<Outcome, BenchError> {
         let output = Command::new(&self.0.program)
             .arg(format!("--flows={}", shape.flows))

@@ -1,4 +1,4 @@
-//! One dumbbell in one engine, and in two that wait for one another.
+//! A dumbbell in one engine, and in two that wait for each other.
 
 use std::sync::Barrier;
 use std::time;
@@ -17,23 +17,23 @@ use super::real_packets;
 use super::staircase::{Sample, Stairs};
 use crate::error::BenchError;
 
-/// A dumbbell of 2 × 64 hosts whose bar is cut.
+/// A dumbbell of 2 × 64 hosts whose bottleneck link (the bar) is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
-    /// TCP flows from the left to the right.
+    /// TCP flows from left to right.
     pub(super) flows: u32,
     /// TCP flows within each side.
     pub(super) local: u32,
-    /// Sources of UDP from the left to the right, and what each sends.
+    /// Number of UDP sources from left to right, and the rate of each.
     pub(super) sources: u32,
     pub(super) source_bps: u64,
-    /// At random instants instead of at a constant rate.
+    /// Sends at random times instead of at a constant rate.
     pub(super) poisson: bool,
-    /// Pairs of hosts between which packets with all their bytes cross (`real_packets`).
+    /// Pairs of hosts that exchange packets with all their bytes (`real_packets`).
     pub(super) real: u32,
-    /// The delay of the bar.
+    /// Delay of the bar.
     pub(super) bar: Duration,
-    /// Flows and sources begin step by step, and what is delivered is looked at.
+    /// Flows and sources start step by step, and delivered data is sampled.
     pub(super) stairs: Option<Stairs>,
 }
 
@@ -51,14 +51,14 @@ impl Model {
         }
     }
 
-    /// When flow or source number `index` begins.
+    /// Returns the start time of flow or source number `index`.
     fn start(&self, index: u32, apart_ns: i64) -> Instant<Virtual> {
         let apart = Instant::from_ns(i64::from(index) * apart_ns);
         self.stairs
             .map_or(apart, |stairs| apart + stairs.start(index))
     }
 
-    /// The instants up to `simulated` at which what is delivered is looked at.
+    /// Returns the times up to `simulated` at which delivered data is sampled.
     pub(super) fn marks(&self, simulated: Duration) -> Vec<Instant<Virtual>> {
         let end = || vec![Instant::ZERO + simulated];
         self.stairs
@@ -74,10 +74,10 @@ impl Model {
     }
 }
 
-/// Bytes of each datagram of a source.
+/// Size of each datagram of a source, bytes.
 const DATAGRAM: u16 = 1_000;
 
-/// The whole network, and its cut at the bar.
+/// Builds the whole network and its cut at the bar.
 pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     let mut network = NetworkBuilder::new(1);
     let access = ppp(1_000_000_000, Duration::from_ms(1));
@@ -99,12 +99,12 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     for flow in 0..model.local {
         let config = TcpConfig {
             start: Instant::from_ns(i64::from(flow) * 370_000),
-            // As much as fills the way within a side.
+            // Enough to fill the path within a side.
             receive_window: 512,
             ..TcpConfig::default()
         };
         for side in [&ends.left, &ends.right] {
-            // Pairs of hosts that no other flow has.
+            // Pairs of hosts that no other flow uses.
             let from = side[side.len() - 1 - 2 * flow as usize];
             let to = side[side.len() - 2 - 2 * flow as usize];
             world.add_tcp(from, to, config.clone()).map_err(refused)?;
@@ -138,24 +138,24 @@ pub(super) fn build(model: &Model) -> Result<(World, Cut), BenchError> {
     Ok((world, cut))
 }
 
-/// What a run took and gave.
+/// Cost and results of a run.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) wall_s: f64,
-    /// By engine.
+    /// CPU time by engine.
     pub(super) cpu_s: Vec<f64>,
     pub(super) hops: u64,
-    /// Packets with bytes that arrived.
+    /// Number of packets with bytes that arrived.
     pub(super) real: u64,
     /// Payload bytes of flows and sources that arrived.
     pub(super) delivered: u64,
-    /// At the right side, by instant.
+    /// Arrivals at the right side, by time.
     pub(super) arrivals: Vec<Arrival>,
-    /// What had been delivered at each of [`Model::marks`].
+    /// Data delivered by each of [`Model::marks`].
     pub(super) samples: Vec<Sample>,
 }
 
-/// An engine that has run, and what that took.
+/// An engine that has run, with the cost.
 pub(super) struct Part {
     pub(super) engine: Engine<World>,
     pub(super) wall_s: f64,
@@ -172,7 +172,7 @@ pub(super) fn started(mut world: World, note: bool) -> Engine<World> {
     engine
 }
 
-/// In one engine.
+/// Runs the model in one engine.
 pub(super) fn single(model: &Model, simulated: Duration) -> Result<Outcome, BenchError> {
     let run = |_, _: Option<()>| {
         go_first();
@@ -191,7 +191,7 @@ pub(super) fn single(model: &Model, simulated: Duration) -> Result<Outcome, Benc
     Ok(join(on_threads(1, run, Vec::new())?))
 }
 
-/// In two that wait for one another.
+/// Runs the model in two engines that wait for each other.
 pub(super) fn conservative(
     model: &Model,
     simulated: Duration,
@@ -243,13 +243,13 @@ pub(super) fn join(parts: Vec<Part>) -> Outcome {
             all.join(one);
         }
     }
-    // The senders' side has delivered nothing.
+    // The senders' side has delivered no data.
     let last = outcome.samples.last().copied().unwrap_or_default();
     outcome.delivered = last.tcp_bytes + last.udp_bytes;
     outcome
 }
 
-/// Does `part` on so many threads, each with one of `tools`.
+/// Runs `part` on one thread for each of `tools`.
 pub(super) fn on_threads<T: Send, R: Send>(
     count: Owner,
     part: impl Fn(Owner, Option<T>) -> Result<R, BenchError> + Sync,

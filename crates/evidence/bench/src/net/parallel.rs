@@ -1,5 +1,4 @@
-//! What a second engine gains, with and without waiting, and what not waiting
-//! costs in lateness.
+//! Gain of a second engine, with and without waiting, and the lateness caused by not waiting.
 
 use timeloom_time::Duration;
 
@@ -17,11 +16,12 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     over_frames(options, figure)
 }
 
-/// The mean of the two neighbours of each round is what it is compared with.
+/// Measures two engines over one: each value is compared with the mean of its two neighbours in the
+/// round.
 fn two_over_one(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(200, 500));
     let across = |bar| Model::tcp(16, bar);
-    // One flow in eight crosses, as where a network is cut where it is thin.
+    // One flow in eight crosses, as in a network that is cut at its thinnest point.
     let local = |bar| Model {
         local: 14,
         ..Model::tcp(2, bar)
@@ -67,8 +67,7 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
         ("late_fraction_1ms", Duration::from_ms(1), 0.0005),
         ("late_fraction_50us", Duration::from_us(50), 0.005),
     ] {
-        // 20,000 packets per second, as where the figures of the plain socket
-        // come from.
+        // 20,000 packets per second, as in the figures of the plain socket.
         let model = Model {
             poisson: true,
             ..Model::udp(20, 8_000_000, bar)
@@ -100,25 +99,25 @@ fn lateness(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Ben
     Ok(())
 }
 
-/// Speeds that are tried: simulated over wall time.
+/// Rates to try: simulated over wall time.
 const RATES: [f64; 14] = [
     0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 14.0,
 ];
 
-/// The fastest pace that two engines keep who do not wait for one another.
+/// The fastest pace sustained by two engines that do not wait for each other.
 #[derive(Default)]
 pub(super) struct Fastest {
     /// Simulated over wall time.
     speed: f64,
-    /// Packet hops per second of wall time. A run at a faster pace simulates more, and
-    /// more of it at full load: simulated time alone does not compare.
+    /// Packet hops per second of wall time. A run at a faster pace simulates more, and more of it
+    /// at full load: simulated time alone is not comparable.
     pub(super) hops_per_s: f64,
     pub(super) late: f64,
     goodput_gbps: f64,
 }
 
-/// Keeping a pace: fewer than one event in ten more than 1 ms behind; a kernel
-/// withholds the processor from threads of this kind for a twentieth of the time.
+/// Finds the fastest sustained pace: fewer than one event in ten is more than 1 ms late, since the
+/// kernel withholds the processor from real-time threads for a twentieth of the time.
 pub(super) fn fastest(
     model: &Model,
     simulated: Duration,
@@ -146,8 +145,8 @@ pub(super) fn fastest(
     Ok(best)
 }
 
-/// Engines that do not wait against engines that do, both of one process: by shared
-/// memory, and by UDP beside it.
+/// Measures free-running engines against engines that wait, both within one process: by shared
+/// memory, and by UDP.
 fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     for (name, bar) in [
         ("peering_over_conservative", Duration::from_us(1)),
@@ -194,7 +193,7 @@ fn over_conservative(options: &Options, figure: &mut dyn FnMut(Figure)) -> Resul
     Ok(())
 }
 
-/// What carries whole frames between two engines, for the peering portal to be held against.
+/// Transport of whole frames between two engines, as a baseline for the peering portal.
 struct Baseline {
     metric: &'static str,
     what: &'static str,
@@ -214,8 +213,8 @@ const BASELINES: [Baseline; 2] = [
     },
 ];
 
-/// The peering portal against the paper's other one, whole frames: the most that gets across in
-/// real time, of several demands: past what they can carry, portals carry less.
+/// Measures the peering portal against the paper's alternative, whole frames: the highest
+/// throughput in real time over several demands, since portals carry less when overloaded.
 fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let simulated = Duration::from_ms(options.pick(100, 300));
     let model = |sources| Model::udp(sources, SOURCE_BPS, Duration::from_us(100));
@@ -234,7 +233,7 @@ fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), 
             }
         }
     }
-    // At the best demand of each round; of the portals, the fraction that was late, too.
+    // At the best demand of each round; for the peering portals, also the late fraction.
     let (mut peering, mut late) = (vec![], vec![]);
     for _ in 0..options.pick(2, 5) {
         let mut best = (0.0, 0.0);
@@ -277,6 +276,6 @@ fn over_frames(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), 
     Ok(())
 }
 
-/// Sources of UDP, and what each sends.
+/// Number of UDP sources, and the rate of each.
 const DEMANDS: [u32; 5] = [4, 8, 16, 32, 64];
 const SOURCE_BPS: u64 = 150_000_000;

@@ -1,12 +1,12 @@
-//! What up to a thousand engines would do, each on a machine of its own: a plan by simulation.
+//! Projection to a thousand engines, each on its own machine, by simulation.
 //!
 //! A network of a thousand sites is cut into more and more parts, which run here one after the
-//! other in one thread, window by window as in `timeloom_peering::exact`. So what each engine
-//! handles, sends and hears in each window is counted, and only what that costs is measured:
+//! other in one thread, window by window as in `timeloom_peering::exact`. The events, sent and
+//! received packets of each engine in each window are counted; only the unit costs are measured:
 //! one event, one packet and one datagram between engines, and an agreement of two threads.
 //!
-//! What is left out: what a network between the machines adds to the delay of a cable, and clocks
-//! that differ. Both take of the millisecond that a packet has between two sites here.
+//! Not included: the delay that a network between the machines adds to that of a cable, and clock
+//! differences. Both are taken from the millisecond of a packet between two sites.
 
 use std::time;
 
@@ -24,23 +24,23 @@ use super::plot::Table;
 use super::wire;
 use crate::error::BenchError;
 
-/// How large the network is, and for how long it is simulated.
+/// Size of the network, and the simulated duration.
 struct Extent {
     sites: u32,
     hosts: u32,
     simulated: Duration,
 }
 
-/// Between sites, and so the lookahead.
+/// Delay between sites, and therefore the lookahead.
 const BETWEEN: Duration = Duration::from_ms(1);
-/// Each host sends so much, in datagrams of so many bytes; one in ten to another site.
+/// Rate of each host and size of its datagrams; one in ten goes to another site.
 const SOURCE_BPS: u64 = 1_000_000;
 const DATAGRAM: u16 = 500;
 const FAR: u32 = 10;
 const SEED: u64 = 18;
 
-/// A ring of sites, each with a cable to one more that is drawn: the ways grow with the
-/// logarithm of their number.
+/// Returns a ring of sites, each with a cable to one more, drawn at random: path lengths grow with
+/// the logarithm of the number of sites.
 fn network(size: &Extent) -> Result<World, BenchError> {
     let mut random = Random::new(SEED, 0);
     let mut network = NetworkBuilder::new(SEED);
@@ -91,20 +91,20 @@ fn network(size: &Extent) -> Result<World, BenchError> {
     Ok(world)
 }
 
-/// What was counted of one engine.
+/// Counts of one engine.
 #[derive(Clone, Default)]
 struct Count {
     events: u64,
-    /// By neighbour: packets that went there.
+    /// Packets sent, by neighbour.
     sent: Vec<u64>,
     heard: u64,
 }
 
-/// What was counted of all.
+/// Counts of all engines.
 struct Counts {
     engines: Vec<Count>,
     windows: u64,
-    /// The events of the busiest engine of each window, added up.
+    /// Sum over all windows of the events of the busiest engine.
     busiest: u64,
 }
 
@@ -114,7 +114,7 @@ impl Counts {
     }
 }
 
-/// Runs all parts in one thread.
+/// Runs all parts in one thread and counts.
 fn count(world: &World, cut: &Cut, simulated: Duration) -> Counts {
     let number = usize::from(cut.engines());
     let mut parts: Vec<Engine<World>> = (0..cut.engines())
@@ -161,14 +161,14 @@ fn count(world: &World, cut: &Cut, simulated: Duration) -> Counts {
     }
 }
 
-/// What things cost here, in seconds.
+/// Unit costs on this machine, in seconds.
 struct Costs {
     event: f64,
-    /// A packet to or from another engine, in a datagram with others.
+    /// A packet sent to, or received from, another engine, in a datagram with others.
     packet: [f64; 2],
-    /// A datagram, sent and taken in.
+    /// A datagram, sent and received.
     datagram: f64,
-    /// Two threads agree once, where there is nothing else to do.
+    /// An agreement of two threads, without other work.
     agreement: f64,
 }
 
@@ -212,12 +212,12 @@ fn agreement() -> Result<f64, BenchError> {
     Ok(on_threads(2, run, Shared::new(2))?[0])
 }
 
-/// All of it, for one engine.
+/// Returns the whole network for one engine.
 fn whole(world: &World) -> World {
     world.part(&vec![0; world.nodes()].into(), 0)
 }
 
-/// Two threads over one, measured.
+/// Measures two threads over one.
 fn two_over_one(world: &World, cut: &Cut, simulated: Duration) -> Result<f64, BenchError> {
     let end = Instant::ZERO + simulated;
     let one = |_, whole: Option<World>| {
@@ -247,31 +247,31 @@ fn two_over_one(world: &World, cut: &Cut, simulated: Duration) -> Result<f64, Be
     Ok(crate::median(&ratios))
 }
 
-/// How many datagrams a second carry so many packets a second to one neighbour: the first waits
-/// for others for `hold`, and all that come meanwhile go with it.
+/// Returns the datagrams per second that carry this many packets per second to one neighbour: the
+/// first packet waits for others for `hold`, and all that arrive meanwhile are sent with it.
 fn datagrams_per_s(packets_per_s: f64, hold: Duration) -> f64 {
     packets_per_s / (1.0 + packets_per_s * hold.as_s_f64())
 }
 
-/// The share of a processor that an engine needs that follows real time.
+/// Returns the share of a processor used by an engine that follows real time.
 fn load(count: &Count, costs: &Costs, simulated_s: f64) -> f64 {
     let hold = PeerConfig::default().bulk.hold;
     let datagrams = |packets: u64| datagrams_per_s(packets as f64 / simulated_s, hold);
     let sent: u64 = count.sent.iter().sum();
     let out: f64 = count.sent.iter().map(|packets| datagrams(*packets)).sum();
-    // As many come as go, on the way back.
+    // Traffic is symmetric: as many packets arrive as are sent.
     let packets = sent as f64 * costs.packet[0] + count.heard as f64 * costs.packet[1];
     (count.events as f64 * costs.event + packets) / simulated_s + 2.0 * out * costs.datagram
 }
 
-/// The row of one number of engines, and what is said of it on stderr.
+/// Returns the row of one number of engines, and prints it on stderr.
 fn row(counts: &Counts, costs: &Costs, simulated_s: f64) -> Vec<f64> {
     let events = counts.events() as f64;
     let number = counts.engines.len() as f64;
     let most = counts.engines.iter().map(|one| one.events).max();
     let neighbours = |one: &Count| one.sent.iter().filter(|packets| **packets > 0).count();
     let crossing: u64 = counts.engines.iter().map(|one| one.heard).sum();
-    // A tree of agreements, each as of two threads.
+    // A tree of agreements, each between two threads.
     let agreeing = counts.windows as f64 * costs.agreement * number.log2().ceil();
     let busiest = counts
         .engines
@@ -297,7 +297,7 @@ const COLUMNS: [&str; 7] = [
     "two threads over one, measured",
 ];
 
-/// From one engine to one for each site.
+/// Computes the rows from one engine to one per site.
 pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
     let size = match quick {
         true => Extent {
@@ -355,7 +355,8 @@ pub(super) fn table(quick: bool) -> Result<Table, BenchError> {
 mod tests {
     use super::*;
 
-    /// However it is cut, the same happens, and the busiest of a window has its part at least.
+    /// The counts do not depend on the cut, and the busiest engine of a window has at least its
+    /// share.
     #[test]
     fn what_is_counted_is_the_network_and_not_the_cut() {
         let size = Extent {

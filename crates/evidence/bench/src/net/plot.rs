@@ -8,11 +8,11 @@ pub(super) struct Table {
     pub(super) title: &'static str,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
-    /// A logarithmic x.
+    /// Uses a logarithmic x axis.
     pub(super) log: bool,
     pub(super) columns: Vec<&'static str>,
-    /// So many of the last columns are of another size, lateness for one: they
-    /// have a panel below with an axis of its own.
+    /// Number of last columns with another unit, such as lateness: they have a panel below with an
+    /// axis of its own.
     pub(super) beside: usize,
     /// Values that were not measured are NaN.
     pub(super) rows: Vec<(f64, Vec<f64>)>,
@@ -21,9 +21,9 @@ pub(super) struct Table {
 const COLOURS: [&str; 7] = [
     "#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555", "#b3246b",
 ];
-/// Where panels begin and how wide they are.
+/// Left edge and width of panels.
 const LEFT: f64 = 70.0;
-/// So many numbers have room below.
+/// Maximum number of labels below.
 const LABELS: usize = 14;
 const WIDTH: f64 = 400.0;
 
@@ -73,7 +73,7 @@ impl Table {
         svg
     }
 
-    /// These columns, between these heights, from zero up.
+    /// Draws these columns between these heights, from zero up.
     fn panel(
         &self,
         svg: &mut String,

@@ -1,8 +1,8 @@
-//! Real programs through the engine: iperf3 and pings between two namespaces,
-//! with a thousand simulated hosts beside them, against ns-3 in real time.
+//! Real programs through the engine: iperf3 and pings between two namespaces, with a thousand
+//! simulated hosts beside them, against ns-3 in real time.
 //!
-//! Every figure says how late the engine was meanwhile. On a machine whose
-//! cores others use too, lateness is what suffers first.
+//! Every figure includes the engine's lateness meanwhile. On a machine with other load, lateness is
+//! what suffers first.
 
 use std::process::Command;
 use std::time::Duration as StdDuration;
@@ -132,11 +132,11 @@ fn tcp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     Ok(())
 }
 
-/// Linux lets a socket's buffers grow to 4 MiB for sending and 6 MiB for receiving, of which
-/// data are half: too little for 10 Gbit/s and 2 ms when anything waits anywhere.
+/// Linux limits a socket's buffers to 4 MiB for sending and 6 MiB for receiving, half of it data:
+/// too little for 10 Gbit/s and 2 ms with any queueing.
 const LARGE_BUFFERS: u32 = 16 << 20;
 
-/// Lets the kernels of both namespaces use as much, as one would at two machines.
+/// Raises the buffer limits of both namespaces, as an administrator would on two machines.
 fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
     let set = |name: &str, usual: u32| {
         let path = format!("/proc/sys/net/ipv4/{name}");
@@ -151,7 +151,7 @@ fn large_buffers(fabric: &Fabric) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// As it was before frames were joined and turns spaced by load: the control.
+/// Returns the settings before frames were batched and turns spaced by load: the control.
 fn frame_by_frame() -> Serving {
     Serving {
         join: false,
@@ -197,19 +197,19 @@ fn udp(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchErr
     Ok(())
 }
 
-/// Offered on a link of 10 Gbit/s, so that the link itself loses nothing.
+/// Offered load on a link of 10 Gbit/s, so that the link itself loses nothing.
 const UDP: &[&str] = &["-u", "-b", "1G", "-l", "1400"];
-/// How much iperf3 sends at once, in time: its default, of which one burst fills
-/// the socket that Linux gives its receiver, and a tenth of it.
+/// Burst lengths of iperf3, in time: its default, of which one burst fills the socket buffer of its
+/// receiver, and a tenth of it.
 const UDP_BURSTS: &[(&str, &str); 2] = &[
     ("realtime_udp_1g_loss", "1000"),
     ("realtime_udp_1g_loss_small_bursts", "100"),
 ];
 
-/// Rounds of pings, each with its mean and 99th percentile.
+/// Measures rounds of pings, each with its mean and 99th percentile.
 fn rtt(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (rounds, count) = (options.pick(1, 5), options.pick(200, 500));
-    // There and back; 98 bytes and Ethernet's 24 at 1 Gbit/s each way.
+    // Both directions; 98 bytes and Ethernet's 24 at 1 Gbit/s each.
     let configured = 2 * DELAY.as_ns() + 2 * (84 + 38) * 8;
     let (mut means, mut p99s, mut least, mut cores) = (vec![], vec![], vec![], vec![]);
     for _ in 0..rounds {

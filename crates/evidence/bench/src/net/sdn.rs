@@ -1,9 +1,9 @@
-//! Figure 11 of the paper: real switches under an OpenFlow controller on both
-//! sides of a simulated network, and iperf3 across it, half TCP and half UDP.
+//! Figure 11 of the paper: real switches under an OpenFlow controller on both sides of a simulated
+//! network, and iperf3 across it, half TCP and half UDP.
 //!
-//! As large as the paper's, but on one machine: two binary trees of Open vSwitch with 64 hosts
-//! each, and two engines. The switches take most of the processors' time, so demand outgrows what
-//! gets through early; the engines' lateness says whether the simulated part is to blame.
+//! The experiment has the size of the paper's, but runs on one machine: two binary trees of Open
+//! vSwitch with 64 hosts each, and two engines. The switches take most of the processors' time, so
+//! throughput saturates early; the engines' lateness shows if the simulated part is the cause.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -22,14 +22,14 @@ use super::plot::Table;
 use super::realtime::{Cutting, Ended, halves, received};
 use crate::error::BenchError;
 
-/// How large it is.
+/// Size of the experiment.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Of each tree, a power of two; switches are one fewer.
+    /// Hosts of each tree, a power of two; there is one switch fewer.
     hosts: usize,
     /// Flows of each kind.
     steps: &'static [usize],
-    /// How long each step lasts.
+    /// Duration of each step.
     seconds: &'static str,
 }
 
@@ -43,7 +43,7 @@ const A_LOOK: Extent = Extent {
     steps: &[1, 2, 4, 8],
     seconds: "2",
 };
-/// What each UDP flow sends, as in the paper.
+/// Rate of each UDP flow, as in the paper.
 const UDP_GBPS: f64 = 0.1;
 const CONTROLLER: &str = include_str!("../../../../../examples/sdn/learning_switch.py");
 
@@ -51,7 +51,8 @@ fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(format!("the software-defined network: {error}"))
 }
 
-/// Measures it, all or for a look; the error of the inner result is why that cannot be done here.
+/// Measures the figure, or a quick version; the inner error is the reason why that is not possible
+/// here.
 pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
     for (program, argument) in [
         ("iperf3", "--version"),
@@ -95,7 +96,7 @@ pub(super) fn figure(quick: bool) -> Result<Result<Table, String>, BenchError> {
     }))
 }
 
-/// Programs end first, then the emulations, then the namespaces.
+/// Fields drop in this order: programs, emulations, namespaces.
 struct Bed {
     _servers: Vec<Ended>,
     _controller: Ended,
@@ -116,7 +117,7 @@ fn address(tree: usize, number: usize) -> [u8; 4] {
     [10, 0, tree as u8 + 1, number as u8]
 }
 
-/// Where a tree ends and the model begins.
+/// Uplinks between the trees and the model.
 const UPLINKS: [&str; 2] = ["aup", "bup"];
 
 fn specification(hosts: usize) -> NetworkSpec {
@@ -147,7 +148,7 @@ fn specification(hosts: usize) -> NetworkSpec {
             spec.links
                 .push(link(host(tree, number), switch(tree, leaf)));
         }
-        // Nobody asks for this address: a station has to have one.
+        // The address is not used: a station has to have one.
         spec.stations
             .push(station((*uplink).to_owned(), [169, 254, 1, tree as u8 + 1]));
         spec.links.push(link(switch(tree, 1), (*uplink).to_owned()));
@@ -185,7 +186,7 @@ impl Bed {
             let timing = Timing::Follow(Box::new(Arc::clone(&clock)));
             let serving = Serving {
                 peers: Some(peers),
-                // Packets between engines would come too late.
+                // Otherwise packets between engines would be late.
                 moderation: Duration::ZERO,
                 ..Serving::default()
             };
@@ -206,7 +207,7 @@ impl Bed {
             Ok(Ended(server.spawn().map_err(broken)?))
         });
         let servers = servers.collect::<Result<Vec<_>, BenchError>>()?;
-        // Their ports open within milliseconds.
+        // The servers' ports open within milliseconds.
         std::thread::sleep(StdDuration::from_millis(500));
         Ok(Self {
             _servers: servers,
@@ -217,7 +218,7 @@ impl Bed {
         })
     }
 
-    /// Events of both engines until now, and how many were late.
+    /// Returns the number of events of both engines so far, and of late ones.
     fn events(&self) -> Result<(u64, u64), BenchError> {
         let mut sum = (0, 0);
         for emulation in &self.emulations {
@@ -228,7 +229,7 @@ impl Bed {
         Ok(sum)
     }
 
-    /// Gbit/s delivered by so many flows of TCP and as many of UDP, each between
+    /// Returns the Gbit/s delivered by this many TCP flows and as many UDP flows, each between
     /// hosts of its own.
     fn carry(&self, flows: usize) -> Result<(f64, f64), BenchError> {
         let client = |number: usize, arguments: &[&str]| -> Result<Child, BenchError> {
@@ -258,16 +259,14 @@ impl Bed {
         for (place, client) in clients.into_iter().enumerate() {
             let output = client.wait_with_output().map_err(broken)?;
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            // A flow whose control connection did not survive delivered nothing
-            // that anybody could count.
+            // A flow whose control connection failed delivered nothing that could be counted.
             rates[place % 2] += received(&said).map_or(0.0, |(gbps, _)| gbps);
         }
         Ok((rates[0], rates[1]))
     }
 }
 
-/// Starts the controller of the example where the switches are, and waits for all
-/// of them.
+/// Starts the example's controller in the namespace of the switches, and waits for all of them.
 fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     let mut command = Command::new("python3");
     let confined = fabric.fabric_namespace().confine(&mut command);
@@ -281,7 +280,7 @@ fn control(fabric: &Fabric, switches: usize) -> Result<Ended, BenchError> {
     script.write_all(CONTROLLER.as_bytes()).map_err(broken)?;
     drop(script);
     let (say, said) = mpsc::channel();
-    // Ends with the controller. Who asked may have lost interest.
+    // Ends with the controller. The receiver may be gone.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             let _ = say.send(line);

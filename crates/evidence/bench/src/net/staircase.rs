@@ -1,5 +1,5 @@
-//! The staircases of the paper's Figures 7 to 10: traffic that doubles, each step so long that
-//! slow start is not the figure, and what gets across from moment to moment.
+//! The staircases of the paper's Figures 7 to 10: traffic that doubles in each step, with steps
+//! long enough that slow start does not dominate, and the throughput over time.
 
 use timeloom_net::{FlowId, SourceId, World};
 use timeloom_time::{Duration, Instant, Virtual};
@@ -10,7 +10,7 @@ use super::pair::{self, Model};
 use super::plot::Table;
 use crate::error::BenchError;
 
-/// How long a step lasts, and how often it is looked at, in simulated time.
+/// Length of a step and sampling interval, in simulated time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stairs {
     pub(super) step: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Stairs {
 }
 
 impl Stairs {
-    /// Those of a figure, or of a look at one.
+    /// Returns the staircase of a figure, or of a quick look.
     pub(super) fn of(quick: bool) -> Self {
         let (step, sample) = if quick { (100, 50) } else { (10_000, 1_000) };
         Self {
@@ -27,26 +27,26 @@ impl Stairs {
         }
     }
 
-    /// When flow number `index` begins: one from the first step on, two from the second,
-    /// four from the third.
+    /// Returns the start time of flow number `index`: one from the first step on, two from the
+    /// second, four from the third.
     pub(super) fn start(&self, index: u32) -> Duration {
         let step = u32::BITS - index.leading_zeros();
         Duration::from_ns(self.step.as_ns() * i64::from(step))
     }
 
-    /// Up to the end of the step with 64.
+    /// Returns the end of the step with 64 flows.
     fn length(&self) -> Duration {
         Duration::from_ns(self.step.as_ns() * STEPS)
     }
 
-    /// The instants at which one looks, up to `end`.
+    /// Returns the sampling times up to `end`.
     pub(super) fn marks(&self, end: Duration) -> Vec<Instant<Virtual>> {
         let count = end.as_ns() / self.sample.as_ns();
         let at = |mark| Instant::from_ns(self.sample.as_ns() * mark);
         (1..=count).map(at).collect()
     }
 
-    /// Of the sample that ends at `at`: how many flows there are.
+    /// Returns the number of flows during the sample that ends at `at`.
     fn flows(&self, at: Duration) -> f64 {
         let step = (at.as_ns() - 1) / self.step.as_ns();
         f64::from(1 << step)
@@ -56,10 +56,10 @@ impl Stairs {
 /// 1, 2, 4 … 64 flows.
 const STEPS: i64 = 7;
 
-/// What had been delivered at an instant.
+/// Data delivered by a given time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// When it was there, since the start.
+    /// Wall time of the sample, since the start.
     pub(super) wall_s: f64,
     pub(super) tcp_bytes: u64,
     pub(super) udp_bytes: u64,
@@ -77,7 +77,7 @@ impl Sample {
         }
     }
 
-    /// Of two parts of one network, at one instant.
+    /// Adds the sample of another part of the network at the same time.
     pub(super) fn join(&mut self, other: &Self) {
         self.wall_s = self.wall_s.max(other.wall_s);
         self.tcp_bytes += other.tcp_bytes;
@@ -85,13 +85,13 @@ impl Sample {
     }
 }
 
-/// Gbit/s between one sample and the next.
+/// Gbit/s between consecutive samples.
 #[derive(Clone, Copy)]
 struct Rates {
     /// By simulated time.
     simulated: [f64; 2],
-    /// By the machine's, but never faster than simulated: programs in the network could not
-    /// live faster than real time.
+    /// By wall time, but limited to real-time speed: programs in the network could not run faster
+    /// than real time.
     real: [f64; 2],
 }
 
@@ -115,12 +115,12 @@ impl Rates {
     }
 }
 
-/// The paper's bar.
+/// Delay of the paper's bar.
 const BAR: Duration = Duration::from_us(1);
 /// The rate of a host's link, and of the bar, Gbit/s.
 const LINK_GBPS: f64 = 1.0;
 const BAR_GBPS: f64 = 10.0;
-/// What a source sends where there are only sources, and beside TCP.
+/// Rate of a source, in runs with sources only and beside TCP.
 const SOURCE_BPS: u64 = 150_000_000;
 const BESIDE_BPS: u64 = 50_000_000;
 
@@ -131,15 +131,15 @@ fn tcp_only(stairs: Stairs) -> Model {
     }
 }
 
-/// Engines that wait, as fast as they can.
+/// Measures engines that wait, at full speed.
 fn waiting(model: &Model, stairs: &Stairs) -> Result<Vec<Rates>, BenchError> {
     let found = pair::conservative(model, stairs.length(), false)?;
     Ok(Rates::between(stairs, &found.samples))
 }
 
-/// The portals of engines that do not wait. Says how much came late.
+/// Throughputs of portals of engines that do not wait, with the late fraction.
 struct Portals {
-    /// Whole frames by libpcap; none where the machine has no such library.
+    /// Whole frames by libpcap; `None` if the library is not installed.
     libpcap: Option<Vec<Rates>>,
     /// Whole frames by raw sockets.
     frames: Vec<Rates>,
@@ -165,7 +165,8 @@ impl Portals {
         })
     }
 
-    /// Gbit/s of TCP (0) or UDP (1) in one sample: libpcap, raw sockets, peering portals.
+    /// Returns the Gbit/s of TCP (0) or UDP (1) in one sample: libpcap, raw sockets, peering
+    /// portals.
     fn real(&self, index: usize, of: usize) -> [f64; 3] {
         let libpcap = self.libpcap.as_ref();
         [
@@ -199,7 +200,7 @@ fn table(
     }
 }
 
-/// Figure 7: engines that wait, by simulated time and by the machine's.
+/// Figure 7: engines that wait, by simulated time and by wall time.
 pub(super) fn conservative(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let found = waiting(&tcp_only(stairs), &stairs)?;
@@ -240,7 +241,7 @@ pub(super) fn tcp(quick: bool) -> Result<Table, BenchError> {
     let model = tcp_only(stairs);
     let wait = waiting(&model, &stairs)?;
     let portals = Portals::measure(&model, &stairs)?;
-    // Each step for itself, and shorter: a simulated second takes it many of the machine's.
+    // Each step is a separate, shorter run: a simulated second takes many wall seconds.
     let mpi = Mpi::find();
     let of_mpi = |step: u32| {
         let ms = if quick { "20" } else { "500" };
@@ -299,7 +300,7 @@ pub(super) fn udp(quick: bool) -> Result<Table, BenchError> {
     ))
 }
 
-/// Figure 10: TCP beside UDP, each for itself.
+/// Figure 10: TCP beside UDP, each separately.
 pub(super) fn mixed(quick: bool) -> Result<Table, BenchError> {
     let stairs = Stairs::of(quick);
     let model = Model {
@@ -356,8 +357,8 @@ mod tests {
         assert_eq!(stairs.marks(stairs.length()).len(), 70);
     }
 
-    /// What engines that wait deliver follows from the model alone: all datagrams of each
-    /// step once those of the step before have arrived.
+    /// The data delivered by engines that wait depends on the model alone: all datagrams of each
+    /// step, once those of the previous step have arrived.
     #[test]
     fn all_that_is_sent_gets_across_where_engines_wait() {
         let stairs = Stairs::of(true);

@@ -1,5 +1,5 @@
-//! Real programs in virtual time through the engine: a link that this machine
-//! cannot carry, dilated; and packets in flight that stand in pauses.
+//! Real programs in virtual time through the engine: a dilated link that is too fast for this
+//! machine in real time, and packets in flight that are frozen by pauses.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         .output()
         .is_err()
     {
-        return Ok(()); // `realtime` has said so
+        return Ok(()); // already reported by `realtime`
     }
     dilated(options, figure)?;
     paused(options, figure)
 }
 
-/// One second of 10 Gbit/s in so many seconds.
+/// Wall seconds for one second of 10 Gbit/s.
 const DILATION: f64 = 20.0;
 
 fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
@@ -64,7 +64,7 @@ fn dilated(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Benc
     Ok(())
 }
 
-/// A stream of datagrams while the testbed is stopped ten times a second.
+/// Measures a stream of datagrams while the testbed is paused ten times a second.
 fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let (mut losses, mut rates, mut stood) = (Vec::new(), Vec::new(), Vec::new());
     let (mut full, mut dropped, mut between) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     std::thread::sleep(StdDuration::from_millis(70));
-                    // A session that cannot be paused says so by its figures.
+                    // A session that cannot be paused shows in the figures.
                     let _ = stage.session.pause();
                     std::thread::sleep(StdDuration::from_millis(30));
                     let _ = stage.session.resume();
@@ -90,7 +90,7 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
         rates.push(gbps);
         full.push(socket_full(&stage.bed.fabric).unwrap_or(0) as f64);
         let sent = counter(&stage.bed.fabric, "a", "Ip:", "OutRequests").unwrap_or(0);
-        // What still travels is on its way for two milliseconds.
+        // Packets in flight arrive within two milliseconds.
         std::thread::sleep(StdDuration::from_millis(200));
         let lost = lost_between(&stage.bed.fabric).unwrap_or(sent);
         between.push(lost as f64 / sent.max(1) as f64);
@@ -119,8 +119,8 @@ fn paused(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), Bench
     Ok(())
 }
 
-/// A session whose clock the network follows. Programs end first, then the
-/// network, then the session.
+/// A session whose clock the network follows. Fields drop in this order: programs, network,
+/// session.
 pub(super) struct Stage {
     bed: Bed,
     pub(super) session: Session,
@@ -135,7 +135,7 @@ impl Follow for SessionClock {
     }
 }
 
-/// A program that does not outlive its benchmark.
+/// A program that is ended with its benchmark.
 struct Running(Guest);
 
 impl Drop for Running {
@@ -148,7 +148,7 @@ impl Drop for Running {
 impl Stage {
     pub(super) fn new(options: &Options, between: Between) -> Result<Self, BenchError> {
         let session = session(options)?;
-        // Stands while the network is built, which would begin behind otherwise.
+        // Paused while the network is built, which would start late otherwise.
         session.pause()?;
         let follow = || SessionClock(Arc::clone(session.clock()));
         let bed = Bed::build_at(between, || Timing::Follow(Box::new(follow())))?;
@@ -168,7 +168,7 @@ impl Stage {
         report.ok_or_else(|| broken("the emulation died"))
     }
 
-    /// Starts iperf3 in `station`; what it says goes to the file.
+    /// Starts iperf3 in `station`; its output goes to the file.
     fn start(&self, station: &str, arguments: &[&str]) -> Result<(Running, String), BenchError> {
         let path = self.scratch.path().join(unique(station));
         let file = std::fs::File::create(&path).map_err(broken)?;
@@ -177,14 +177,14 @@ impl Stage {
         let spec = CommandSpec {
             output: Output::To(file.into()),
             network: Some(network),
-            // Before other users of the machine, whom the figure is not about.
+            // Higher priority than other processes of the machine, which the figure is not about.
             ..CommandSpec::new(["nice", "-n", "-10", "iperf3"].iter().chain(arguments))
         };
         let guest = Running(self.session.spawn(&spec)?);
         Ok((guest, path.to_string_lossy().into_owned()))
     }
 
-    /// The share of an engine's events that were more than 1 ms late: that of the worst.
+    /// Returns the fraction of events more than 1 ms late, of the worst engine.
     pub(super) fn late_fraction(&self) -> Result<f64, BenchError> {
         let mut worst = 0.0f64;
         for emulation in self.bed.emulations() {
@@ -196,7 +196,7 @@ impl Stage {
         Ok(worst)
     }
 
-    /// From `a` to `b`: Gbit/s, and the fraction that was lost.
+    /// Runs iperf3 from `a` to `b`; returns Gbit/s and the lost fraction.
     pub(super) fn iperf3(&self, arguments: &[&str]) -> Result<(f64, f64), BenchError> {
         let (_server, _) = self.start("b", &["-s"])?;
         for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! At which cuts it pays not to wait: engines that follow a clock, at the fastest pace that
-//! they keep, over engines that wait for one another, from cuts of 1 us to 1 ms.
+//! Cuts at which not waiting is faster: engines that follow a clock, at the fastest sustained pace,
+//! over engines that wait for each other, for cuts of 1 us to 1 ms.
 
 use timeloom_time::Duration;
 
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 5] = [
     "late, by shared memory",
 ];
 
-/// The curve; and on stderr, where it is above 1.
+/// Measures the curve; prints on stderr the range above 1.
 pub(super) fn curve(quick: bool) -> Result<Table, BenchError> {
     let mpi = Mpi::find();
     let simulated = Duration::from_ms(if quick { 20 } else { 60 });

@@ -1,8 +1,7 @@
-//! What the peering portal carries: packet events from one socket to another.
+//! Transport of the peering portal: packet events from one socket to another.
 //!
-//! The packets are those that crossed the bottleneck of a real run. Beside the
-//! portal stand two ways to send the same events as flat messages of 200 bytes:
-//! one datagram each, and seven to a datagram as the paper packs them.
+//! The packets are those that crossed the bottleneck of a real run. Two alternatives send the same
+//! events as flat messages of 200 bytes: one per datagram, and seven per datagram as in the paper.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +60,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
             crate::median(&of(|one| one.receiver_ns)),
         )
         .with("lost_fraction", crate::median(&of(|one| one.lost)))
-        // What was wrong with the slowest round: one that lost much had no receiver.
+        // Diagnosis of the slowest round: one with a high loss had no receiver.
         .with("slowest_sender_cpu_ns_per_message", slowest.sender_ns)
         .with("slowest_receiver_cpu_ns_per_message", slowest.receiver_ns)
         .with("slowest_lost_fraction", slowest.lost)
@@ -96,15 +95,15 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// What it costs to carry packets between engines, in seconds of processor time.
+/// Cost of carrying packets between engines, in seconds of processor time.
 pub(super) struct CarryCosts {
-    /// A packet in a datagram with others: who sends it, who takes it in.
+    /// A packet in a datagram with others: at the sender and at the receiver.
     pub(super) packet: [f64; 2],
-    /// A datagram of one packet, sent or taken in: half of what both take.
+    /// A datagram of one packet, sent or received: half of the total.
     pub(super) datagram: f64,
 }
 
-/// Measures that in a moment, as [`run`] does at length.
+/// Measures the costs quickly, as [`run`] does at length.
 pub(super) fn costs() -> Result<CarryCosts, BenchError> {
     let (statics, [data, _]) = crossings(&Model::tcp(64, Duration::from_ms(1)), 60)?;
     let span = time::Duration::from_millis(200);
@@ -116,7 +115,7 @@ pub(super) fn costs() -> Result<CarryCosts, BenchError> {
     })
 }
 
-/// Does `work` on a thread of its own that goes before ordinary ones.
+/// Runs `work` on a new thread with a higher priority than ordinary threads.
 fn first<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -127,7 +126,7 @@ fn first<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// What crosses the bar of a dumbbell in so many ms, forth and back.
+/// Returns the packets that cross the bar of a dumbbell within this many ms, in both directions.
 fn crossings(model: &Model, ms: i64) -> Result<(Statics, [Vec<Packet>; 2]), BenchError> {
     let (mut engines, mut found) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (world, cut) = pair::build(model)?;
@@ -185,8 +184,8 @@ fn sockets() -> Result<(Socket, Socket), BenchError> {
     ))
 }
 
-/// Sends with `send` on this thread and takes in with `take` on another, for
-/// `span`. `send` gives back how many messages it sent, `take` how many came.
+/// Sends with `send` on this thread and receives with `take` on another, for `span`. Both return
+/// the number of messages.
 fn carry(
     span: time::Duration,
     mut send: impl FnMut() -> Result<u64, BenchError>,
@@ -213,8 +212,8 @@ fn carry(
             }
         });
         own_core(1);
-        // It begins behind this thread if the kernel puts it onto the same core, and
-        // would stay there, as this one never rests.
+        // The receiver waits for this thread if the kernel puts it onto the same core, and would
+        // stay there, because this thread never sleeps.
         ready.wait();
         let (start, cpu) = (time::Instant::now(), thread_cpu_s());
         let mut sent = 0;
@@ -242,7 +241,7 @@ fn carry(
     })
 }
 
-/// Through the portal's protocol.
+/// Measures the portal's protocol.
 fn portal(
     statics: &Statics,
     packets: &[Packet],
@@ -306,10 +305,10 @@ fn portal(
     carry(span, send, take)
 }
 
-/// Datagrams that the kernel is handed at a time: one train of 1,400 bytes each.
+/// Datagrams passed to the kernel at a time: one train of 1,400 bytes each.
 const TRAIN: usize = 46;
 
-/// Flat messages of 200 bytes in datagrams of `datagram` bytes, a call each.
+/// Measures flat messages of 200 bytes in datagrams of `datagram` bytes, a call each.
 fn flat(datagram: usize, span: time::Duration) -> Result<Carried, BenchError> {
     let (mut a, mut b) = sockets()?;
     a.set_trains(false);
@@ -345,7 +344,7 @@ fn flat(datagram: usize, span: time::Duration) -> Result<Carried, BenchError> {
     carry(span, send, take)
 }
 
-/// Bytes of datagrams per packet, and of how many packets.
+/// Returns the bytes of datagrams per packet, and the number of packets.
 fn size(statics: &Statics, packets: &[Packet]) -> (f64, u64) {
     let key = Key::new([1; 32]);
     let mut body = timeloom_peering::datagram::Body::default();

@@ -1,21 +1,21 @@
-//! Samples of variants that took turns, and how they compare.
+//! Samples of variants measured in turn, and their comparison.
 
 use crate::BenchError;
 use crate::stats::{median, percentile};
 
-/// Neighbouring Syncs in a round of medians. Deviations are compared run by
-/// run: of a few dozen samples they are mostly chance.
+/// Number of neighbouring Syncs in a round of medians. Deviations are compared run by run: for a
+/// few dozen samples they are mostly noise.
 pub(super) const BLOCK: usize = 32;
 
-/// The deviation of a normal distribution, whatever its tails.
+/// Returns the deviation of a normal distribution, robust against outliers.
 pub(super) fn deviation(samples: &[f64]) -> f64 {
     (percentile(samples, 84.13) - percentile(samples, 15.87)) / 2.0
 }
 
-/// Samples by variant, of which the n-th of each were taken together.
+/// Samples by variant; the n-th samples of all variants were taken together.
 pub(super) struct Blocks {
     pub(super) all: Vec<Vec<f64>>,
-    /// Where each run ends.
+    /// End of each run.
     ends: Vec<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Blocks {
     /// Adds whole blocks of one run.
     pub(super) fn add(&mut self, run: Vec<Vec<f64>>) {
         let shortest = run.iter().map(Vec::len).min().unwrap_or(0);
-        // The first Syncs come with cold caches.
+        // The first Syncs have cold caches.
         let whole = shortest.saturating_sub(BLOCK / 4) / BLOCK * BLOCK;
         for (samples, run) in self.all.iter_mut().zip(run) {
             samples.extend_from_slice(&run[run.len() - whole..]);
@@ -61,12 +61,12 @@ impl Blocks {
             .collect()
     }
 
-    /// Medians, signed over plain, block by block.
+    /// Returns medians, signed over plain, block by block.
     pub(super) fn ratios(&self, variant: usize) -> Vec<f64> {
         self.compared(variant, |signed, plain| median(signed) / median(plain))
     }
 
-    /// Deviations, signed over plain, run by run.
+    /// Returns deviations, signed over plain, run by run.
     pub(super) fn deviations(&self, variant: usize) -> Vec<f64> {
         let starts = [0].iter().chain(&self.ends);
         let runs = starts.zip(&self.ends).map(|(start, end)| *start..*end);
@@ -82,8 +82,7 @@ mod tests {
 
     #[test]
     fn the_deviation_is_sigma_and_does_not_see_rare_outliers() {
-        // The quantiles of a normal distribution with sigma 3: a sum
-        // of twelve uniform numbers.
+        // The quantiles of a normal distribution with sigma 3: a sum of twelve uniform numbers.
         let mut state = 1u64;
         let mut uniform = || {
             state = state
@@ -106,8 +105,8 @@ mod tests {
     #[test]
     fn blocks_compare_neighbours_of_the_same_run_only() {
         let mut blocks = Blocks::new(2);
-        // Two runs on a machine that was twice as slow in the second; of
-        // unequal length, as runs are.
+        // Two runs on a machine that was twice as slow in the second; of unequal length, as real
+        // runs are.
         blocks.add(vec![vec![10.0; 3 * BLOCK + 20], vec![15.0; 2 * BLOCK + 9]]);
         blocks.add(vec![vec![20.0; 2 * BLOCK + 9], vec![30.0; 4 * BLOCK]]);
         assert_eq!(blocks.all[0].len(), 4 * BLOCK);

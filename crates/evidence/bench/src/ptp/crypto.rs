@@ -1,9 +1,8 @@
-//! What signing and verifying cost, over 0 to 16 hops, and how long messages get.
+//! Cost of signing and verifying, over 0 to 16 hops, and lengths of messages.
 //!
-//! Figures 3.1 and 3.2 of the thesis. Time is the processor time of the
-//! measuring thread (CLOCK_THREAD_CPUTIME_ID): these pieces of work last
-//! milliseconds, and on a shared machine wall time tells mostly who else was
-//! running. All curves of a round are measured in it, suites in turn.
+//! Figures 3.1 and 3.2 of the thesis. Time is the processor time of the measuring thread
+//! (CLOCK_THREAD_CPUTIME_ID): these operations last milliseconds, and on a shared machine wall time
+//! mostly shows other load. All curves of a round are measured in it, suites in turn.
 
 use std::hint::black_box;
 
@@ -15,26 +14,26 @@ use super::keys::{Chain, HOPS, Keys};
 use crate::figure::Figure;
 use crate::{BenchError, Options};
 
-/// What one round measured of one suite, in ns.
+/// Measurements of one suite in one round, in ns.
 #[derive(Default)]
 struct Round {
-    /// One plain scalar multiplication.
+    /// A plain scalar multiplication.
     scalar: f64,
-    /// One signature on its own, checked.
+    /// Verification of a single signature.
     single: f64,
-    /// By hops in front: signing, and the whole verification.
+    /// By preceding hops: signing, and the whole verification.
     sign: Vec<f64>,
     verify: Vec<f64>,
 }
 
-/// A signature scheme, and what of it is timed.
+/// A signature scheme, and its timed operations.
 #[derive(Clone, Copy)]
 struct Scheme {
     suite: Suite,
     name: &'static str,
-    /// What can be computed ahead is, before the clock is read.
+    /// Precomputes what is possible, before the clock is read.
     prepared: bool,
-    /// Its verification is a figure too: there is no other row of the same suite.
+    /// Reports its verification as a figure: there is no other row of the same suite.
     verified: bool,
 }
 
@@ -70,7 +69,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
         let chain = Chain::new(&Keys::new(scheme.suite), EntryForm::Full);
         (scheme, chain, Vec::new())
     });
-    // The first comes with cold caches.
+    // The first round has cold caches.
     for round in 0..options.pick(21, 101) + 1 {
         for (scheme, chain, rounds) in &mut schemes {
             let measured = measure(*scheme, chain)?;
@@ -120,8 +119,8 @@ fn measure(scheme: Scheme, chain: &Chain) -> Result<Round, BenchError> {
     Ok(round)
 }
 
-/// A secret scalar times the generator: in G1 for BLS, whose signatures are
-/// there, and on edwards25519.
+/// Measures a secret scalar times the generator: in G1 for BLS, which contains the signatures, and
+/// on edwards25519.
 fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
     let (ns, ()) = match suite {
         Suite::Bls | Suite::BlsOnce => {
@@ -141,7 +140,7 @@ fn scalar_multiplication(suite: Suite) -> Result<f64, BenchError> {
     Ok(ns)
 }
 
-/// Processor time that `work` takes on this thread, in nanoseconds, with its outcome.
+/// Returns the processor time of `work` on this thread, in nanoseconds, with its result.
 fn cpu_ns<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let before = thread_time();
     let outcome = black_box(work());
@@ -177,7 +176,7 @@ fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
         }
     };
     curve("sign", |round| &round.sign);
-    // Prepared or not, an Ed25519 signature is verified like any other.
+    // Prepared or not, an Ed25519 signature is verified in the same way.
     if !scheme.verified {
         return;
     }
@@ -194,7 +193,7 @@ fn report(scheme: Scheme, rounds: &[Round], figure: &mut dyn FnMut(Figure)) {
     );
 }
 
-/// Lengths, taken from messages that were built.
+/// Reports lengths, taken from messages that were built.
 fn sizes(figure: &mut dyn FnMut(Figure)) {
     const PLAIN: usize = 44;
     let mut size = |metric: &str, octets: usize, bar: Option<f64>| {

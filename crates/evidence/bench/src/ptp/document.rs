@@ -1,17 +1,16 @@
 //! The figures of a run as a page, beside those of the thesis.
 //!
-//! Other hardware, other curve, other software: only ratios travel, and the
-//! page says so. Made from measured [`Figure`]s and nothing else.
+//! Hardware, curve and software differ: only ratios are comparable, and the page says so. Made only
+//! from measured [`Figure`]s.
 
 use std::fmt::Write as _;
 
 use super::keys::HOPS;
 use crate::figure::Figure;
 
-/// A page with its two charts: file names with contents.
+/// Returns a page with its two charts: file names with contents.
 ///
-/// `machine` says what was measured on and how busy it was. Figures that are
-/// missing show as a dash.
+/// `machine` describes the machine and its load. Missing figures are shown as a dash.
 pub(super) fn document(figures: &[Figure], machine: &str) -> [(&'static str, String); 3] {
     let figures = Figures(figures);
     [
@@ -80,7 +79,7 @@ impl Figures<'_> {
         }
     }
 
-    /// What as many verifications one after the other would cost.
+    /// Returns the cost of as many verifications one after the other.
     fn one_by_one(&self, name: &'static str, metric: &str) -> Curve {
         let single = self.context_ns(metric, "single_ns").unwrap_or(f64::NAN) / 1e3;
         let signers = 1..=u32::from(HOPS) + 1;
@@ -225,7 +224,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 48.0;
-/// Told apart without colour too: each line is named at its end.
+/// Distinguishable without colour, too: each line is labelled at its end.
 const COLOURS: [&str; 4] = ["#8a8f98", "#0b6e99", "#6b4fa0", "#c4501b"];
 
 fn chart(title: &str, curves: &[Curve]) -> String {
@@ -291,7 +290,7 @@ fn chart(title: &str, curves: &[Curve]) -> String {
     svg
 }
 
-/// A step of 1, 2 or 5 times a power of ten, and the axis' end.
+/// Returns a step of 1, 2 or 5 times a power of ten, and the end of the axis.
 fn ticks(most: f64) -> (f64, f64) {
     let rough = most / 5.0;
     let power = 10f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! Clocks with keys, and chains of Follow_Ups, for what is measured here.
+//! Clocks with keys, and chains of Follow_Ups, for the measurements.
 
 use std::cell::Cell;
 use std::iter::once;
@@ -15,16 +15,17 @@ use timeloom_wire::{
     ClockIdentity, Header, Message, MessageType, PortIdentity, TimeInterval, Timestamp,
 };
 
-/// Transparent clocks in the longest path that is measured, as in the thesis.
+/// Transparent clocks in the longest measured path, as in the thesis.
 pub(super) const HOPS: u8 = 16;
 
-/// Node 0 is grandmaster, 1 … n are transparent clocks, n + 1 is the slave.
+/// Returns a node's identity. Node 0 is grandmaster, 1 … n are transparent clocks, n + 1 is the
+/// slave.
 pub(super) const fn clock(node: u8) -> ClockIdentity {
     ClockIdentity([0, 0x1c, 0x12, 0xff, 0xfe, 0, 0, node + 1])
 }
 
-/// Everybody's keys. They are the same in every run: time does not depend on
-/// their value, and nothing is protected by them.
+/// Keys of all nodes. They are the same in every run: the cost does not depend on their value, and
+/// they protect nothing.
 pub(super) struct Keys {
     suite: Suite,
     ring: Arc<KeyRing>,
@@ -53,7 +54,7 @@ impl Keys {
 
     pub(super) fn security(&self, node: u8, form: EntryForm) -> Security {
         let secret = Arc::new(secret(self.suite, node));
-        // These keys live no longer than this program.
+        // These keys exist only within this process.
         secret.keep(Box::<MemoryLedger>::default());
         Security {
             clock: clock(node),
@@ -76,8 +77,8 @@ fn secret(suite: Suite, node: u8) -> SecretKey {
     SecretKey::from_random(suite, &[node + 1; 32])
 }
 
-/// Octets of a record for the second network, signed with Ed25519: the
-/// grandmaster's and a transparent clock's.
+/// Returns the octets of a record for the second network, signed with Ed25519: the grandmaster's
+/// and a transparent clock's.
 pub(super) fn statements() -> (usize, usize) {
     let keys = Keys::new(Suite::Ed25519);
     let record = |node: u8, role| {
@@ -107,9 +108,9 @@ pub(super) fn statements() -> (usize, usize) {
     (record(0, origin), record(1, hop))
 }
 
-/// A Sync, and who signs for it in turn.
+/// A Sync, with its signers in order.
 pub(super) struct Chain {
-    /// Its 48-bit number.
+    /// The 48-bit number of the Sync.
     number: Cell<u64>,
     nodes: Vec<Security>,
     ring: Arc<KeyRing>,
@@ -141,7 +142,7 @@ impl Chain {
         }
     }
 
-    /// Another Sync: some signers sign each but once.
+    /// Starts another Sync: some signers sign each only once.
     pub(super) fn next_sync(&self) {
         self.number.set(self.number.get() + 1);
     }
@@ -153,7 +154,7 @@ impl Chain {
         }
     }
 
-    /// Node `node` computes ahead what it can.
+    /// Lets node `node` precompute what is possible.
     pub(super) fn prepare(&self, node: u8) {
         let secret = &self.nodes[usize::from(node)].secret;
         let before = Moment::new(&self.header(), 1, self.number.get() - 1);
@@ -161,7 +162,7 @@ impl Chain {
         secret.prepare(&mut SplitMix(node.into()));
     }
 
-    /// The grandmaster's Follow_Up.
+    /// Returns the grandmaster's Follow_Up.
     pub(super) fn grandmaster(&self) -> Vec<u8> {
         let mut buffer = [0; 128];
         let plain = Message::new(self.header(), self.body);
@@ -178,7 +179,7 @@ impl Chain {
         bytes[..length.expect("a Follow_Up without hops fits")].to_vec()
     }
 
-    /// What node `hop` makes of `message`.
+    /// Returns `message` as extended by node `hop`.
     pub(super) fn extend(&self, hop: u8, message: &[u8]) -> Vec<u8> {
         let facts = Hop {
             ingress: 1,
@@ -192,7 +193,7 @@ impl Chain {
             .expect("the chain is its own and fits a frame")
     }
 
-    /// The work of the slave behind `hops` transparent clocks.
+    /// Returns the verification job of the slave behind `hops` transparent clocks.
     pub(super) fn job(&self, hops: u8, message: Vec<u8>) -> VerifyJob {
         VerifyJob::new(
             message,
@@ -205,7 +206,7 @@ impl Chain {
         )
     }
 
-    /// One signature on its own: a text of a hop's length, signed and checked.
+    /// Signs a text of a hop's length; returns a function that verifies it.
     pub(super) fn single(&self) -> impl Fn() -> bool + use<'_> {
         let text = vec![7; 80];
         let secret = &self.nodes[1].secret;

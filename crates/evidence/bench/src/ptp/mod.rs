@@ -1,9 +1,8 @@
-//! `ptp`: what signatures cost, where, and what they do not cost.
+//! `ptp`: cost of signatures, where it arises, and what it does not affect.
 //!
-//! [`path`] runs the programs of `timeloom ptp` and compares signed and unsigned time
-//! on the event path, in Follow_Ups and at the slave. [`crypto`] measures the
-//! pieces of work alone, over 0 to 16 hops, and the lengths of messages.
-//! [`document`] sets the figures beside those of the thesis.
+//! [`path`] runs the programs of `timeloom ptp` and compares signed and unsigned time on the event
+//! path, in Follow_Ups and at the slave. [`crypto`] measures the operations alone, over 0 to 16
+//! hops, and the lengths of messages. [`document`] shows the figures beside those of the thesis.
 
 mod blocks;
 mod crypto;
@@ -18,11 +17,11 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::{Name, Options};
 
-/// Writes the figures of a run of [`Name::Ptp`] as a page with two charts into
-/// `directory`: `ptp-figures.md`, `ptp-signing.svg`, `ptp-verification.svg`.
+/// Writes the figures of a run of [`Name::Ptp`] as a page with two charts into `directory`:
+/// `ptp-figures.md`, `ptp-signing.svg`, `ptp-verification.svg`.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write_ptp_document(directory: &Path, figures: &[Figure]) -> std::io::Result<()> {
     for (name, text) in document::document(figures, &machine()) {
         std::fs::write(directory.join(name), text)?;
@@ -30,7 +29,7 @@ pub fn write_ptp_document(directory: &Path, figures: &[Figure]) -> std::io::Resu
     Ok(())
 }
 
-/// What was measured on, and how busy it was.
+/// Describes the machine and its load.
 fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! A program of `timeloom ptp` at its place in a laboratory, watched.
+//! A program of `timeloom ptp` at its place in a laboratory, observed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use timeloom_wire::{EthernetFrame, Header, MessageType};
 
 use crate::BenchError;
 
-/// What a program saw.
+/// An observation of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// A Sync or Follow_Up left or came in; ns of CLOCK_REALTIME.
+    /// A Sync or Follow_Up was sent or received; ns of CLOCK_REALTIME.
     Passed {
         kind: MessageType,
         sequence: u16,
@@ -25,22 +25,22 @@ pub(super) enum Event {
         octets: usize,
         stamp_ns: i64,
     },
-    /// A grandmaster sent a Sync: when that turn of its event loop began.
+    /// A grandmaster sent a Sync: start time of that iteration of its event loop.
     Begun { sequence: u16, at_ns: i64 },
     /// A slave's offset.
     Offset { offset_ns: f64, authenticated: bool },
 }
 
-/// What a program left behind.
+/// Results of a program.
 pub(super) struct Record {
     pub(super) events: Vec<Event>,
-    /// Violations of authenticated time, by reason: something is wrong with the bench.
+    /// Violations of authenticated time, by reason; any of them means that the benchmark is broken.
     pub(super) failures: BTreeMap<String, u64>,
-    /// Whether its event loop ran before everything else.
+    /// True if its event loop ran with real-time priority (SCHED_FIFO).
     pub(super) fifo: bool,
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Node {
     wake: Wake,
     thread: JoinHandle<(bool, Result<Counters, PtpError>)>,
@@ -86,7 +86,7 @@ pub(super) fn failed(error: PtpError) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
-/// Notes what the event loop does.
+/// Records the actions of the event loop.
 struct Watcher {
     events: Arc<Mutex<Vec<Event>>>,
     is_grandmaster: bool,
@@ -95,7 +95,7 @@ struct Watcher {
 
 impl Watcher {
     fn push(&self, event: Event) {
-        // Nobody else looks before the program has ended.
+        // No other thread locks this before the program has ended.
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push(event);
     }
@@ -165,15 +165,15 @@ impl Observer for Watcher {
     }
 }
 
-/// From a Sync's stamp to when the grandmaster learns of it, makes its Follow_Up and sends
-/// it. Clocks are machines of their own elsewhere; here they share processors. At once, an
-/// unsigned Follow_Up would arrive while the transparent clock is still busy with the Sync, a
-/// signed one later; and the grandmaster would sign on one processor (perhaps half of the
-/// same core) while the transparent clock has the Sync on the other.
+/// Delay from a Sync's timestamp until the grandmaster processes it, makes its Follow_Up and sends
+/// it. Normally, each clock has a machine of its own; here they share processors. Without the
+/// delay, an unsigned Follow_Up would arrive while the transparent clock is still busy with the
+/// Sync, and a signed one later; and the grandmaster would sign on one processor (perhaps half of
+/// the same core) while the transparent clock handles the Sync on the other.
 const FOLLOW_UP_AFTER: Duration = Duration::from_millis(1);
 
-/// Puts the calling thread into SCHED_FIFO, as one does with a clock's event
-/// thread: else the figures tell who else was running. `false` without the right.
+/// Puts the calling thread into SCHED_FIFO, as usual for a clock's event thread; otherwise the
+/// figures depend on other load. Returns `false` without the permission.
 fn first_in_line() -> bool {
     set_policy(Policy::First(10)).is_ok()
 }

@@ -1,12 +1,12 @@
-//! Grandmaster, transparent clock and slave on this machine: what signatures
-//! do to the event path, to Follow_Ups and to the slave's offset.
+//! Grandmaster, transparent clock and slave on this machine: effects of signatures on the event
+//! path, on Follow_Ups and on the slave's offset.
 //!
-//! The programs of `timeloom ptp` in laboratories of namespaces, one laboratory per
-//! variant (plain, and ways to sign), with the kernel's stamps. One clock stamps for all, so
-//! that the true offset is zero. The variants take turns within a Sync interval; a round is a
-//! block of neighbouring Syncs of each. Who comes after whom matters, since the one
-//! before leaves a processor warm or asleep: so there are several runs, one for
-//! every order of the variants.
+//! The programs of `timeloom ptp` run in laboratories of namespaces, one laboratory per variant
+//! (plain, and signature schemes), with the kernel's timestamps. All timestamps come from one
+//! clock, so that the true offset is zero. The variants take turns within a Sync interval; a round
+//! is a block of neighbouring Syncs of each. The order matters, since each variant leaves the
+//! processor warm or asleep for the next one: therefore there are several runs, one for every order
+//! of the variants.
 
 mod bed;
 mod figures;
@@ -27,7 +27,7 @@ use crate::{BenchError, Options};
 use bed::Bed;
 use figures::{handling, offset, residence, starts};
 
-/// A way to protect time; the first of those that take turns is compared with.
+/// A way to protect time; the first of those that take turns is the reference.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
@@ -61,9 +61,9 @@ const BLS_ONCE: Variant = Variant {
     suite: Some(Suite::BlsOnce),
     watch: false,
 };
-/// 32 Syncs a second and variant: a variant's work, the slave's verification and
-/// what is prepared for the next, is done before another variant's Sync comes,
-/// which would else find a processor at it.
+/// 32 Syncs per second and variant: the work of a variant, the slave's verification and the
+/// preparation for the next Sync are finished before another variant's Sync arrives, which would
+/// find the processor busy otherwise.
 const PROFILE: Profile = Profile {
     log_sync_interval: -5,
     log_announce_interval: -3,
@@ -73,14 +73,14 @@ const PROFILE: Profile = Profile {
 
 pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(), BenchError> {
     let length = StdDuration::from_millis(options.pick(4_000, 12_000));
-    // To wake a processor may take longer than all that is measured here, and
-    // would spare whoever comes after one that kept it busy.
+    // Waking a processor may take longer than everything measured here, and would favour the
+    // variant after one that kept it busy.
     let awake = Awake::keep();
     if awake.is_none() {
         (options.remark)("the processors may sleep meanwhile: /dev/cpu_dma_latency is refused");
     }
     let variants = [PLAIN, ED25519, BLS, BLS_ONCE];
-    // A Sync interval follows another: what counts is the order on a circle.
+    // Sync intervals follow one another: only the cyclic order matters.
     let orders = [
         [0, 1, 2, 3],
         [0, 1, 3, 2],
@@ -110,7 +110,7 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     let figure = &mut figure;
     let (syncs, follow_ups) = (samples.syncs.ready()?, samples.follow_ups.ready()?);
     residence(syncs, figure);
-    // The bars of BLS are for the suite that prepares; the other shows what that is worth.
+    // The bars of BLS apply to the suite that precomputes; the other shows the benefit.
     for (variant, bars) in [(1, Some((1.6, 1.2))), (2, None), (3, Some((6.0, 2.0)))] {
         handling(follow_ups, variant, variants[variant].name, bars, figure);
     }
@@ -133,16 +133,16 @@ pub(super) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
     Ok(())
 }
 
-/// What all runs saw, by variant.
+/// Samples of all runs, by variant.
 struct Samples {
-    /// From the kernel's stamp of arrival to that of departure, ns.
+    /// Time from the kernel's timestamp of arrival to that of departure, ns.
     syncs: Blocks,
     follow_ups: Blocks,
-    /// From the top of the grandmaster's event loop to the Sync's departure, ns.
+    /// Time from the start of the grandmaster's event loop iteration to the Sync's departure, ns.
     starts: Blocks,
-    /// At the slave, ns.
+    /// Offsets at the slave, ns.
     offsets: Blocks,
-    /// What a signature adds to the longest Sync, octets.
+    /// Octets added by a signature to the longest Sync.
     added: f64,
     fifo: bool,
 }
@@ -185,14 +185,14 @@ impl Samples {
             .zip(variants)
             .map(|(events, variant)| offsets(events, variant));
         self.offsets.add(offsets.collect());
-        // What a signature adds to the Sync: the longest that was sent.
+        // Octets added by a signature to the longest Sync that was sent.
         let longest: Vec<f64> = leaders().map(longest_sync).collect();
         let added = longest[1..].iter().map(|octets| octets - longest[0]);
         self.added = added.fold(self.added, f64::max);
     }
 }
 
-/// From arrival to departure of each message of this kind, ns.
+/// Returns the time from arrival to departure of each message of this kind, ns.
 fn passages(events: &[Event], of: MessageType) -> Vec<f64> {
     let mut arrived = HashMap::new();
     let mut passed = Vec::new();
@@ -217,7 +217,8 @@ fn passages(events: &[Event], of: MessageType) -> Vec<f64> {
     passed
 }
 
-/// From the top of the grandmaster's event loop to the departure of each Sync, ns.
+/// Returns the time from the start of the grandmaster's event loop iteration to the departure of
+/// each Sync, ns.
 fn beginnings(events: &[Event]) -> Vec<f64> {
     let mut begun = HashMap::new();
     let mut took = Vec::new();
@@ -284,7 +285,7 @@ mod tests {
             passed(2, false, 130),
             passed(2, true, 190),
             passed(1, true, 140),
-            // Of this one the arrival was not seen.
+            // The arrival of this one was not seen.
             passed(3, true, 900),
         ];
         assert_eq!(passages(&events, MessageType::Sync), [60.0, 40.0]);

@@ -1,9 +1,9 @@
-//! The processor's counter from which a timeline's pages start.
+//! The processor's counter on which a timeline's pages are based.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use timeloom_publish::Tsc as Cycles;
 
-/// Elsewhere pages start from CLOCK_MONOTONIC: there is no such counter.
+/// On other architectures, pages are based on CLOCK_MONOTONIC: there is no such counter.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 pub(super) enum Cycles {}

@@ -1,5 +1,5 @@
-//! The timeline that is read: a good one, published once and then left alone,
-//! because the good case is what a reader pays for.
+//! The measured timeline: a good one, published once and then left unchanged, because readers
+//! mostly meet the good case.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// A page over the time-stamp counter, or where the kernel does not trust
-    /// that, over its clock; valid for a thousand seconds.
+    /// Creates a page over the time-stamp counter, or over the kernel's clock if the kernel does
+    /// not trust the counter; valid for a thousand seconds.
     pub(super) fn new() -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Worker(error.to_string());
         let scale = match Cycles::trusted() {
@@ -54,17 +54,17 @@ impl Published {
         &self.path
     }
 
-    /// The line from the time-stamp counter, where that is used.
+    /// Returns the line from the time-stamp counter, if that is used.
     pub(super) fn scale(&self) -> Option<CoreScale> {
         self.scale
     }
 
-    /// Publishes a segment of now.
+    /// Publishes a segment of the current time.
     pub(super) fn publish(&self) {
         self.writer.publish(&self.segment());
     }
 
-    /// As [`Self::publish`], of a segment made before.
+    /// Publishes, as [`Self::publish`] does, a segment made before.
     pub(super) fn publish_this(&self, segment: &Segment) {
         self.writer.publish(segment);
     }
@@ -96,8 +96,8 @@ impl Published {
         }
     }
 
-    /// The page as segments of ClockBound 2 and 3, written beside it.
-    /// Version 3 needs the time-stamp counter's `scale`.
+    /// Writes the page as segments of ClockBound 2 and 3 beside it. Version 3 needs the time-stamp
+    /// counter's `scale`.
     pub(super) fn clockbound(&self, scale: &CoreScale) -> Result<[PathBuf; 2], BenchError> {
         let segment = self.segment();
         let v2 = SegmentV2 {
@@ -136,7 +136,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `now` is ours to write.
+    // SAFETY: `now` is a valid location for the result.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -10,8 +10,8 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::stats::median;
 
-/// ClockBound's own clients, in the program `timeloom-bench-peers` beside ours:
-/// so nothing of theirs is linked into the product.
+/// Measures ClockBound's own clients, in the separate program `timeloom-bench-peers`, so that none
+/// of their code is linked into the product.
 pub(super) fn peers(
     options: &Options,
     published: &Published,
@@ -60,7 +60,7 @@ pub(super) fn peers(
     Ok(())
 }
 
-/// `timeloom.timeline` against `time.time_ns()`.
+/// Measures `timeloom.timeline` against `time.time_ns()`.
 pub(super) fn python(
     options: &Options,
     published: &Published,
@@ -103,7 +103,7 @@ pub(super) fn python(
     Ok(())
 }
 
-/// Runs a program that prints `N` numbers a line.
+/// Runs a program that prints `N` numbers per line.
 fn rounds<const N: usize>(mut command: Command) -> Result<Vec<[f64; N]>, BenchError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -131,7 +131,7 @@ fn rounds<const N: usize>(mut command: Command) -> Result<Vec<[f64; N]>, BenchEr
 
 fn beside_us(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    // A test program lies one directory deeper.
+    // A test program is one directory deeper.
     own.ancestors()
         .skip(1)
         .take(2)

@@ -1,4 +1,4 @@
-//! The worker inside of a guest: does what it is told over a port of the machine.
+//! The worker inside of a guest: obeys commands received over a port of the machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,11 +21,11 @@ use super::settled::settled;
 use super::source::{NAME, daemon_config};
 use crate::shared::Shared;
 
-/// What keeps the timeline that is read here; it ends with this.
+/// Daemons behind the timeline that is read here; dropping this ends them.
 enum Daemons {
-    /// The host does, and this measures against it.
+    /// The host keeps the timeline, relative to which this machine measures its counter.
     Host { _agent: Agent },
-    /// Nobody but this machine: a chronyd of its own.
+    /// The machine keeps its own timeline, with a chronyd of its own.
     Own { _daemon: Daemon, chronyd: Child },
 }
 
@@ -37,7 +37,7 @@ impl Drop for Daemons {
     }
 }
 
-/// Serves until the port ends; [`crate::worker_main`] comes here.
+/// Serves until the port is closed; called by [`crate::worker_main`].
 ///
 /// | command | answer |
 /// |---|---|
@@ -59,11 +59,11 @@ pub(crate) fn serve_guest() -> io::Result<()> {
     let mut answers: File = port.try_clone()?;
     let mut lines = BufReader::new(port);
     let (mut line, mut timeline) = (String::new(), None);
-    // What it is busy with beside.
+    // The additional load of this guest.
     let mut working: Option<Working> = None;
     loop {
         line.clear();
-        // Nobody is at the other end yet, or any more.
+        // The other end is not connected yet, or closed.
         if lines.read_line(&mut line).unwrap_or(0) == 0 {
             std::thread::sleep(SOON);
             continue;
@@ -109,7 +109,7 @@ fn obey(
     }
 }
 
-/// Begins to work for what `words` say, or for nothing.
+/// Starts or stops the load given by `words`.
 fn hunger(words: &str, working: &mut Option<Working>) -> Option<String> {
     if let Some((kind, port)) = words.split_once(' ') {
         let host = SocketAddr::from((GATEWAY, port.parse().ok()?));
@@ -119,7 +119,7 @@ fn hunger(words: &str, working: &mut Option<Working>) -> Option<String> {
     Some("yes".to_owned())
 }
 
-/// The timeline as soon as it has an interval.
+/// Waits until the timeline has an interval, and returns it.
 fn opened(directory: &Directory) -> Timeline {
     loop {
         if let Some(timeline) = look(directory) {
@@ -129,7 +129,7 @@ fn opened(directory: &Directory) -> Timeline {
     }
 }
 
-/// The timeline, if it has an interval now.
+/// Returns the timeline, if it has an interval now.
 pub(super) fn look(directory: &Directory) -> Option<Timeline> {
     let timeline = Timeline::open_in(directory, NAME).ok()?;
     let reading = timeline.read_ns().ok()?;
@@ -142,11 +142,11 @@ fn agent(directory: &Directory) -> io::Result<Agent> {
     Agent::start(link, region.into(), None, directory.clone())
 }
 
-/// The whole stack in here: chronyd asks the host over the emulated card, and a daemon of
-/// ours asks chronyd.
+/// Starts the whole stack in the guest: chronyd asks the host over the emulated card, and a daemon
+/// of ours asks chronyd.
 fn own(directory: &Directory, port: &str) -> io::Result<Daemons> {
     fs::create_dir_all("/run/chrony")?;
-    // chronyd looks at who may enter it.
+    // chronyd checks the permissions of the directory.
     fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750))?;
     let gateway = GATEWAY.to_string();
     fs::write(
@@ -165,7 +165,7 @@ fn own(directory: &Directory, port: &str) -> io::Result<Daemons> {
     })
 }
 
-/// The memory of the PCI device that is a mailbox.
+/// Maps the memory of the PCI device that is a mailbox.
 fn mailbox() -> io::Result<Shared<Mailbox>> {
     for device in fs::read_dir("/sys/bus/pci/devices")? {
         let path = device?.path();
@@ -194,13 +194,13 @@ fn mailbox() -> io::Result<Shared<Mailbox>> {
     ))
 }
 
-/// What follows `key` among the kernel's arguments.
+/// Returns the value of `key` in the kernel's command line.
 fn word<'a>(told: &'a str, key: &str) -> Option<&'a str> {
     told.split_whitespace()
         .find_map(|word| word.strip_prefix(key))
 }
 
-/// The host, in the network that QEMU makes.
+/// Address of the host in the network that QEMU makes.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 const SOON: Duration = Duration::from_millis(5);

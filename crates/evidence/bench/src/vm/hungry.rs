@@ -1,6 +1,6 @@
-//! Neighbours that take what they can get: guests that compute, receive or send without an
-//! end, beside one that reads the time (QuartzV, Figures 11 and 12). What they receive or
-//! send may be limited at the host's end (Figures 13 and 14).
+//! Greedy neighbours: guests that compute, receive or send without an end, beside one that reads
+//! the time (QuartzV, Figures 11 and 12). Their traffic may be limited at the host's end (Figures
+//! 13 and 14).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// What a neighbour is hungry for.
+/// Kind of load of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hunger {
     Processor,
     Receive,
     Send,
-    /// As [`Self::Receive`], and is given no more than [`LIMIT`].
+    /// Like [`Self::Receive`], limited to [`LIMIT`].
     ReceiveLimited,
-    /// As [`Self::Send`], and no more than [`LIMIT`] is taken.
+    /// Like [`Self::Send`], limited to [`LIMIT`].
     SendLimited,
 }
 
@@ -35,7 +35,7 @@ impl Hunger {
         Self::SendLimited,
     ];
 
-    /// The byte by which a neighbour tells its host what it wants.
+    /// Returns the byte with which a neighbour tells its host the kind of load.
     fn as_byte(self) -> u8 {
         match self {
             Self::Processor => b'p',
@@ -80,14 +80,14 @@ impl FromStr for Hunger {
     }
 }
 
-/// A neighbour's work, in a guest, until this is dropped.
+/// A neighbour's load, in a guest, until this is dropped.
 pub(super) struct Working {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Working {
-    /// Begins; `host` is whom it receives from or sends to ([`Feeder`]).
+    /// Starts the load; `host` is the address that it receives from or sends to ([`Feeder`]).
     pub(super) fn begin(hunger: Hunger, host: SocketAddr) -> io::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = ended.clone();
@@ -127,15 +127,14 @@ impl Drop for Working {
     }
 }
 
-/// The host's end: sends to whoever receives, takes from whoever sends, without an end.
+/// The host's end: sends to receivers and receives from senders, without an end.
 pub(super) struct Feeder {
     pub(super) port: u16,
     moved: Arc<AtomicU64>,
 }
 
 impl Feeder {
-    /// On loopback, where QEMU's network leads to; it serves for as long as this program
-    /// runs.
+    /// Listens on loopback, to which QEMU's network leads, until this program ends.
     pub(super) fn start() -> Result<Self, BenchError> {
         let failed = |error| BenchError::system("listening for hungry guests")(error);
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
@@ -151,13 +150,13 @@ impl Feeder {
         Ok(Self { port, moved })
     }
 
-    /// Bytes that have gone either way.
+    /// Returns the bytes transferred in either direction.
     pub(super) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 }
 
-/// Until the other end is gone.
+/// Serves a connection until it is closed.
 fn feed(mut stream: TcpStream, moved: &AtomicU64) {
     let mut wanted = [0];
     if stream.read_exact(&mut wanted).is_err() {
@@ -180,7 +179,7 @@ fn feed(mut stream: TcpStream, moved: &AtomicU64) {
         };
         moved.fetch_add(length, Relaxed);
         if hunger.is_limited() {
-            // What was not used is lost: nobody saves it up for a burst.
+            // Unused rate is lost: it is not accumulated for a burst.
             let now = Instant::now();
             let takes = Duration::from_nanos(length * 1_000_000_000 / LIMIT);
             next_at = next_at.max(now) + takes;
@@ -189,7 +188,7 @@ fn feed(mut stream: TcpStream, moved: &AtomicU64) {
     }
 }
 
-/// Bytes a second each way, for each neighbour: the paper's 2 MB/s (its section V-D).
+/// Bytes per second and direction for each neighbour: the paper's 2 MB/s (its section V-D).
 const LIMIT: u64 = 2_000_000;
 
 const PIECE: usize = 64 * 1024;
@@ -230,10 +229,10 @@ mod tests {
             while feeder.moved() < 2_000_000 {
                 std::thread::yield_now();
             }
-            // Before the clock: it may only be more since.
+            // Read before the clock: it can only have grown since.
             let moved = feeder.moved();
             let most = LIMIT as f64 * begun.elapsed().as_secs_f64();
-            // One piece is counted before it is waited for.
+            // A piece is counted before the wait for it.
             assert!(moved as f64 <= most + PIECE as f64, "{hunger}: {moved}");
         }
     }

@@ -1,4 +1,5 @@
-//! The initial file system of a guest: this program, what it is linked to, and little else.
+//! The initial file system of a guest: this program, the libraries that it is linked to, and little
+//! else.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,17 +12,17 @@ use std::process::Command;
 use super::source::chronyd;
 use crate::error::BenchError;
 
-/// What a guest needs of this machine.
+/// Files of this machine that a guest needs.
 pub(super) struct Parts {
     pub(super) kernel: PathBuf,
     modules: PathBuf,
     busybox: PathBuf,
-    /// Only a guest that keeps its own time needs it.
+    /// Needed only by a guest that keeps its own time.
     chronyd: Option<PathBuf>,
 }
 
 impl Parts {
-    /// All of it; or in a sentence what is missing.
+    /// Finds all files; otherwise returns a sentence about the missing one.
     pub(super) fn find() -> Result<Self, String> {
         let keep = std::env::var_os("TIMELOOM_VM_KEEP").map(PathBuf::from);
         let modules = keep.unwrap_or_else(|| ".tools/vm/keep".into());
@@ -47,7 +48,7 @@ impl Parts {
         })
     }
 
-    /// Writes the file system to `to`; `worker` is what runs in it.
+    /// Writes the file system to `to`; `worker` is the program to run in it.
     pub(super) fn write(&self, worker: &Path, to: &Path) -> Result<(), BenchError> {
         let failed = || format!("making the guest's file system {}", to.display());
         let slim = to.with_extension("slim");
@@ -88,17 +89,17 @@ impl Parts {
     }
 }
 
-/// Where a program of this name is on the PATH.
+/// Returns the path of a program of this name on the PATH.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let places = std::env::var_os("PATH")?;
-    // Not every PATH has those of services.
+    // Some PATHs lack the directories of services.
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let places: Vec<_> = std::env::split_paths(&places).chain(more).collect();
     let mut candidates = places.into_iter().map(|place| place.join(name));
     candidates.find(|path| path.is_file())
 }
 
-/// An archive as the kernel unpacks it (buffer-format.rst, "newc").
+/// An archive in the format that the kernel unpacks (buffer-format.rst, "newc").
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -107,12 +108,12 @@ struct Archive {
 }
 
 impl Archive {
-    /// A program and the libraries that it is linked to.
+    /// Adds a program and the libraries that it is linked to.
     fn program(&mut self, from: &Path, to: &str) -> io::Result<()> {
         self.file(Path::new(to), 0o755, &fs::read(from)?)?;
         let said = Command::new("ldd").arg(from).output()?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        // A static program has none, and ldd says so on the other channel.
+        // A static program has none, and ldd reports that on stderr.
         for library in text.split_whitespace().filter(|word| word.starts_with('/')) {
             let place = Path::new(library.trim_start_matches('/'));
             let parents: Vec<_> = place.ancestors().skip(1).collect();
@@ -216,7 +217,7 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         let entries: Vec<_> = text.match_indices("070701").map(|(at, _)| at).collect();
         assert_eq!(entries.len(), 3, "{text}");
-        // Header of 110, the name with its zero, filled up to four.
+        // Header of 110 bytes, the name with its zero, padded to a multiple of four.
         assert_eq!(&text[entries[0] + 110..entries[0] + 114], "bin\0");
         assert_eq!(entries[1], 116);
         let field = |at: usize, number: usize| {

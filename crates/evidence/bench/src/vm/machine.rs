@@ -1,4 +1,4 @@
-//! A guest, from outside: QEMU's emulation with a port for commands and a mailbox.
+//! A guest as seen from the host: QEMU's emulation with a port for commands and a mailbox.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -21,14 +21,14 @@ use crate::cores;
 use crate::error::BenchError;
 use crate::shared::Shared;
 
-/// The port by which a guest's worker is commanded.
+/// Name of the port by which a guest's worker is commanded.
 pub(super) const PORT: &str = "org.timeloom.bench";
 
-/// Where a guest's time comes from.
+/// Source of a guest's time.
 pub(super) enum Time<'a> {
-    /// The host's daemon, through memory.
+    /// The host's daemon, through shared memory.
     FromHost(&'a Directory, SharedCounter),
-    /// A chronyd of its own, which asks this port of the host over the emulated card.
+    /// A chronyd in the guest, which asks this port of the host over the emulated card.
     Own(u16),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Machine {
     stream: BufReader<UnixStream>,
     pub(super) mailbox: Arc<Shared<Mailbox>>,
     _relay: Option<Relay>,
-    /// QEMU's end of nobody's monitor.
+    /// Our end of the connection to QEMU's monitor, which is not used.
     _monitor: UnixStream,
 }
 
@@ -50,7 +50,7 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Starts one; `place` is a directory of its own.
+    /// Starts a guest; `place` is a directory for it alone.
     pub(super) fn start(
         parts: &Parts,
         initrd: &Path,
@@ -169,7 +169,7 @@ impl Machine {
         Err(BenchError::Worker(format!("a guest answered {answer}")))
     }
 
-    /// The answer, as JSON.
+    /// Reads the answer as JSON.
     pub(super) fn read<T: DeserializeOwned>(&mut self) -> Result<T, BenchError> {
         let answer = self.answer()?;
         serde_json::from_str(&answer)
@@ -177,8 +177,8 @@ impl Machine {
     }
 }
 
-/// On the last processor that we may use, so that true time is asked for on another one:
-/// a child has the processors of the thread that starts it.
+/// Starts a command on the last processor that we may use, so that true time is read on another
+/// one: a child inherits the processors of the thread that starts it.
 fn start_pinned(command: &mut Command) -> Result<Child, BenchError> {
     let before = cores::allowed();
     cores::pin(cores::measuring_core());

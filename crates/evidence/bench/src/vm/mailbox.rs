@@ -1,5 +1,5 @@
-//! True time for whoever asks in memory that it shares with this program: a guest that is
-//! asked over its port would have the answer a millisecond later.
+//! True time, provided to other processes through shared memory: over its port, a guest would
+//! receive the answer a millisecond later.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::shared::{Atomics, Shared};
 /// First word of a mailbox: "TLBM", little-endian, and a version.
 pub(super) const MAGIC: u64 = 0x0001_4d42_4c54;
 
-/// One party's mailbox: the first page of a PCI device's memory, for a guest.
+/// Mailbox of one client: the first page of a PCI device's memory, for a guest.
 #[repr(C)]
 pub(super) struct Mailbox {
     pub(super) magic: AtomicU64,
-    /// Raised by whoever asks.
+    /// Incremented by the client.
     asked: AtomicU64,
-    /// The question that was answered last.
+    /// Number of the last answered request.
     answered: AtomicU64,
-    /// CLOCK_REALTIME of the host as TAI, read between question and answer.
+    /// CLOCK_REALTIME of the host as TAI, read between request and answer.
     tai_ns: AtomicI64,
 }
 
-// SAFETY: all of it is atomics, of which zero is a value.
+// SAFETY: consists of atomics only, for which zero is a valid value.
 unsafe impl Atomics for Mailbox {}
 
 impl Mailbox {
-    /// A moment between the call and the return, by the host's clock.
+    /// Returns a time between the call and the return, by the host's clock.
     pub(super) fn ask(&self) -> i64 {
         let number = self.asked.load(Relaxed) + 1;
         self.asked.store(number, Release);
@@ -41,14 +41,14 @@ impl Mailbox {
     }
 }
 
-/// Answers in all mailboxes, busily, until it is dropped.
+/// Answers requests in all mailboxes, by polling, until it is dropped.
 pub(super) struct Answering {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Answering {
-    /// On the first processor of ours: those that are measured have the others.
+    /// Polls on the first processor that we may use: the measured threads have the others.
     pub(super) fn begin(mailboxes: &[Arc<Shared<Mailbox>>]) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let (end, mailboxes) = (ended.clone(), mailboxes.to_vec());
@@ -81,7 +81,7 @@ impl Drop for Answering {
     }
 }
 
-/// A new mailbox in a file.
+/// Creates a mailbox in a file.
 pub(super) fn create(path: &Path) -> Result<Arc<Shared<Mailbox>>, BenchError> {
     let made = Shared::create(path).map_err(BenchError::system("sharing memory"))?;
     let mailbox: &Mailbox = made.get();
@@ -89,11 +89,11 @@ pub(super) fn create(path: &Path) -> Result<Arc<Shared<Mailbox>>, BenchError> {
     Ok(Arc::new(made))
 }
 
-/// CLOCK_REALTIME as TAI.
+/// Returns CLOCK_REALTIME as TAI.
 fn tai_ns() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as i64) + i64::from(TAI_OFFSET_S) * 1_000_000_000
 }
 
-/// What the bench's timelines say, too.
+/// Also configured in the benchmark's timelines.
 pub(super) const TAI_OFFSET_S: i16 = 37;

@@ -1,4 +1,4 @@
-//! What is measured in a guest and natively, by the same code.
+//! Measurements in a guest and natively, by the same code.
 
 use std::hint::black_box;
 
@@ -10,20 +10,20 @@ use crate::rounds::{Clock, Rounds};
 use crate::ticks::{self, Scale};
 use crate::timeline::clock_ns;
 
-/// One clock beside CLOCK_MONOTONIC of the same machine, a value per round.
+/// A clock compared with CLOCK_MONOTONIC of the same machine, a value per round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cost {
     pub(super) clock: String,
     /// Nanoseconds per read by the reader's own counter.
     pub(super) ns: Vec<f64>,
-    /// Over CLOCK_MONOTONIC before and after it.
+    /// Ratio to CLOCK_MONOTONIC before and after it.
     pub(super) ratios: Vec<f64>,
 }
 
-/// The clocks of the paper's Table I, but for the one that all are compared with.
+/// The clocks of the paper's Table I, except the reference.
 pub(super) const CLOCKS: [&str; 3] = ["tsc", "realtime", "timeline"];
 
-/// What it costs to read each clock: in turn, so that a neighbour hurts all alike.
+/// Measures the cost of reading each clock, in turn, so that a neighbour affects all alike.
 pub(super) fn costs(timeline: &Timeline, rounds: usize, batch: u32) -> Vec<Cost> {
     let scale = Scale::calibrate();
     let mut monotonic = clock(libc::CLOCK_MONOTONIC);
@@ -64,12 +64,12 @@ pub(super) fn costs(timeline: &Timeline, rounds: usize, batch: u32) -> Vec<Cost>
     costs
 }
 
-/// One reading between two looks at true time.
+/// A reading between two readings of true time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub(super) true_before_ns: i64,
     pub(super) true_after_ns: i64,
-    /// Earliest, estimate, latest; none where nothing was claimed.
+    /// Earliest, estimate, latest; `None` if the timeline had no interval.
     pub(super) reading_ns: Option<[i64; 3]>,
 }
 
@@ -94,19 +94,19 @@ impl Sample {
         }
     }
 
-    /// Whether true time was outside of what was claimed, for certain.
+    /// Returns true if true time was certainly outside of the interval.
     pub(super) fn is_wrong(&self) -> bool {
         self.reading_ns.is_some_and(|[earliest, _, latest]| {
             earliest > self.true_after_ns || latest < self.true_before_ns
         })
     }
 
-    /// How far truth itself is known.
+    /// Returns the uncertainty of true time.
     pub(super) fn truth_ns(&self) -> i64 {
         self.true_after_ns - self.true_before_ns
     }
 
-    /// The estimate's distance from the middle of what truth may have been.
+    /// Returns the difference between the estimate and the middle of the possible true times.
     pub(super) fn error_ns(&self) -> Option<f64> {
         let middle_ns = self.true_before_ns + self.truth_ns() / 2;
         let [_, estimate, _] = self.reading_ns?;

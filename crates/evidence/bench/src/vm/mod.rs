@@ -1,13 +1,13 @@
-//! `vm`: the quality of time in virtual machines, beside that of the machine itself (QuartzV,
-//! Table I and Figures 8 to 15).
+//! `vm`: the quality of time in virtual machines, compared with that of the machine itself
+//! (QuartzV, Table I and Figures 8 to 15).
 //!
-//! One timeline, three readers: this program (*native*), guests that read the host's
-//! timeline from memory (*para-virtual*), and a guest that keeps one of its own by NTP over
-//! the emulated card (*fully virtual*). All share the machine's clock, which is the
-//! reference, so each reading can be held against the truth (`mailbox`).
+//! A timeline has three readers: this program (*native*), guests that read the host's timeline from
+//! memory (*para-virtual*), and a guest that keeps one of its own by NTP over the emulated card
+//! (*fully virtual*). All share the machine's clock, which is the reference, so each reading can be
+//! compared with true time (`mailbox`).
 //!
-//! The guests' processors are emulated. So what a read costs in one is given over the
-//! guest's own CLOCK_MONOTONIC only, and never in nanoseconds.
+//! The guests' processors are emulated. The cost of a read in a guest is therefore given only
+//! relative to the guest's own CLOCK_MONOTONIC, never in nanoseconds.
 
 mod guest;
 mod hungry;
@@ -47,10 +47,10 @@ use source::Source;
 
 use crate::shared::Shared;
 
-/// The figures of a run of [`Name::Vm`] as a page with charts.
+/// Returns the figures of a run of [`Name::Vm`] as a page with charts.
 pub fn vm_page(figures: &[Figure]) -> Experiment {
     Experiment {
-        // They were printed when they were measured.
+        // The rows were printed when they were measured.
         rows: Vec::new(),
         sheet: sheet::sheet(figures),
     }
@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options, figure: &mut dyn FnMut(Figure)) -> Result<(
 }
 
 impl Bench<'_> {
-    /// Until the timelines in `machines` are good; if they do not get so, it is said.
+    /// Waits until the timelines in `machines` are good; reports if they do not become so.
     fn await_settled(&self, name: &str, machines: &mut [Machine]) -> Result<(), BenchError> {
         for machine in machines.iter_mut() {
             machine.send("settle")?;
@@ -126,7 +126,7 @@ impl Bench<'_> {
     }
 }
 
-/// How guests are made.
+/// Parameters of guests.
 struct Guests<'a> {
     parts: &'a Parts,
     initrd: &'a Path,
@@ -139,7 +139,7 @@ impl Guests<'_> {
     }
 }
 
-/// The native reader, and what has been seen so far.
+/// The native reader, and the results so far.
 struct Bench<'a> {
     options: &'a Options,
     figure: &'a mut dyn FnMut(Figure),
@@ -147,7 +147,7 @@ struct Bench<'a> {
     timeline: Timeline,
     mailbox: Arc<Shared<Mailbox>>,
     readings: usize,
-    /// Those of which truth was outside.
+    /// Readings whose interval did not contain true time.
     wrong: usize,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Does `work` in a thread on the processor that guests have.
+    /// Runs `work` in a thread on the guests' processor.
     fn natively<T: Send>(&self, work: impl FnOnce(&Timeline, &Mailbox) -> T + Send) -> T {
         let (timeline, mailbox) = (&self.timeline, self.mailbox.get());
         std::thread::scope(|scope| {
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
         self.quality("native", &samples, 1, &NATIVE)
     }
 
-    /// Guests that read memory, more and more at once; they are left running.
+    /// Measures increasing numbers of guests that read memory; they are left running.
     fn para_virtual(
         &mut self,
         guests: &Guests<'_>,
@@ -253,7 +253,7 @@ impl<'a> Bench<'a> {
         self.guests("fully_virtual", machines, &FULLY_VIRTUAL)
     }
 
-    /// What `machines` see, all at once.
+    /// Measures in all `machines` at the same time.
     fn guests(
         &mut self,
         name: &str,
@@ -277,7 +277,7 @@ impl<'a> Bench<'a> {
         for cost in &all {
             (self.figure)(relative(name, cost, paper)?.with("guests", machines.len()));
         }
-        // Truth is for all; native readings in between, since NTP gets better all the time.
+        // True time is served to all; native readings in between, since NTP improves all the time.
         let mut mailboxes: Vec<_> = machines.iter().map(|it| it.mailbox.clone()).collect();
         mailboxes.push(self.mailbox.clone());
         let _answering = Answering::begin(&mailboxes);
@@ -317,7 +317,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Error and interval of readings, and whether one was wrong.
+    /// Reports the error and interval of readings, and counts wrong ones.
     fn quality(
         &mut self,
         name: &str,
@@ -355,7 +355,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The bound, of every reading of all.
+    /// Reports the number of readings whose interval did not contain true time, with its bar.
     fn verdict(self) -> Result<(), BenchError> {
         let made = Figure::new(Name::Vm, "readings_outside", "1", &[self.wrong as f64])
             .bar(0.0)
@@ -365,7 +365,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A clock over CLOCK_MONOTONIC of the same reader.
+/// Returns the figure of a clock over CLOCK_MONOTONIC of the same reader.
 fn relative(name: &str, cost: &Cost, paper: &Paper) -> Result<Figure, BenchError> {
     let place = CLOCKS.iter().position(|clock| *clock == cost.clock);
     let said_ns = match place {
@@ -386,7 +386,7 @@ fn relative(name: &str, cost: &Cost, paper: &Paper) -> Result<Figure, BenchError
     })
 }
 
-/// Sizes of the errors, where truth is known well enough to speak of one.
+/// Returns the absolute errors, where true time is known well enough.
 fn errors_ns(samples: &[Sample]) -> Vec<f64> {
     let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
     known
@@ -394,7 +394,7 @@ fn errors_ns(samples: &[Sample]) -> Vec<f64> {
         .collect()
 }
 
-/// Whether so many more guests have room.
+/// Returns true if the machine has room for `more` guests.
 fn fits(more: usize) -> bool {
     let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = told
@@ -404,7 +404,7 @@ fn fits(more: usize) -> bool {
     kib.is_none_or(|kib| kib / 1024 > (more + 1) * GUEST_MIB)
 }
 
-/// The error with its sign, at each twentieth of the readings where truth is known.
+/// Returns the signed error at each twentieth of the readings for which true time is known.
 fn twentieths(samples: &[Sample]) -> Vec<f64> {
     let known = samples.iter().filter(|it| it.truth_ns() <= TRUTH_NS);
     let errors: Vec<f64> = known.filter_map(Sample::error_ns).collect();
@@ -412,13 +412,13 @@ fn twentieths(samples: &[Sample]) -> Vec<f64> {
     (0..=20).map(at).collect()
 }
 
-/// What the paper has of one way to read the time.
+/// The paper's values for one way to read the time.
 struct Paper {
     /// Averages of Table I: counter, CLOCK_REALTIME, CLOCK_MONOTONIC, timeline.
     read_ns: [f64; 4],
-    /// The mean of Figure 8.
+    /// Mean of Figure 8.
     error_ns: f64,
-    /// The standard deviation of Figure 8.
+    /// Standard deviation of Figure 8.
     error_spread_ns: f64,
 }
 
@@ -438,7 +438,7 @@ const FULLY_VIRTUAL: Paper = Paper {
     error_spread_ns: 128.28e3,
 };
 
-/// Said of figures that were taken all the same.
+/// Remark on figures measured without a good timeline.
 const UNSETTLED: &str =
     "the timeline did not get within ±1 ms in two minutes; its figures are of a wider one";
 
@@ -446,7 +446,7 @@ const BATCH: u32 = 5_000;
 /// Emulated reads take longer.
 const GUEST_BATCH: u32 = 1_000;
 const SAMPLES: usize = 100;
-/// Where truth is known less well, a sample says whether the bound held, and no error.
+/// If the uncertainty of true time is larger, a sample only shows if the bound held, but no error.
 const TRUTH_NS: i64 = 20_000;
 const GUEST_MIB: usize = 400;
 const PATIENCE: Duration = Duration::from_secs(120);

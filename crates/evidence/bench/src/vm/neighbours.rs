@@ -1,5 +1,4 @@
-//! One guest that reads the time beside others that take what they can get (QuartzV,
-//! Figures 11 to 14).
+//! A guest that reads the time beside greedy neighbours (QuartzV, Figures 11 to 14).
 
 use std::time::Instant;
 
@@ -11,8 +10,8 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 
 impl Bench<'_> {
-    /// What `reader` sees beside some of `neighbours`, hungry in each way; its figures are
-    /// called after `name`.
+    /// Measures `reader` beside some of `neighbours`, with each kind of load; the figures' names
+    /// begin with `name`.
     pub(super) fn beside_hungry(
         &mut self,
         name: &str,

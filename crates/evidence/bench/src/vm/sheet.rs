@@ -1,7 +1,7 @@
-//! The page of `vm --figures`: error, read cost and interval by the number of guests, with
-//! what the paper has beside it (QuartzV, Table I and Figures 8 to 15).
+//! The page of `vm --figures`: error, read cost and interval by the number of guests, beside the
+//! paper's values (QuartzV, Table I and Figures 8 to 15).
 //!
-//! It measures nothing: it is made of the figures that were printed.
+//! Nothing is measured here: the page is made of the printed figures.
 
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 
@@ -9,14 +9,13 @@ use super::hungry::Hunger;
 use super::{FULLY_VIRTUAL, NATIVE, PARA_VIRTUAL, Paper};
 use crate::figure::Figure;
 
-/// Who reads, by the beginning of a figure's name, and what the paper has.
+/// A reader, identified by the prefix of a figure's name, with the paper's values.
 struct Reader {
     label: &'static str,
     prefix: &'static str,
     paper: Paper,
-    /// What the paper's text says of its error beside neighbours that are hungry for the
-    /// processor, receive and send, and receive and send within a limit, over the error
-    /// without (its section V-D).
+    /// The paper's statements on the error beside neighbours that compute, receive and send, and
+    /// receive and send within a limit, relative to the error without neighbours (its section V-D).
     beside: [&'static str; 5],
 }
 
@@ -53,13 +52,13 @@ const READERS: [Reader; 3] = [
     },
 ];
 
-/// What is drawn: the end of a figure's name, and how.
+/// A drawn quantity: the suffix of a figure's name, and its presentation.
 struct Quantity {
     name: &'static str,
     suffix: &'static str,
     heading: &'static str,
     unit: &'static str,
-    /// Of the figure's own unit.
+    /// Divisor of the figure's own unit.
     per: f64,
     paper: fn(&Reader) -> Option<f64>,
 }
@@ -91,7 +90,7 @@ const QUANTITIES: [Quantity; 3] = [
     },
 ];
 
-/// The figure of a reader, and for how many guests at once it is.
+/// Returns the figure of a reader, with the number of simultaneous guests.
 fn of<'a>(
     figures: &'a [Figure],
     reader: &Reader,
@@ -108,7 +107,7 @@ fn of<'a>(
     })
 }
 
-/// The page of a run's figures.
+/// Returns the page of a run's figures.
 pub(super) fn sheet(figures: &[Figure]) -> Sheet {
     let outside = figures
         .iter()
@@ -252,7 +251,7 @@ fn chart(figures: &[Figure], quantity: &Quantity) -> Chart {
     }
 }
 
-/// The errors' distribution, with the interval's ends beside it.
+/// Draws the distribution of the errors, with the ends of the interval.
 fn spread(figures: &[Figure], reader: &Reader) -> Option<Chart> {
     let error = named(figures, &format!("{}_error_ns", reader.prefix))?;
     let errors: Vec<f64> = error
@@ -312,7 +311,7 @@ const NORMAL: [(f64, f64); 9] = [
     (2.0, 0.977),
 ];
 
-/// Error and interval by the number of hungry neighbours, for who reads in a guest.
+/// Draws error and interval by the number of greedy neighbours, for readers in a guest.
 fn crowds(figures: &[Figure]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for reader in &READERS[1..] {
@@ -348,7 +347,7 @@ fn crowds(figures: &[Figure]) -> Vec<Chart> {
     charts
 }
 
-/// A figure of a reader by its number of neighbours of that kind, from none on.
+/// Returns a reader's figures by the number of neighbours of one kind, from zero on.
 fn crowd<'a>(
     figures: &'a [Figure],
     reader: &Reader,
@@ -370,7 +369,7 @@ fn named<'a>(figures: &'a [Figure], metric: &str) -> Option<&'a Figure> {
     figures.iter().find(|figure| figure.metric == metric)
 }
 
-/// What hungry neighbours change.
+/// Compares errors with and without greedy neighbours.
 fn beside(figures: &[Figure]) -> Part {
     let mut rows = Vec::new();
     for reader in &READERS[1..] {
@@ -450,7 +449,7 @@ mod tests {
         assert_eq!(points("native"), Some(vec![(1.0, 2.0)]));
         assert_eq!(points("para-virtual"), Some(vec![(1.0, 3.0), (8.0, 4.0)]));
         assert_eq!(points("paper, para-virtual"), Some(vec![(1.0, 26.12)]));
-        // Nothing is said of who was not measured.
+        // Readers that were not measured are left out.
         assert_eq!(points("fully virtual"), None);
         assert_eq!(points("paper, fully virtual"), None);
         let page = sheet(&figures).render();

@@ -1,6 +1,6 @@
-//! What knows the time: two chronyds of this machine, one the reference, one asking it,
-//! and the timeline over the second. Truth is the machine's clock, which both share and
-//! neither steers.
+//! The time source: two chronyds of this machine, one the reference, one its client, and the
+//! timeline on top of the second. True time is the machine's clock, which both share and neither
+//! steers.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -16,19 +16,19 @@ use super::image::program;
 use super::mailbox::TAI_OFFSET_S;
 use crate::error::BenchError;
 
-/// Debian's chronyd: installed, or where `scripts/chronyd` unpacks it.
+/// Returns Debian's chronyd: installed, or unpacked by `scripts/chronyd`.
 pub(super) fn chronyd() -> Option<PathBuf> {
     let unpacked = PathBuf::from(".tools/chrony/usr/sbin/chronyd");
     program("chronyd").or_else(|| unpacked.is_file().then_some(unpacked))
 }
 
-/// The timeline's name, here and in guests.
+/// Name of the timeline, here and in guests.
 pub(super) const NAME: &str = "bench";
 
-/// All of it; it ends when this is dropped.
+/// All processes of the time source; dropping it ends them.
 pub(super) struct Source {
     pub(super) daemon: Daemon,
-    /// Where the reference answers, on loopback.
+    /// Port of the reference, on loopback.
     pub(super) port: u16,
     _chronyds: [Running; 2],
 }
@@ -43,12 +43,12 @@ impl Drop for Running {
 }
 
 impl Source {
-    /// Starts it; `directory` is for sockets, and ours alone.
+    /// Starts the time source; `directory` is for sockets, and accessible to this user only.
     pub(super) fn start(chronyd: &Path, directory: &Path) -> Result<Self, BenchError> {
         let place = directory.join("chrony");
         let failed = |error| BenchError::system("preparing chronyd")(error);
         fs::create_dir(&place).map_err(failed)?;
-        // chronyd looks at who may enter it.
+        // chronyd checks the permissions of the directory.
         fs::set_permissions(&place, fs::Permissions::from_mode(0o750)).map_err(failed)?;
         let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.map_err(failed)?.port();
@@ -91,7 +91,7 @@ fn chronyd_server(port: u16, place: &Path) -> String {
     )
 }
 
-/// Of a chronyd that asks `server` eight times a second.
+/// Returns the configuration of a chronyd that asks `server` eight times a second.
 pub(super) fn chronyd_client(server: &str, port: &str, place: &str) -> String {
     format!(
         "server {server} port {port} minpoll -3 maxpoll -3\nport 0\n\
@@ -99,7 +99,7 @@ pub(super) fn chronyd_client(server: &str, port: &str, place: &str) -> String {
     )
 }
 
-/// Of a daemon that asks the chronyd whose socket is in `chrony`.
+/// Returns the configuration of a daemon that asks the chronyd whose socket is in `chrony`.
 pub(super) fn daemon_config(directory: &Directory, chrony: &Path) -> String {
     format!(
         "directory = {:?}\n\

@@ -5,34 +5,34 @@ use std::hint::black_box;
 use crate::stats::median;
 use crate::ticks;
 
-/// Ticks per read of a clock through the C library, which calls the vDSO that
-/// it found at its start (or libfaketime's function, when that is loaded).
+/// Returns the ticks per read of a clock through the C library, which calls the vDSO that it found
+/// at its start (or libfaketime's function, if that is loaded).
 pub(super) fn clock_read(id: libc::clockid_t, count: u32) -> f64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     per_call(count, || {
-        // SAFETY: writes `now`.
+        // SAFETY: `now` is a valid location for the result.
         unsafe { libc::clock_gettime(id, black_box(&raw mut now)) };
     })
 }
 
-/// Ticks per system call of this name; `None` for an unknown one.
+/// Returns the ticks per system call of this name; `None` for an unknown one.
 pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
     let ticks = match name {
         // SAFETY: no pointers.
         "getppid" => per_call(count, || unsafe {
             libc::syscall(libc::SYS_getppid);
         }),
-        // SAFETY: no pointers; there is no such descriptor.
+        // SAFETY: no pointers; the descriptor does not exist.
         "close" => per_call(count, || unsafe {
             libc::syscall(libc::SYS_close, -1);
         }),
         "stat" => {
             let path = c"/";
             let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-            // SAFETY: a zero-terminated path, and room for the result.
+            // SAFETY: a zero-terminated path, and a location for the result.
             per_call(count, || unsafe {
                 libc::stat(path.as_ptr(), status.as_mut_ptr());
             })
@@ -43,7 +43,7 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
             std::fs::remove_file(&path).ok()?;
             let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
             let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-            // SAFETY: room for the result.
+            // SAFETY: a valid location for the result.
             per_call(count, || unsafe {
                 libc::fstat(descriptor, status.as_mut_ptr());
             })
@@ -52,7 +52,7 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
             let file = std::fs::File::open("/dev/zero").ok()?;
             let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
             let mut byte = 0u8;
-            // SAFETY: one byte into `byte`.
+            // SAFETY: writes one byte into `byte`.
             per_call(count, || unsafe {
                 libc::syscall(libc::SYS_pread64, descriptor, &raw mut byte, 1, 0);
             })
@@ -62,7 +62,7 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
                 tv_sec: 0,
                 tv_nsec: 0,
             };
-            // SAFETY: writes `now`.
+            // SAFETY: `now` is a valid location for the result.
             per_call(count, || unsafe {
                 libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now);
             })
@@ -80,7 +80,7 @@ pub(super) fn system_call(name: &str, count: u32) -> Option<f64> {
     Some(ticks)
 }
 
-/// Ticks for opening a file, reading its beginning and closing it; `None` when that
+/// Returns the ticks for opening a file, reading its beginning and closing it; `None` if that
 /// fails.
 pub(super) fn read_file(path: &str, count: u32) -> Option<f64> {
     use std::io::Read;
@@ -92,7 +92,7 @@ pub(super) fn read_file(path: &str, count: u32) -> Option<f64> {
     }))
 }
 
-/// Ticks that a sleep lasts: the median of `count`.
+/// Returns the ticks of a sleep: the median of `count`.
 pub(super) fn sleep(ns: i64, count: u32) -> f64 {
     let wanted = libc::timespec {
         tv_sec: ns / 1_000_000_000,
@@ -110,8 +110,8 @@ pub(super) fn sleep(ns: i64, count: u32) -> f64 {
     median(&lasted)
 }
 
-/// Forks children that do nothing and end with their parent; `None` when the
-/// machine has no room for so many.
+/// Forks children that do nothing and end with their parent; `None` if the machine cannot run so
+/// many.
 pub(super) fn brood(count: u32) -> Option<()> {
     for _ in 0..count {
         // SAFETY: this process has one thread; the child makes system calls only.
@@ -130,12 +130,12 @@ pub(super) fn brood(count: u32) -> Option<()> {
     Some(())
 }
 
-/// Ticks from the fork until /bin/true has been waited for.
+/// Returns the ticks from the fork until /bin/true has been waited for.
 pub(super) fn spawn() -> Option<f64> {
     let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
     let environment = [std::ptr::null()];
     let begun = ticks::now();
-    // SAFETY: the child only executes; this process has one thread.
+    // SAFETY: the child only executes a program; this process has one thread.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -150,11 +150,11 @@ pub(super) fn spawn() -> Option<f64> {
     (status == 0).then_some((ended - begun) as f64)
 }
 
-/// The median over [`PARTS`] parts of `count` calls in all. A part that was
-/// interrupted by the scheduler does not move it.
+/// Returns the median over [`PARTS`] parts of `count` calls in all. A part that was interrupted by
+/// the scheduler does not affect it.
 fn per_call(count: u32, mut call: impl FnMut()) -> f64 {
     let per_part = (count / PARTS).max(1);
-    // Another process has just run on this core: warm up.
+    // Warm-up, because another process has just run on this core.
     for _ in 0..per_part {
         call();
     }

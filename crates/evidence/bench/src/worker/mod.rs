@@ -1,7 +1,7 @@
-//! The process that is measured: does what it is told over a socket.
+//! The measured process: obeys commands received over a socket.
 //!
-//! One command per line, one answer per line; see [`obey`]. Times are answered
-//! in ticks of the cycle counter: the clock may be a virtual one here.
+//! Each command and each answer is a line; see [`obey`]. Times are given in ticks of the cycle
+//! counter, because the clock may be a virtual one.
 
 mod batch;
 mod plant;
@@ -18,14 +18,14 @@ use crate::shared::{Board, Shared};
 use crate::ticks;
 use crate::vm::serve_guest;
 
-/// The first argument that makes a worker a plant.
+/// First argument that makes a worker a plant.
 pub(crate) const PLANT: &str = "plant";
 
-/// The one that makes it the worker of a virtual machine.
+/// First argument that makes it the worker of a virtual machine.
 const GUEST: &str = "vm-guest";
 
-/// What a worker process does instead of everything else. `argument` is what
-/// was appended to [`crate::Options::worker`].
+/// Main function of a worker process. `argument` is the argument appended to
+/// [`crate::Options::worker`].
 pub fn worker_main(argument: &str) -> ExitCode {
     let done = match argument {
         PLANT => plant::serve(),
@@ -58,7 +58,7 @@ fn serve(socket: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Does one command. `None` when it makes no sense.
+/// Executes one command. Returns `None` if it is invalid.
 ///
 /// | command | answer |
 /// |---|---|
@@ -68,7 +68,7 @@ fn serve(socket: &str) -> std::io::Result<()> {
 /// | `call NAME COUNT` | ticks per system call, see [`batch::system_call`] |
 /// | `read PATH COUNT` | ticks for opening, reading and closing a file |
 /// | `spawn` | ticks of fork + exec of /bin/true + wait |
-/// | `sleep NS COUNT` | ticks that a sleep of NS lasts, the median of COUNT |
+/// | `sleep NS COUNT` | ticks of a sleep of NS, the median of COUNT |
 /// | `brood COUNT` | `ok`; has that many children, which wait until they are ended |
 /// | `agent NAME KEY` | see [`agent::serve`], which takes over |
 /// | `stamp` | the counter as soon as the command was read |
@@ -110,7 +110,7 @@ fn obey(command: &str, woken: u64, stream: &mut UnixStream) -> Option<String> {
     }
 }
 
-/// Busy until killed.
+/// Spins until killed.
 fn spin(shared: &Shared<Board>, slot: usize) -> ! {
     let board = shared.get();
     let slot = &board.slots[slot];

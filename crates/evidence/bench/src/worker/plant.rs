@@ -1,5 +1,5 @@
-//! A trivial plant: a tank with an inflow, which speaks `timeloom-plant/1`
-//! (docs/plant-protocol.md) as far as the benchmark asks.
+//! A trivial plant: a tank with an inflow, which implements the part of `timeloom-plant/1`
+//! (docs/plant-protocol.md) that the benchmark uses.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::FromRawFd;
@@ -13,7 +13,7 @@ pub(super) fn serve() -> io::Result<()> {
         .ok()
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| io::Error::other("TIMELOOM_PLANT_FD is not set"))?;
-    // SAFETY: inherited for us alone, as the protocol states.
+    // SAFETY: the descriptor was inherited for this use alone, as the protocol states.
     let mut stream = unsafe { UnixStream::from_raw_fd(descriptor) };
     let mut lines = BufReader::new(stream.try_clone()?);
     let mut tank = Tank {
@@ -68,7 +68,7 @@ impl Tank {
     }
 }
 
-/// Steps per advance, whatever its length: the work is always the same.
+/// Steps per advance, independent of its length: the work is always the same.
 const STEPS: u32 = 1000;
 const STEP_S: f64 = 1e-6;
 const AREA_M2: f64 = 2.0;

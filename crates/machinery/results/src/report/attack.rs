@@ -1,5 +1,5 @@
-//! An attack as it went: what the scenario labels, frames that lied, alarms and every write to
-//! a device, on one time axis with the signals that moved.
+//! Timeline of an attack: the scenario's labels, spoofed frames, alarms and every write to a
+//! device, on one time axis with the signals that changed.
 
 use std::fmt::Write;
 
@@ -12,14 +12,14 @@ use super::panels::attack_marks;
 use super::plot::Mark;
 use super::strip;
 
-/// Instants of one kind by one doer.
+/// Times of one kind of event by one source.
 struct Lane<'a> {
     name: &'a str,
     colour: &'static str,
     at_s: Vec<f64>,
 }
 
-/// The section, about the first run in which there is something to tell; nothing without.
+/// Appends the section, about the first run with such events; nothing if there is none.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -116,7 +116,7 @@ fn draw(out: &mut String, lanes: &[Lane<'_>], marks: &[Mark], run: &RunData, x: 
     for (row, lane) in lanes.iter().enumerate() {
         let base = TOP + LANE * (marks.len() + row + 1) as f64;
         name(out, lane.name, base);
-        // A tenth of a unit is finer than anybody sees; strokes on one place are one.
+        // A tenth of a unit is finer than visible; strokes at one position are merged.
         let mut places: Vec<i64> = lane.at_s.iter().map(|at| (px(*at) * 10.0) as i64).collect();
         places.dedup();
         let mut path = String::new();
@@ -168,7 +168,8 @@ fn name(out: &mut String, text: &str, base: f64) {
     );
 }
 
-/// Labels, lies and alarms in the order of time; a lie that goes on stands with its first.
+/// Appends labels, spoofed frames and alarms in the order of time; a continuing spoof is listed at
+/// its first.
 fn moments(out: &mut String, run: &RunData) {
     let mut rows: Vec<(f64, String, String)> = Vec::new();
     for label in &run.labels {

@@ -1,4 +1,4 @@
-//! The table of checks: what was demanded, what was measured.
+//! The table of checks: assertions and measured values.
 
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, section_head, shortened};
@@ -6,7 +6,7 @@ use super::number::significant;
 use super::verdict;
 use crate::Measured;
 
-/// The section; nothing when no run had checks, which the head of the report says.
+/// Appends the section; nothing if no run had checks, which the head of the report mentions.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let all = || runs.iter().flat_map(|run| &run.checks);
     let (count, applied) = (all().count(), all().filter(|check| check.applies).count());

@@ -1,4 +1,4 @@
-//! When the clock was paused and by whom.
+//! Pauses of the clock, by requester.
 
 use timeloom_time::Duration;
 
@@ -11,7 +11,7 @@ use super::plot::{Plot, Trace};
 use super::spec::ReportSpec;
 use super::{lanes, panels};
 
-/// The section: lanes, wall against virtual time, and the table.
+/// Appends the section: lanes, wall against virtual time, and the table.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -183,5 +183,5 @@ fn table(out: &mut String, requesters: &[Requester], run: &RunData) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// So many requesters are still read; the rest are added up.
+/// Maximum number of rows; the remaining requesters are summed up.
 const ROWS: usize = 20;

@@ -1,8 +1,7 @@
-//! How far the runs of a proof are apart, and what that shows.
+//! Deviations between the runs of a proof, and the conclusion.
 //!
-//! One sentence says which of the possible outcomes it is. A proof is never
-//! claimed from runs that are missing or that ended early, nor from an
-//! experiment that would have looked the same without virtual time.
+//! A sentence states the outcome. A proof is never claimed from runs that are missing or that ended
+//! early, nor from an experiment that would have looked the same without virtual time.
 
 use super::data::seconds;
 use super::markup::{NAME_CHARS, escape, shortened};
@@ -10,21 +9,21 @@ use super::number::{fixed, significant};
 use super::spec::Proof;
 use crate::{Deviation, Sample, Series, deviation_aligned, share_within};
 
-/// One run against the first of its group.
+/// A run compared with the first of its group.
 struct Comparison<'a> {
     label: &'a str,
     reference: &'a str,
     apart: Option<Deviation>,
-    /// The share of the time within the tolerance.
+    /// Share of the time within the tolerance.
     share: f64,
-    /// Virtual seconds that both cover.
+    /// Virtual seconds covered by both.
     common_s: f64,
-    /// Virtual seconds that at least one of them covers.
+    /// Virtual seconds covered by at least one of them.
     covered_s: f64,
 }
 
 impl Comparison<'_> {
-    /// Whether it says anything about the whole experiment.
+    /// Returns true if the comparison covers the whole experiment.
     fn is_whole(&self) -> bool {
         self.apart.is_some() && self.common_s >= WHOLE_PART * self.covered_s
     }
@@ -34,7 +33,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The sentence and the table.
+/// Appends the sentence and the table.
 pub(super) fn paragraphs(
     out: &mut String,
     proof: &Proof,
@@ -81,13 +80,13 @@ fn compare<'a>(group: &'a [(&'a str, Series)], proof: &Proof) -> Vec<Comparison<
         .collect()
 }
 
-/// The samples from `from_s` on.
+/// Returns the samples from `from_s` on.
 fn after(samples: &[Sample], from_s: f64) -> &[Sample] {
     &samples[samples.partition_point(|(t, _)| seconds(*t) < from_s)..]
 }
 
-/// What the comparison shows, with the class of its colour. Off virtual time
-/// a run may well end early or late; that, too, is being apart.
+/// Returns the conclusion of the comparison, with its CSS class. Without virtual time, a run may
+/// end early or late; that counts as a deviation, too.
 fn verdict(
     on: &[Comparison],
     off: &[Comparison],
@@ -154,8 +153,8 @@ fn table(out: &mut String, proof: &Proof, unit: &str, on: &[Comparison], off: &[
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// Figures and verdict. Off virtual time the traces are expected to part, so
-/// there a deviation is no failure of the tool.
+/// Formats values and verdict. Without virtual time, the traces are expected to deviate, so a
+/// deviation there is not a failure of the tool.
 fn cells(comparison: &Comparison, share: f64, wanted: bool) -> String {
     let Some(apart) = comparison.apart else {
         return "<td colspan=\"6\" class=\"other\">no common virtual time</td>".to_owned();

@@ -1,5 +1,5 @@
-//! What the report needs of a run, loaded once; problems become sentences. However long the
-//! run was, what is kept of a table is no more than a drawing shows.
+//! Data of a run for the report, loaded once; problems become sentences. The memory is bounded by
+//! the resolution of the drawings, independent of the length of the run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::spec::{Panel, ReportRun};
 use super::timelines::StatusChanges;
 use crate::{Check, LabelRow, Manifest, ResultsError, RunDirectory, Series, Topology};
 
-/// One run in memory.
+/// A run in memory.
 #[derive(Default)]
 pub(super) struct RunData {
     pub(super) label: String,
@@ -19,31 +19,31 @@ pub(super) struct RunData {
     pub(super) checks: Vec<Check>,
     pub(super) clock: ClockStory,
     pub(super) labels: Vec<LabelRow>,
-    /// Attacks, alarms and writes, by its events.
+    /// Attacks, alarms and writes, from its events.
     pub(super) event_summary: EventSummary,
     /// Changes of the status of timelines.
     pub(super) statuses: StatusChanges,
     pub(super) network: Option<NetworkData>,
     series: Vec<Series>,
-    /// What could not be read, in whole sentences.
+    /// Problems in reading, as whole sentences.
     pub(super) problems: Vec<String>,
 }
 
-/// A simulated network and what was recorded of it, over seconds of virtual time.
+/// A simulated network and its recorded signals, over seconds of virtual time.
 pub(super) struct NetworkData {
     pub(super) topology: Topology,
     /// By name, without the source: `link.core.load`.
     pub(super) totals: BTreeMap<String, Total>,
-    /// For the few that are drawn.
+    /// Source of the few signals that are drawn.
     pub(super) directory: RunDirectory,
 }
 
-/// What the samples of a signal come to.
+/// Statistics of a signal's samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     pub(super) count: u64,
     pub(super) mean: f64,
-    /// Zero where all are below it.
+    /// Maximum; zero if all samples are negative.
     pub(super) peak: f64,
 }
 
@@ -56,7 +56,7 @@ impl Total {
 }
 
 impl RunData {
-    /// Loads a run and the signals that the panels ask for.
+    /// Loads a run and the signals that the panels need.
     pub(super) fn load(run: &ReportRun, panels: &[Panel]) -> Self {
         let mut data = Self {
             label: run.label.clone(),
@@ -115,21 +115,21 @@ impl RunData {
         data
     }
 
-    /// The signal, when the run has any sample of it.
+    /// Returns the signal if the run has a sample of it.
     pub(super) fn signal(&self, name: &str) -> Option<&Series> {
         self.series
             .iter()
             .find(|series| series.selector == name && !series.samples.is_empty())
     }
 
-    /// All signals that were read and have samples.
+    /// Returns all signals that were read and have samples.
     pub(super) fn all_series(&self) -> impl Iterator<Item = &Series> {
         self.series
             .iter()
             .filter(|series| !series.samples.is_empty())
     }
 
-    /// The end of what is known of the run, in seconds of virtual time.
+    /// Returns the last known time of the run, in seconds of virtual time.
     pub(super) fn end_s(&self) -> Option<f64> {
         let planned = self
             .manifest
@@ -160,12 +160,12 @@ impl RunData {
     }
 }
 
-/// One signal of a run that is needed for nothing else.
+/// Reads one signal of a run that is not needed otherwise.
 pub(super) fn one_signal(directory: &Path, name: &str) -> Result<Series, ResultsError> {
     Ok(RunDirectory::open(directory)?.series(&[name])?.remove(0))
 }
 
-/// An instant in seconds since its scale's zero: for plots only.
+/// Converts an instant to seconds since its scale's zero: for plots only.
 pub(super) fn seconds<S: timeloom_time::Scale>(at: timeloom_time::Instant<S>) -> f64 {
     (at - timeloom_time::Instant::ZERO).as_s_f64()
 }

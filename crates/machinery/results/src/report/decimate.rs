@@ -1,13 +1,13 @@
-//! A million samples on eight hundred pixel columns.
+//! Reduction of a million samples to eight hundred pixel columns.
 //!
-//! Of the samples that fall into one column the first, least, greatest and
-//! last are kept, in their order. A line through those covers the same pixels
-//! as the line through all: no peak is lost and no level invented.
+//! Of the samples in one column the first, minimum, maximum and last are kept, in their order. A
+//! line through those covers the same pixels as the line through all: no peak is lost and no level
+//! invented.
 
 use super::number::Range;
 
-/// Keeps at most four points per column of `x`; points must come in the order
-/// of x. Points outside `x` or not finite are left out.
+/// Keeps at most four points per column of `x`; points must be in the order of x. Points outside
+/// `x` or not finite are left out.
 pub(super) fn decimate(
     points: impl IntoIterator<Item = (f64, f64)>,
     x: Range,
@@ -37,7 +37,7 @@ pub(super) fn decimate(
     kept
 }
 
-/// The extremes of one column, each with its place in the order.
+/// Extremes of one column, each with its position in the order.
 struct Bucket {
     column: usize,
     count: usize,

@@ -1,5 +1,5 @@
-//! What a run's events tell of attacks, alarms and writes to devices, added up as they are
-//! read: a long run has more of them than memory.
+//! Summary of a run's events about attacks, alarms and writes to devices, accumulated while they
+//! are read: the events of a long run do not fit in memory.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use super::outline::Weights;
 use super::timelines::StatusChanges;
 use crate::{DeviceWrite, EventRow, ResultsError, RunDirectory};
 
-/// The kind of a frame that lied about its sender.
+/// Kind of a frame with a spoofed sender.
 const SPOOFED: &str = "spoofed";
-/// The kinds of events that are told.
+/// Kinds of reported events.
 const KINDS: [&str; 5] = [DeviceWrite::KIND, SPOOFED, "violation", "trouble", "alarm"];
 
-/// All of it.
+/// Summary of a run's events.
 #[derive(Default)]
 pub(super) struct EventSummary {
-    /// Some frame lied about its sender.
+    /// True if there was a frame with a spoofed sender.
     pub(super) has_spoofed: bool,
-    /// Lies first, alarms, then writes; each by name.
+    /// Spoofed frames first, alarms, then writes; each by name.
     lanes: BTreeMap<(Rank, String), Weights>,
-    /// Everything but writes by kind, source and how its text begins.
+    /// Everything but writes, by kind, source and the beginning of the text.
     moments: BTreeMap<(String, String, String), Moment>,
-    /// By who wrote, the register, and its signal.
+    /// By writer, register, and signal.
     pub(super) writes: BTreeMap<(String, String, String), Written>,
-    /// Events that would have been rows of their own beyond those.
+    /// Number of events that would have needed further rows.
     pub(super) left_out: usize,
 }
 
-/// The order of lanes.
+/// Order of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Lie,
@@ -36,20 +36,20 @@ pub(super) enum Rank {
     Write,
 }
 
-/// The first of events that say one thing.
+/// The first of several equal events.
 pub(super) struct Moment {
     pub(super) at_s: f64,
     pub(super) text: String,
 }
 
-/// What one writer did to one signal.
+/// Writes of one writer to one signal.
 pub(super) struct Written {
     pub(super) count: usize,
     pub(super) first: (f64, f64),
     pub(super) last: (f64, f64),
     pub(super) least: f64,
     pub(super) greatest: f64,
-    /// The greatest change by one write, and when.
+    /// Largest change by one write, and its time.
     pub(super) step: (f64, f64),
 }
 
@@ -68,12 +68,12 @@ impl EventSummary {
         Ok((summary, statuses))
     }
 
-    /// Nothing happened that is told.
+    /// Returns true if there were no reported events.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// At most `most` lanes: what each is, its name, and its instants in seconds.
+    /// Returns at most `most` lanes: kind, name, and times in seconds.
     pub(super) fn lanes(&self, most: usize) -> Vec<(Rank, &str, Vec<f64>)> {
         let instants = |weights: &Weights| {
             let all = weights.clone().into_sorted().into_iter();
@@ -85,7 +85,7 @@ impl EventSummary {
             .collect()
     }
 
-    /// With the kind of each.
+    /// Returns the moments, each with its kind.
     pub(super) fn moments(&self) -> impl Iterator<Item = (&str, &Moment)> {
         let all = self.moments.iter();
         all.map(|((kind, ..), moment)| (kind.as_str(), moment))
@@ -118,7 +118,7 @@ impl EventSummary {
     }
 
     fn note_moment(&mut self, event: &EventRow, at_s: f64) -> bool {
-        // A lie that goes on says how often.
+        // The text of a continuing spoof contains its count.
         let head = event.text.split(", and ").next().unwrap_or_default();
         let key = (
             event.kind.to_string(),
@@ -175,8 +175,8 @@ impl EventSummary {
     }
 }
 
-/// What is there under a key, made where it is not; none where it is not and there are so
-/// many that nobody would read them.
+/// Returns the value of a key, inserting it if it is missing; `None` if it is missing and there are
+/// already too many entries to be readable.
 fn entry<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, new: impl FnOnce() -> V) -> Option<&mut V> {
     if all.len() >= MOST && !all.contains_key(&key) {
         return None;

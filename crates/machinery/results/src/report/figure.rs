@@ -2,7 +2,7 @@
 
 use super::markup::escape;
 
-/// Hands out figure numbers.
+/// Assigns figure numbers.
 #[derive(Default)]
 pub(super) struct Numbering(usize);
 
@@ -13,7 +13,7 @@ impl Numbering {
         out.push_str("<figure>\n");
     }
 
-    /// The caption, a bold lead and a text (both plain), and the end.
+    /// Appends the caption, a bold lead and a text (both plain), and ends the figure.
     pub(super) fn end(&self, out: &mut String, lead: &str, text: &str) {
         out.push_str(&format!(
             "<figcaption><b>Figure {}. {}</b> {}</figcaption>\n</figure>\n",
@@ -24,7 +24,7 @@ impl Numbering {
     }
 }
 
-/// `(a)`, `(b)`, … for the panels of a figure.
+/// Returns `(a)`, `(b)`, … for the panels of a figure.
 pub(super) fn letter(index: usize) -> String {
     match u8::try_from(index) {
         Ok(index @ 0..26) => format!("({})", char::from(b'a' + index)),
@@ -32,7 +32,7 @@ pub(super) fn letter(index: usize) -> String {
     }
 }
 
-/// A short piece of line for a legend, with its text.
+/// Appends a short piece of line for a legend, with its text.
 pub(super) fn key(out: &mut String, colour: &str, dash: &str, width: f64, text: &str) {
     out.push_str(&format!(
         "<span class=\"key\"><svg width=\"26\" height=\"10\" viewBox=\"0 0 26 10\" aria-hidden=\"true\">\

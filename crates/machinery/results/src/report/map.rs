@@ -7,24 +7,24 @@ use super::markup::{escape, missing, shortened};
 use super::network::{LinkSummary, percent};
 use crate::{NodeKind, Topology};
 
-/// Something that is drawn: a node, or the hosts of the model at one node.
+/// A drawn object: a node, or the hosts of the model at one node.
 struct Glyph {
     label: String,
     kind: NodeKind,
-    /// How many nodes it stands for.
+    /// Number of nodes that it represents.
     count: usize,
     x: f64,
     y: f64,
 }
 
-/// What joins two glyphs: one link, or those of all hosts of a group.
+/// Connection of two glyphs: one link, or those of all hosts of a group.
 #[derive(Clone, Copy)]
 struct Line {
     ends: [usize; 2],
     worst: Option<LinkSummary>,
 }
 
-/// Draws it; `links` are the topology's, by number.
+/// Draws the map; `links` are the topology's, by index.
 pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSummary>]) {
     let (mut glyphs, lines) = collapsed(topology, links);
     if glyphs.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn draw(out: &mut String, topology: &Topology, links: &[Option<LinkSu
     out.push_str("</svg>\n</div>\n");
 }
 
-/// Hosts of the model with a single link stand together, where there are several at a node.
+/// Groups hosts of the model with a single link, if several are attached to one node.
 fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>, Vec<Line>) {
     let count = topology.nodes.len();
     let mut degrees = vec![0usize; count];
@@ -64,7 +64,7 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
         link.ends.iter().for_each(|end| degrees[*end] += 1);
     }
     let is_leaf = |node: usize| degrees[node] == 1 && topology.nodes[node].kind == NodeKind::Host;
-    // Of each leaf, where it is; of each node, how many leaves are there.
+    // The node of each leaf, and the number of leaves at each node.
     let mut home = vec![None; count];
     let mut guests: BTreeMap<usize, usize> = BTreeMap::new();
     for link in topology.links.iter().filter(whole) {
@@ -121,7 +121,7 @@ fn collapsed(topology: &Topology, links: &[Option<LinkSummary>]) -> (Vec<Glyph>,
     (glyphs, lines.into_values().collect())
 }
 
-/// Gives each glyph its place; returns the height of the map.
+/// Assigns a position to each glyph; returns the height of the map.
 fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     let mut neighbours = vec![Vec::new(); glyphs.len()];
     for line in lines {
@@ -135,7 +135,7 @@ fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     for (glyph, layer) in layers.iter().enumerate() {
         columns[*layer].push(glyph);
     }
-    // Each column in the order of what its members hang on: few lines cross then.
+    // Each column is ordered by the positions of its neighbours, which gives few crossings.
     let mut rank: Vec<f64> = (0..glyphs.len()).map(|glyph| glyph as f64).collect();
     for sweep in 0..SWEEPS {
         let order: Vec<usize> = match sweep % 2 {
@@ -179,7 +179,7 @@ fn place(glyphs: &mut [Glyph], lines: &[Line]) -> f64 {
     height
 }
 
-/// Distances from an end of the network; parts that hang on nothing begin at 0 again.
+/// Returns the distances from an end of the network; disconnected parts begin at 0 again.
 fn layers(neighbours: &[Vec<usize>]) -> Vec<usize> {
     let mut layers = vec![usize::MAX; neighbours.len()];
     for start in 0..neighbours.len() {
@@ -226,12 +226,12 @@ fn draw_line(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     );
 }
 
-/// How broad a link of that load is drawn.
+/// Returns the line width for a link's load.
 fn width(link: LinkSummary) -> f64 {
     1.2 + 5.0 * link.load.min(1.0)
 }
 
-/// Load and loss, where there is any to speak of.
+/// Draws load and loss, if significant.
 fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     let Some(it) = line
         .worst
@@ -244,7 +244,7 @@ fn draw_figures(out: &mut String, line: &Line, glyphs: &[Glyph]) {
     if it.peak_loss > 0.0 {
         let _ = write!(text, ", loss {}", percent(it.loss));
     }
-    // Above the line; half the text's width to either side, a steep line rises into it.
+    // Above the line; within half the text's width on either side, a steep line rises into it.
     let half_width = 2.8 * text.len() as f64;
     let steepness = ((b.y - a.y) / (b.x - a.x).abs().max(1.0)).abs();
     let _ = writeln!(
@@ -299,10 +299,10 @@ const WIDTH: f64 = 940.0;
 const SIDE: f64 = 60.0;
 const ROW: f64 = 46.0;
 const LEAST_HEIGHT: f64 = 110.0;
-/// Farther away, a figure would stand by another line.
+/// Further away, a figure would be closer to another line.
 const MOST_RISE: f64 = 14.0;
 const SWEEPS: usize = 6;
-/// So many hosts at one node are drawn as one.
+/// Minimum number of hosts at one node that are drawn as one.
 const LEAST_GROUP: usize = 3;
 const MOST_GLYPHS: usize = 160;
 

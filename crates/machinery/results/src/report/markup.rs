@@ -1,11 +1,10 @@
-//! The only way for text from outside into the page.
+//! Escaping and insertion of untrusted text into the page.
 
 use std::borrow::Cow;
 
-/// Makes a text harmless in HTML and SVG, as content and as attribute. Control
-/// characters (not allowed in XML) and direction overrides (a name must not
-/// reorder the words around it) become U+FFFD; a text longer than any honest
-/// label is cut.
+/// Escapes a text for HTML and SVG, as content and as attribute. Control characters (not allowed in
+/// XML) and direction overrides (a name must not reorder the words around it) become U+FFFD; a text
+/// longer than any regular label is truncated.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for (count, c) in text.chars().enumerate() {
@@ -30,7 +29,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A text for a place with room for `chars` characters.
+/// Shortens a text to `chars` characters.
 pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     if text.chars().count() <= chars {
         return text.into();
@@ -39,7 +38,7 @@ pub(super) fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     format!("{head}…").into()
 }
 
-/// Begins a section; [`contents`] finds it by its title. A title is ours, and plain.
+/// Begins a section; [`contents`] finds it by its title. Titles are constants without markup.
 pub(super) fn section_head(out: &mut String, title: &str) {
     let id = anchor(title);
     out.push_str(&format!(
@@ -48,8 +47,7 @@ pub(super) fn section_head(out: &mut String, title: &str) {
     ));
 }
 
-/// Links to the sections of a body, for those who move by keyboard or have a long page
-/// before them.
+/// Returns links to the sections of a body, for keyboard navigation and long pages.
 pub(super) fn contents(body: &str) -> String {
     let begins = body.split("<h2 id=\"").skip(1);
     let links = begins.filter_map(|rest| {
@@ -72,18 +70,18 @@ fn anchor(title: &str) -> String {
     letters.collect()
 }
 
-/// A paragraph that says what is not there.
+/// Appends a paragraph about missing content.
 pub(super) fn missing(out: &mut String, sentence: &str) {
     out.push_str(&format!("<p class=\"missing\">{}</p>\n", escape(sentence)));
 }
 
-/// A paragraph that says what went wrong in reading.
+/// Appends a paragraph about a problem in reading.
 pub(super) fn problem(out: &mut String, sentence: &str) {
     out.push_str(&format!("<p class=\"problem\">{}</p>\n", escape(sentence)));
 }
 
-/// Room for a name in a table's cell; names come from outside and must not
-/// push the other columns off the paper.
+/// Width of a name in a table's cell; names are untrusted and must not push the other columns off
+/// the paper.
 pub(super) const NAME_CHARS: usize = 40;
 
 const TEXT_CHARS: usize = 2000;

@@ -1,14 +1,12 @@
 //! `report.html`: one file about one or several runs.
 //!
-//! It needs no network and no script, reads well on a screen and prints on
-//! A4, and is a pure function of the run directories: the same runs give the
-//! same bytes. Whatever is missing becomes a sentence that says so; a report
-//! on a half-broken run is worth more than none.
+//! It needs no network and no script, is readable on a screen and prints on A4, and is a pure
+//! function of the run directories: the same runs give the same bytes. Missing content is replaced
+//! by a sentence about it; a report on a half-broken run is worth more than none.
 //!
-//! The figures are drawn by this module itself. `plotters` was considered: its
-//! SVG back end styles every element inline, knows no `@media print`, repeats
-//! all points, and measures text without fonts by guessing; the part of it
-//! that would be used is shorter than its replacement here.
+//! The figures are drawn by this module itself. `plotters` was considered: its SVG back end styles
+//! every element inline, knows no `@media print`, repeats all points, and measures text without
+//! fonts by guessing; the part of it that would be used is shorter than its replacement here.
 
 mod attack;
 mod checks;
@@ -43,11 +41,10 @@ pub use spec::{Panel, PanelSignal, Proof, ProofRun, Reference, ReportRun, Report
 use data::RunData;
 use markup::escape;
 
-/// The report as an HTML document.
+/// Renders the report as an HTML document.
 ///
-/// Reads every run's tables, `signals.parquet` more than once where there is a simulated
-/// network, and keeps of each no more than a drawing needs. Never fails: what cannot be
-/// read is said in the report.
+/// Reads every run's tables, `signals.parquet` more than once if there is a simulated network, and
+/// keeps of each no more than a drawing needs. Never fails: read errors are stated in the report.
 pub fn render(spec: &ReportSpec) -> String {
     let runs: Vec<RunData> = spec
         .runs
@@ -74,7 +71,7 @@ pub fn render(spec: &ReportSpec) -> String {
     document(&spec.title, &(head + &body))
 }
 
-/// A whole page around its body.
+/// Returns a whole page around its body.
 fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\

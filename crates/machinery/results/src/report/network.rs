@@ -1,5 +1,4 @@
-//! The simulated network: its topology with load and loss, and of each link and flow what
-//! went over it.
+//! The simulated network: its topology with load and loss, and the traffic of each link and flow.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use super::style::colour;
 use super::{map, panels};
 use crate::{NodeKind, Sample, Topology};
 
-/// The section; nothing where no run has a simulated network.
+/// Appends the section; nothing if no run has a simulated network.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -44,13 +43,13 @@ pub(super) fn section(
     out.push_str("</section>\n");
 }
 
-/// What a link came to.
+/// Statistics of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkSummary {
-    /// Mean and greatest load, of 1.
+    /// Mean and maximum load, as a fraction.
     pub(super) load: f64,
     pub(super) peak_load: f64,
-    /// Mean and greatest share of packets lost.
+    /// Mean and maximum share of packets lost.
     pub(super) loss: f64,
     pub(super) peak_loss: f64,
     pub(super) throughput_bps: f64,
@@ -58,7 +57,7 @@ pub(super) struct LinkSummary {
     pub(super) queue: f64,
 }
 
-/// By the link's number; `None` for those that were not recorded.
+/// Returns the statistics by link index; `None` for links that were not recorded.
 fn summaries(data: &NetworkData) -> Vec<Option<LinkSummary>> {
     let of = |link: &str, quantity: &str| {
         let name = format!("link.{link}.{quantity}");
@@ -311,7 +310,7 @@ fn tables(out: &mut String, data: &NetworkData, links: &[Option<LinkSummary>]) {
 }
 
 impl NetworkData {
-    /// Reads what was recorded of the network, when there is one.
+    /// Reads the recorded signals of the network, if there is one.
     pub(super) fn load(
         directory: &crate::RunDirectory,
     ) -> Result<Option<Self>, crate::ResultsError> {
@@ -339,7 +338,7 @@ impl NetworkData {
     }
 }
 
-/// `1 switch`, `2 switches`.
+/// Formats `1 switch`, `2 switches`.
 fn plural(count: usize, what: &str) -> String {
     let ending = match count {
         1 => "",
@@ -349,7 +348,7 @@ fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{ending}")
 }
 
-/// `12.3 Mbit/s`.
+/// Formats `12.3 Mbit/s`.
 fn with_prefix(value: f64, unit: &str) -> String {
     let range = Range {
         low: 0.0,
@@ -362,7 +361,7 @@ fn with_prefix(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", significant(value / factor, 3))
 }
 
-/// Delays are short.
+/// Returns the factor and the unit for delays, which are short.
 fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
     match greatest_s {
         s if s >= 1.0 || s <= 0.0 => (1.0, ""),
@@ -373,11 +372,11 @@ fn of_seconds(greatest_s: f64) -> (f64, &'static str) {
     }
 }
 
-/// Of 1, in per cent.
+/// Formats a fraction as per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
 }
 
-/// More curves in one plot would be read by nobody.
+/// More curves in one plot would be illegible.
 const MOST_CURVES: usize = 5;
 const MOST_ROWS: usize = 20;

@@ -1,4 +1,4 @@
-//! Numbers for people: axis ticks, units, durations.
+//! Formatting of numbers: axis ticks, units, durations.
 
 use timeloom_time::Duration;
 
@@ -10,7 +10,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The range of some values, `None` when there are none (or none finite).
+    /// Returns the range of the finite values; `None` if there are none.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         values
             .into_iter()
@@ -26,7 +26,7 @@ impl Range {
             })
     }
 
-    /// Wider by a part of its length, so that no curve touches the frame; a
+    /// Returns the range extended by a part of its length, so that no curve touches the frame; a
     /// single value gets room on both sides.
     pub(super) fn padded(self, part: f64) -> Self {
         let length = self.high - self.low;
@@ -41,14 +41,14 @@ impl Range {
         }
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high end.
+    /// Returns the relative position of a value: 0 at the low end, 1 at the high end.
     pub(super) fn part(self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 }
 
-/// Ticks at round numbers within the range, about `count`, and the number of
-/// decimals that tells them apart.
+/// Returns ticks at round numbers within the range, about `count`, and the number of decimals that
+/// distinguishes them.
 pub(super) fn ticks(range: Range, count: usize) -> (Vec<f64>, usize) {
     let rough = (range.high - range.low) / count.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
@@ -64,13 +64,13 @@ pub(super) fn ticks(range: Range, count: usize) -> (Vec<f64>, usize) {
     let decimals = (-(step * 1.000_001).log10().floor()).clamp(0.0, 9.0) as usize;
     let first = (range.low / step).ceil() as i64;
     let last = (range.high / step).floor() as i64;
-    // Positions from whole multiples: adding the step up would drift.
+    // Positions from whole multiples: adding the step repeatedly would drift.
     let last = last.min(first.saturating_add(50));
     ((first..=last).map(|i| i as f64 * step).collect(), decimals)
 }
 
-/// With a fixed number of decimals, a true minus and thousands set apart from
-/// five digits on (as the SI brochure has it).
+/// Formats with a fixed number of decimals, a true minus sign and separated thousands from five
+/// digits on (as in the SI brochure).
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text
@@ -93,7 +93,7 @@ pub(super) fn fixed(value: f64, decimals: usize) -> String {
     out
 }
 
-/// With about `digits` significant digits; very small numbers as powers.
+/// Formats with about `digits` significant digits; very small numbers as powers.
 pub(super) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -113,7 +113,7 @@ pub(super) fn significant(value: f64, digits: usize) -> String {
     fixed(value, (digits as i32 - 1 - magnitude).max(0) as usize)
 }
 
-/// A length of time with three significant digits: `282 µs`, `1.20 s`.
+/// Formats a duration with three significant digits: `282 µs`, `1.20 s`.
 pub(super) fn duration(length: Duration) -> String {
     let ns = length.as_ns();
     let (unit, name) = match ns.unsigned_abs() {
@@ -126,8 +126,8 @@ pub(super) fn duration(length: Duration) -> String {
     format!("{}\u{a0}{name}", significant(ns as f64 / unit, 3))
 }
 
-/// The factor and prefix that keep the numbers of an axis short. Only for
-/// units that take a prefix; `kW` and `%` are left alone.
+/// Returns the factor and prefix that keep the numbers of an axis short. Only for units that take a
+/// prefix; `kW` and `%` are unchanged.
 pub(super) fn prefix(unit: &str, range: Range) -> (f64, &'static str) {
     let greatest = range.low.abs().max(range.high.abs());
     if ![

@@ -1,8 +1,8 @@
-//! Curves and sums of runs of any length, in memory that does not grow with them.
+//! Curves and sums of runs of any length, in bounded memory.
 //!
-//! Rows are pushed as they are read. Whenever so many have gathered that no page could show
-//! them all, those that fall into one small part of the axis become the few that a drawing
-//! needs of it ([`decimate`]), or their sum. A run with few rows is kept as it is.
+//! Rows are pushed as they are read. Whenever more have accumulated than a page could show, those
+//! within one small part of the axis are reduced to the few that a drawing needs ([`decimate`]), or
+//! to their sum. A run with few rows is kept unchanged.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::decimate::decimate;
 use super::number::Range;
 use crate::{ResultsError, RunDirectory, Series};
 
-/// The signals of a run as a drawing needs them, in one pass over the table. A signal that
-/// the run does not have comes back without samples.
+/// Returns the outlines of a run's signals, in one pass over the table. A signal that the run does
+/// not have is returned without samples.
 pub(super) fn outlines(
     directory: &RunDirectory,
     selectors: &[&str],
@@ -44,7 +44,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    /// Takes a point; they may come in any order.
+    /// Adds a point; points may come in any order.
     pub(super) fn push(&mut self, x: f64, y: f64) {
         self.points.push((x, y));
         if self.points.len() >= FULL {
@@ -55,14 +55,14 @@ impl Outline {
         }
     }
 
-    /// In the order of x; of one x, in that of coming.
+    /// Returns the points in the order of x; points with equal x in the order of adding.
     pub(super) fn into_points(mut self) -> Vec<(f64, f64)> {
         self.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.points
     }
 }
 
-/// Weights at instants, of which a drawing shows the sum in each small part of the axis.
+/// Weights at times, of which a drawing shows the sum in each small part of the axis.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights(Vec<(i64, i64)>);
 
@@ -77,18 +77,18 @@ impl Weights {
         }
     }
 
-    /// Instants and weights, in the order of time.
+    /// Returns times and weights, in the order of time.
     pub(super) fn into_sorted(mut self) -> Vec<(i64, i64)> {
         self.0.sort_unstable();
         self.0
     }
 }
 
-/// Lengths of time, for their percentiles. Of more than are kept one by one, such as differ
-/// by less than half a per cent count as the longest of them.
+/// Durations, for their percentiles. If there are more than are kept individually, durations that
+/// differ by less than half a per cent count as the longest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lengths {
-    /// Each with how often it was.
+    /// Each with its number of occurrences.
     all: Vec<(i64, i64)>,
     count: i64,
 }
@@ -99,19 +99,19 @@ impl Lengths {
         self.all.push((ns, 1));
         if self.all.len() >= FULL {
             self.all.sort_unstable();
-            // The exponent and the first eight bits behind the point: 2⁸ parts of an octave,
-            // and 2¹⁴ of all that a length may be.
+            // The exponent and the first eight bits of the fraction: 2⁸ parts of an octave, and 2¹⁴
+            // of the range of durations.
             join(&mut self.all, |ns| (ns.max(0) as f64).to_bits() >> 44);
         }
     }
 
-    /// How many there were.
+    /// Returns the number of durations.
     pub(super) fn count(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX)
     }
 
-    /// For each of `percents` the smallest length that at least so many of all are not
-    /// above; zero where there are none.
+    /// Returns, for each of `percents`, the smallest duration that at least this share of all do
+    /// not exceed; zero if there are none.
     pub(super) fn nearest_ranks<const N: usize>(mut self, percents: [i64; N]) -> [i64; N] {
         self.all.sort_unstable();
         percents.map(|percent| {
@@ -126,7 +126,7 @@ impl Lengths {
     }
 }
 
-/// Makes one of neighbours that have one place: at the last of them, with the sum.
+/// Merges neighbours at one place: at the last of them, with the sum.
 fn join(sorted: &mut Vec<(i64, i64)>, place: impl Fn(i64) -> u64) {
     sorted.dedup_by(|next, kept| {
         let same = place(next.0) == place(kept.0);
@@ -137,12 +137,11 @@ fn join(sorted: &mut Vec<(i64, i64)>, place: impl Fn(i64) -> u64) {
     });
 }
 
-/// So many are kept one by one.
+/// Maximum number that are kept individually.
 pub(super) const FULL: usize = 1 << 15;
 /// Five for each column of a plot; each keeps four points at most.
 const PARTS: usize = 1 << 12;
-/// Forty for each bar of a lane, so that a bar is worth what falls into it but for some per
-/// cent.
+/// Forty for each bar of a lane, so that the error of a bar is some per cent.
 const SUMS: usize = 1 << 14;
 
 #[cfg(test)]
@@ -168,7 +167,7 @@ mod tests {
         for i in [0, 700_001, 900_003, count - 1] {
             assert!(points.contains(&(i as f64, value(i))), "{i}");
         }
-        // None is invented.
+        // No value is invented.
         assert!(points.iter().all(|&(x, y)| y == value(x as usize)));
     }
 

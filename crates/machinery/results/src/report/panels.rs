@@ -10,7 +10,7 @@ use super::plot::{Mark, Plot, Trace};
 use super::spec::{Panel, Reference, ReportSpec};
 use super::style::{colour, dash};
 
-/// All panels as one figure, two to a row, on one time axis; nothing without panels.
+/// Appends all panels as one figure, two to a row, on one time axis; nothing without panels.
 pub(super) fn section(
     out: &mut String,
     figures: &mut Numbering,
@@ -42,8 +42,8 @@ pub(super) fn section(
     }
     out.push_str("<div class=\"grid2\">\n");
     for (row, pair) in spec.panels.chunks(2).enumerate() {
-        // The legend line is kept free in both when one has one: the plots of
-        // a row shall stand at the same height.
+        // The legend line is reserved in both if one has one, so that the plots of a row have the
+        // same height.
         let any_legend = pair.iter().any(|panel| panel.signals.len() > 1);
         for (column, panel) in pair.iter().enumerate() {
             draw(
@@ -75,7 +75,7 @@ pub(super) fn section(
     out.push_str("</section>\n");
 }
 
-/// The attacks of all runs; one that several runs share is marked once.
+/// Returns the attacks of all runs; one that several runs share is marked once.
 pub(super) fn attack_marks(runs: &[RunData], colours: &[&'static str], end_s: f64) -> Vec<Mark> {
     let mut seen = Vec::new();
     let mut marks = Vec::new();
@@ -122,7 +122,7 @@ fn draw(
         "<div class=\"panel\">\n<h3>{letter} {}</h3>\n",
         escape(&panel.title)
     ));
-    // A single run has its colours to spare for telling signals apart.
+    // A single run can use all colours to distinguish signals.
     let style = |run: usize, signal: usize| {
         if runs.len() > 1 {
             (colours[run], dash(signal))
@@ -149,8 +149,7 @@ fn draw(
                 colour,
             );
             trace.dash = dash;
-            // The first run is broader: where runs agree, its rim shows that
-            // it is there.
+            // The first run is broader: where runs agree, its edge remains visible.
             trace.width = if runs.len() > 1 && r == 0 { 2.6 } else { 1.1 };
             traces.push(trace);
         }
@@ -203,7 +202,7 @@ fn draw(
     out.push_str("</div>\n");
 }
 
-/// `Voltage (V)`. The unit `1` is that of a number without one: it is not written, as SI has it.
+/// Formats `Voltage (V)`. The unit `1` of a dimensionless quantity is not written, as in the SI.
 pub(super) fn axis_name(name: &str, unit: &str) -> String {
     match (name, unit) {
         ("", "1") => "Number".to_owned(),

@@ -1,4 +1,5 @@
-//! Who held the clock, how often and how long, and how virtual time went by beside wall time.
+//! Requesters that held the clock, with numbers and durations, and the progress of virtual time
+//! against wall time.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use super::data::seconds;
 use super::outline::{Lengths, Outline, Weights};
 use crate::{ClockAction, ClockRow, ResultsError, RunDirectory};
 
-/// What the report tells of a run's clock, as long as the run may have been.
+/// Summary of a run's clock for the report, in bounded memory.
 #[derive(Default)]
 pub(super) struct ClockStory {
-    /// No change was recorded.
+    /// True if no change was recorded.
     pub(super) is_empty: bool,
-    /// The last instant that was, in seconds of virtual time.
+    /// Time of the last change, in seconds of virtual time.
     pub(super) end_s: Option<f64>,
-    /// Points (wall, virtual) in seconds since the first, of the first host that wrote:
-    /// hosts' wall clocks have no common zero.
+    /// Points (wall, virtual) in seconds since the first, of the first host that wrote: hosts' wall
+    /// clocks have no common zero.
     pub(super) progress: Vec<(f64, f64)>,
-    /// The one who held the clock longest first.
+    /// Sorted by the total duration of holds, the longest first.
     pub(super) requesters: Vec<Requester>,
 }
 
@@ -49,11 +50,12 @@ impl ClockStory {
     }
 }
 
-/// All holds of one requester in figures.
+/// All holds of one requester, with statistics.
 pub(super) struct Requester {
     pub(super) name: Arc<str>,
     pub(super) count: usize,
-    /// Where the clock stood, and for how many nanoseconds of wall time; at least one.
+    /// Virtual times at which the clock was stopped, and the wall time in nanoseconds; at least
+    /// one.
     pub(super) holds: Vec<(i64, i64)>,
     pub(super) total: Duration,
     pub(super) median: Duration,
@@ -61,11 +63,10 @@ pub(super) struct Requester {
     pub(super) max: Duration,
 }
 
-/// Pairs every pause with its resume. Hosts write rows about the same change
-/// under the same number, which then count once. The length is the one that
-/// the resume states, else the wall time between the two. (What a pause states is how long
-/// it took to stop the programs.) The pause with which a run ends is nobody's: no time
-/// comes after it.
+/// Pairs every pause with its resume. Rows of several hosts about the same change have the same
+/// number and count once. The duration is the one stated by the resume, otherwise the wall time
+/// between the two. (The duration stated by a pause is the time needed to stop the programs.) The
+/// pause with which a run ends is not counted, because no time follows it.
 #[derive(Default)]
 struct Holds {
     seen: Recent,
@@ -73,7 +74,7 @@ struct Holds {
     by_requester: HashMap<Arc<str>, Held>,
 }
 
-/// What one requester held, one hold after the other.
+/// Holds of one requester, one after the other.
 #[derive(Default)]
 struct Held {
     when: Weights,
@@ -98,7 +99,7 @@ impl Holds {
             }
             ClockAction::Resume => match self.pending.remove(&row.requester) {
                 Some(pause) => self.note(&pause, &row),
-                // A resume by somebody who did not pause lets everybody go.
+                // A resume by a requester that did not pause ends all holds.
                 None => self.let_all_go(&row),
             },
             _ => {
@@ -122,7 +123,7 @@ impl Holds {
             .or_default();
         held.total = held.total.saturating_add(ns);
         held.lengths.add(ns);
-        // A pause that took no time was one still.
+        // A pause of zero duration is counted, too.
         held.when.add(pause.t_virtual.as_ns(), ns.max(1));
     }
 
@@ -147,14 +148,14 @@ impl Holds {
     }
 }
 
-/// The last changes that were read: rows about one change stand near each other.
+/// The most recent changes: rows about one change are close to each other.
 #[derive(Default)]
 struct Recent {
     known: HashSet<Change>,
     order: VecDeque<Change>,
 }
 
-/// Its number, what it was, and whose.
+/// Number, action and requester of a change.
 type Change = (u64, &'static str, Arc<str>);
 
 impl Recent {
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Each requester with how often and how long it held the clock.
+    /// Returns each requester with the number and the total duration of its holds.
     fn figures(rows: impl IntoIterator<Item = ClockRow>) -> Vec<(String, usize, Duration)> {
         let mut holds = Holds::default();
         rows.into_iter().for_each(|row| holds.take(row));

@@ -1,7 +1,7 @@
-//! One plot: axes, references, attack marks and curves, as inline SVG.
+//! A plot: axes, references, attack marks and curves, as inline SVG.
 //!
-//! Coordinates are those of the viewBox (460 × 242). Curves are written in
-//! whole tenths, relative to the point before: a third of the bytes.
+//! Coordinates are those of the viewBox (460 × 242). Curves are written in whole tenths, relative
+//! to the previous point: a third of the bytes.
 
 use std::fmt::Write;
 
@@ -12,9 +12,9 @@ use super::spec::Reference;
 
 /// A curve.
 pub(super) struct Trace {
-    /// In data units, decimated, in the order of x.
+    /// Points in data units, decimated, in the order of x.
     points: Vec<(f64, f64)>,
-    /// What it is the middle of: x, low and high, in the order of x.
+    /// Band around the curve: x, low and high, in the order of x.
     pub(super) band: Vec<(f64, f64, f64)>,
     pub(super) colour: &'static str,
     pub(super) dash: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// A curve through the points that lie within `x`.
+    /// Creates a curve through the points within `x`.
     pub(super) fn new(
         points: impl IntoIterator<Item = (f64, f64)>,
         x: Range,
@@ -37,14 +37,14 @@ impl Trace {
         }
     }
 
-    /// The values it spans.
+    /// Returns the range of values.
     pub(super) fn extent(&self) -> Option<Range> {
         let band = self.band.iter().flat_map(|&(_, low, high)| [low, high]);
         Range::of(self.points.iter().map(|(_, y)| *y).chain(band))
     }
 }
 
-/// A time to point at: an attack from its onset to its end.
+/// A marked interval: an attack from its onset to its end.
 pub(super) struct Mark {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -52,7 +52,7 @@ pub(super) struct Mark {
     pub(super) colour: &'static str,
 }
 
-/// What a plot shows. Values are divided by `factor` for its tick labels.
+/// Contents of a plot. Values are divided by `factor` for its tick labels.
 pub(super) struct Plot<'a> {
     pub(super) description: String,
     pub(super) x: Range,
@@ -187,8 +187,8 @@ impl Plot<'_> {
     }
 
     fn draw_marks(&self, out: &mut String) {
-        // Above the plot no curve runs; there the first text goes, unless the
-        // name of the axis is in its way. Others stand below each other.
+        // No curve runs above the plot. The first text goes there, unless the name of the axis is
+        // in its way; further ones are placed below each other.
         let mut row = 0u8;
         for mark in self.marks {
             if self.x.part(mark.from) > 1.0 || self.x.part(mark.to) < 0.0 {
@@ -223,7 +223,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Under all curves, so that none is hidden.
+    /// Below all curves, so that none is hidden.
     fn draw_trace_band(&self, trace: &Trace, out: &mut String) {
         if trace.band.len() < 2 {
             return;
@@ -303,6 +303,6 @@ const LEFT: f64 = 46.0;
 const RIGHT: f64 = 452.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 210.0;
-/// Two columns per unit of the viewBox: finer than a screen's or printer's dot
-/// at the size the plot is shown.
+/// Two columns per unit of the viewBox: finer than the dots of a screen or printer at the size of
+/// the plot.
 const COLUMNS: usize = 800;

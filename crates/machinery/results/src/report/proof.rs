@@ -1,8 +1,8 @@
-//! The test of virtual time: a slower solver must change nothing.
+//! The test of virtual time: a slower solver must not change results.
 //!
-//! One experiment is run with solvers that take longer and longer. Under
-//! virtual time all traces must lie on each other within a stated tolerance;
-//! in real time they must not, or the experiment could not have shown it.
+//! The same experiment is run with increasingly slow solvers. Under virtual time all traces must
+//! agree within a stated tolerance; in real time they must not, or the experiment could not have
+//! shown a difference.
 
 use super::comparison;
 use super::data::{one_signal, seconds};
@@ -16,7 +16,7 @@ use super::style::colour;
 use crate::Series;
 use crate::deviation::differences;
 
-/// The section with figure and table.
+/// Appends the section with figure and table.
 pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) {
     section_head(out, "Virtual time under test: solvers of different speed");
     let mut problems = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
     } else {
         proof.unit.clone()
     };
-    // Both panels on the same axes: what differs shall look different.
+    // Both panels on the same axes, so that differences are visible.
     let y = Range::of(all().flat_map(|(_, series)| series.samples.iter().map(|(_, value)| *value)));
     let end = Range::of(
         all()
@@ -76,8 +76,8 @@ pub(super) fn section(out: &mut String, figures: &mut Numbering, proof: &Proof) 
     out.push_str("</section>\n");
 }
 
-/// The differences from each group's first run: two curves that differ by a
-/// twentieth look alike when drawn over each other.
+/// Draws the differences from each group's first run: two curves that differ by a twentieth look
+/// alike when drawn over each other.
 fn draw_apart(
     out: &mut String,
     groups: [(&str, &Vec<(&str, Series)>); 2],

@@ -1,11 +1,11 @@
-//! The manifests in short: what one needs to trust the runs or repeat them.
+//! Summary of the manifests: information needed to trust or repeat the runs.
 
 use super::data::RunData;
 use super::markup::{escape, missing, section_head};
 use super::number::duration;
 use crate::{Caveat, Manifest, format_rfc3339};
 
-/// The section. Facts that all runs share are said once.
+/// Appends the section. Facts that all runs share are stated once.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     section_head(out, "Provenance");
     let known: Vec<(&str, &Manifest)> = runs
@@ -54,7 +54,7 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</section>\n");
 }
 
-/// The time mode, and in a stepped run who waited for whom.
+/// Formats the time mode and, for a stepped run, the waiting times.
 fn time(manifest: &Manifest) -> String {
     let mode = match manifest.time_mode.as_str() {
         "" => "not stated",
@@ -71,7 +71,7 @@ fn time(manifest: &Manifest) -> String {
     }
 }
 
-/// One value when all runs have the same, else one per run with its label.
+/// Formats one value if all runs agree, otherwise one per run with its label.
 fn agreed<'a>(
     known: &'a [(&str, &Manifest)],
     fact: Fact,
@@ -140,7 +140,7 @@ fn programs(out: &mut String, known: &[(&str, &Manifest)]) {
     }
 }
 
-/// The scripts, models and data; those that several runs share stand once.
+/// Appends the scripts, models and data; those that several runs share are listed once.
 fn inputs(out: &mut String, known: &[(&str, &Manifest)]) {
     let all = known.iter().flat_map(|(_, manifest)| &manifest.inputs);
     let mut rows: Vec<(&str, &str, &str)> = all
@@ -166,7 +166,7 @@ fn inputs(out: &mut String, known: &[(&str, &Manifest)]) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// Says one thing about a run.
+/// A function that formats one fact about a run.
 type Fact = fn(&Manifest) -> String;
 
 const LISTED: usize = 100;

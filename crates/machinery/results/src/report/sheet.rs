@@ -1,5 +1,5 @@
-//! A page of charts and tables that are about no run: an experiment of a paper
-//! repeated, a benchmark drawn. The look is the report's.
+//! A page of charts and tables outside of runs: a repeated experiment of a paper, a drawn
+//! benchmark. The style is the report's.
 
 use super::figure::{Numbering, key, letter};
 use super::markup::escape;
@@ -10,39 +10,39 @@ use super::style;
 /// The content of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// A paragraph under it.
+    /// Paragraph under the heading.
     pub lead: String,
-    /// What follows.
+    /// Remaining content.
     pub parts: Vec<Part>,
 }
 
-/// One part of a page.
+/// A part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// A heading with paragraphs.
     Text {
-        /// The heading.
+        /// Heading.
         heading: String,
-        /// The paragraphs.
+        /// Paragraphs.
         paragraphs: Vec<String>,
     },
     /// Charts beside each other under one caption.
     Figure {
-        /// The charts, two to a row.
+        /// Charts, two to a row.
         charts: Vec<Chart>,
-        /// The bold beginning of the caption.
+        /// Bold beginning of the caption.
         lead: String,
-        /// The rest of it.
+        /// Rest of the caption.
         caption: String,
     },
     /// A table under a heading.
     Table {
-        /// The heading.
+        /// Heading.
         heading: String,
-        /// Names of the columns. Columns whose cells begin with a digit or a sign
-        /// are set to the right.
+        /// Names of the columns. Columns whose cells begin with a digit or a sign are
+        /// right-aligned.
         columns: Vec<String>,
         /// Cells, row by row.
         rows: Vec<Vec<String>>,
@@ -51,35 +51,35 @@ pub enum Part {
     },
 }
 
-/// One chart: curves over two axes.
+/// A chart: curves over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// The name of its file, without an ending.
+    /// File name without an extension.
     pub name: String,
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// The horizontal axis, with unit.
+    /// Label of the horizontal axis, with unit.
     pub x_label: String,
-    /// The vertical axis, with unit.
+    /// Label of the vertical axis, with unit.
     pub y_label: String,
-    /// The curves.
+    /// Curves.
     pub curves: Vec<Curve>,
-    /// What the curve at the same place is the middle of: x, low and high, in the order of
-    /// x. May be shorter, and mostly is empty.
+    /// Bands around the curves with the same index: x, low and high, in the order of x. May be
+    /// shorter, and mostly is empty.
     pub bands: Vec<Vec<(f64, f64, f64)>>,
 }
 
-/// One curve.
+/// A curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What the legend calls it.
+    /// Text in the legend.
     pub label: String,
-    /// In the order of x. Values that are not finite are left out.
+    /// Points in the order of x. Values that are not finite are left out.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Sheet {
-    /// The page as an HTML document that needs no network and no script.
+    /// Renders the page as an HTML document that needs no network and no script.
     pub fn render(&self) -> String {
         let mut body = format!("<h1>{}</h1>\n", escape(&self.title));
         body.push_str(&format!("<p class=\"lead\">{}</p>\n", escape(&self.lead)));
@@ -124,7 +124,7 @@ impl Sheet {
         super::document(&self.title, &body)
     }
 
-    /// Every chart as a picture of its own: its name, and SVG.
+    /// Returns every chart as a separate picture: its name, and SVG.
     pub fn pictures(&self) -> Vec<(String, String)> {
         let charts = self.parts.iter().flat_map(|part| match part {
             Part::Figure { charts, .. } => charts.as_slice(),

@@ -1,4 +1,4 @@
-//! What a report is to show.
+//! Specification of a report.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use crate::Alignment;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportSpec {
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// One paragraph under it: what was run and what it shows. May be empty.
+    /// Paragraph under the heading about the runs and the result. May be empty.
     pub summary: String,
-    /// The runs to overlay in every panel.
+    /// Runs to overlay in every panel.
     pub runs: Vec<ReportRun>,
-    /// The panels, two to a row.
+    /// Panels, two to a row.
     pub panels: Vec<Panel>,
-    /// The demonstration that the physics does not notice a slow solver.
+    /// The demonstration that a slow solver does not affect the physics.
     pub proof: Option<Proof>,
     /// Index of the run whose pauses are shown requester by requester.
     pub clock_run: usize,
@@ -26,19 +26,19 @@ pub struct ReportSpec {
     pub notes: Vec<String>,
 }
 
-/// One run to overlay.
+/// A run to overlay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportRun {
-    /// Its run directory.
+    /// Run directory.
     pub directory: PathBuf,
-    /// What to call it: `no attack`, `DoS at 22.5 s`.
+    /// Label: `no attack`, `DoS at 22.5 s`.
     pub label: String,
-    /// Chooses its colour.
+    /// Kind, which selects its colour.
     #[serde(default)]
     pub kind: RunKind,
 }
 
-/// Whether a run is the normal case or one under attack.
+/// Kind of a run: the normal case, or under attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
@@ -49,28 +49,28 @@ pub enum RunKind {
     Attack,
 }
 
-/// One panel: some signals of every run over virtual time.
+/// A panel: some signals of every run over virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Panel {
-    /// Its heading: `Voltage at bus 680`.
+    /// Heading: `Voltage at bus 680`.
     pub title: String,
-    /// The quantity, without unit: `Voltage`.
+    /// Quantity, without unit: `Voltage`.
     pub y_label: String,
-    /// The unit; when empty, that of the recorded signals.
+    /// Unit; if empty, that of the recorded signals.
     pub unit: String,
-    /// What to draw. Runs differ by colour, signals by dashes.
+    /// Signals to draw. Runs differ by colour, signals by dashes.
     pub signals: Vec<PanelSignal>,
-    /// Levels to compare with.
+    /// Reference levels.
     pub references: Vec<Reference>,
 }
 
-/// One signal of a panel.
+/// A signal of a panel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PanelSignal {
-    /// Its name in the run, `v680`, or source and name, `grid.v680`.
+    /// Name in the run, `v680`, or source and name, `grid.v680`.
     pub name: String,
-    /// What to call it in the legend; a panel with one signal shows none.
+    /// Text in the legend; a panel with one signal shows none.
     #[serde(default)]
     pub legend: String,
 }
@@ -81,9 +81,9 @@ pub struct PanelSignal {
 pub enum Reference {
     /// A horizontal line.
     Line {
-        /// Where.
+        /// Position.
         value: f64,
-        /// What it means: `nominal`.
+        /// Label: `nominal`.
         label: String,
     },
     /// A shaded range.
@@ -92,32 +92,32 @@ pub enum Reference {
         from: f64,
         /// Upper end.
         to: f64,
-        /// What it means: `±5 %`.
+        /// Label in the plot: `±5 %`.
         label: String,
     },
 }
 
-/// Two groups of runs that differ in how slow the solver was made. Under
-/// virtual time the traces must coincide; without it they must not.
+/// Two groups of runs that differ in the delay of the solver. Under virtual time the traces must
+/// coincide; without it they must not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Proof {
-    /// The signal to compare.
+    /// Signal to compare.
     pub signal: String,
-    /// The quantity, without unit.
+    /// Quantity, without unit.
     pub y_label: String,
-    /// The unit of the signal; when empty, as recorded.
+    /// Unit of the signal; if empty, as recorded.
     pub unit: String,
-    /// The greatest deviation from the group's first run that counts as
-    /// coinciding, in the signal's unit.
+    /// Largest deviation from the group's first run that counts as coinciding, in the signal's
+    /// unit.
     pub tolerance: f64,
-    /// The share (0 … 1) of the time for which it must hold. Below 1 where one
-    /// late wake-up of a busy machine must not decide.
+    /// Share (0 … 1) of the time for which it must hold. Below 1 if a single late wake-up of a busy
+    /// machine should be tolerated.
     pub share: f64,
-    /// Virtual seconds from the start that are not compared: programs start up
-    /// in them, at the speed of the machine.
+    /// Virtual seconds at the start that are not compared: programs start up in them, at the speed
+    /// of the machine.
     pub from_s: f64,
-    /// What the signal is worth between samples.
+    /// Interpolation of the signal between samples.
     pub alignment: Alignment,
     /// Runs under virtual time; the first is the reference (solver +0).
     pub with_virtual_time: Vec<ProofRun>,
@@ -141,11 +141,11 @@ impl Default for Proof {
     }
 }
 
-/// One run of a [`Proof`].
+/// A run of a [`Proof`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofRun {
-    /// Its run directory.
+    /// Run directory.
     pub directory: PathBuf,
-    /// What to call it: `solver +50 ms`.
+    /// Label: `solver +50 ms`.
     pub label: String,
 }

@@ -8,14 +8,14 @@ use super::markup::{escape, shortened};
 use super::number::{Range, significant};
 use crate::Series;
 
-/// One signal, and how much it moved.
+/// A signal, with its amount of change.
 pub(super) struct Strip<'a> {
     series: &'a Series,
     moved: f64,
 }
 
-/// The signals that moved most after `onset_s`, at most a few; those that moved at all, and
-/// in a run without an onset those that vary most for their size.
+/// Returns the few signals that changed most after `onset_s`, without those that did not change; in
+/// a run without an onset, those that vary most relative to their size.
 pub(super) fn moved(run: &RunData, onset_s: Option<f64>) -> Vec<Strip<'_>> {
     let mut strips: Vec<Strip> = run
         .all_series()
@@ -28,7 +28,7 @@ pub(super) fn moved(run: &RunData, onset_s: Option<f64>) -> Vec<Strip<'_>> {
 }
 
 impl<'a> Strip<'a> {
-    /// `None` for a signal that does not move.
+    /// Returns `None` for a signal that does not change.
     fn new(series: &'a Series, onset_s: Option<f64>) -> Option<Self> {
         let onset_s = onset_s.unwrap_or(0.0);
         let range = |after: bool| {
@@ -38,7 +38,7 @@ impl<'a> Strip<'a> {
         };
         let whole = Range::of(series.samples.iter().map(|(_, value)| *value))?;
         let (before, after) = (range(false), range(true)?);
-        // Beyond what it did before, measured by that.
+        // The change beyond the earlier range, relative to that range.
         let moved = match before {
             None => (whole.high - whole.low) / whole.high.abs().max(whole.low.abs()).max(1e-9),
             Some(before) => {
@@ -52,7 +52,7 @@ impl<'a> Strip<'a> {
         (moved > 0.0).then_some(Self { series, moved })
     }
 
-    /// Draws it below `top`, between the two columns.
+    /// Draws the strip below `top`, between the two columns.
     pub(super) fn draw(&self, out: &mut String, top: f64, x: Range, (left, right): (f64, f64)) {
         let samples = self
             .series

@@ -1,15 +1,15 @@
 //! Colours and the style sheet.
 //!
-//! The colours are Okabe and Ito's, which people with any of the common
-//! colour-vision deficiencies tell apart; nothing is said by colour alone.
+//! The colours are Okabe and Ito's, which people with any of the common colour-vision deficiencies
+//! can distinguish; no information is given by colour alone.
 
 use super::spec::{ReportRun, RunKind};
 
-/// The page's style; the figures' classes are in it too.
+/// Style sheet of the page, including the figures' classes.
 pub(super) const SHEET: &str = include_str!("style.css");
 
-/// The first normal run is blue, the first attacked one vermilion; further
-/// ones take the rest of the palette in turn.
+/// Returns the colours of runs: the first normal run is blue, the first attacked one vermilion;
+/// further ones take the rest of the palette in turn.
 pub(super) fn run_colours(runs: &[ReportRun]) -> Vec<&'static str> {
     let (mut normal, mut attack) = (Some(BLUE), Some(VERMILION));
     let mut rest = REST.iter().copied().cycle();
@@ -24,12 +24,12 @@ pub(super) fn run_colours(runs: &[ReportRun]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Colours by place in a list, for curves that are not runs of the report.
+/// Returns a colour by index, for curves that are not runs of the report.
 pub(super) fn colour(index: usize) -> &'static str {
     [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, BLACK][index % 7]
 }
 
-/// Dashes by place in a list, in units of the viewBox.
+/// Returns a dash pattern by index, in units of the viewBox.
 pub(super) fn dash(index: usize) -> &'static str {
     ["", "5 2.5", "1.6 2", "8 2.5 1.6 2.5"][index % 4]
 }

@@ -1,4 +1,4 @@
-//! The head of the report: what was run and how it ended; and its foot.
+//! The head of the report with the runs and their outcomes, and its foot.
 
 use super::data::RunData;
 use super::figure::key;
@@ -8,7 +8,7 @@ use super::spec::ReportSpec;
 use super::verdict;
 use crate::{LabelRow, Manifest, format_rfc3339};
 
-/// Title, summary and the table of runs.
+/// Appends title, summary and the table of runs.
 pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colours: &[&str]) {
     out.push_str(&format!("<header>\n<h1>{}</h1>\n", escape(&spec.title)));
     out.push_str(&format!(
@@ -36,7 +36,7 @@ pub(super) fn header(out: &mut String, spec: &ReportSpec, runs: &[RunData], colo
     out.push_str("</header>\n");
 }
 
-/// Notes and the last line.
+/// Appends notes and the last line.
 pub(super) fn notes(out: &mut String, notes: &[String]) {
     if !notes.is_empty() {
         section_head(out, "Notes");
@@ -52,7 +52,8 @@ pub(super) fn notes(out: &mut String, notes: &[String]) {
     ));
 }
 
-/// Which sections are not there because the scenario asks for nothing that they would hold.
+/// Returns a sentence about the sections that are missing because the scenario does not ask for
+/// their content.
 fn not_asked(spec: &ReportSpec, runs: &[RunData]) -> Option<&'static str> {
     let no_checks = runs.iter().all(|run| run.checks.is_empty());
     match (spec.panels.is_empty(), no_checks) {
@@ -79,7 +80,7 @@ fn origin(runs: &[RunData]) -> String {
         .min()
         .unwrap_or(first.started);
     let text = format_rfc3339(started);
-    // To the second, without the T: for people.
+    // To the second, without the T, for readability.
     format!(
         "Scenario {} · {} {} UTC · Timeloom {} · {} cores, {}",
         first.name,

@@ -1,12 +1,12 @@
-//! What one must know before anything else: that a run failed, and of whom; that it is not
-//! to be trusted. Stands above all figures.
+//! The most important facts: a run failed, with the culprit; a run is not to be trusted. Placed
+//! above all figures.
 
 use super::data::RunData;
 use super::markup::{NAME_CHARS, escape, shortened};
 use super::number::fixed;
 use crate::{Failure, Manifest, Outcome};
 
-/// A banner for each thing that is wrong with a run; none where all is well.
+/// Appends a banner for each problem of a run; nothing if there is none.
 pub(super) fn banners(out: &mut String, runs: &[RunData]) {
     let several = runs.len() > 1;
     for run in runs {
@@ -45,7 +45,7 @@ pub(super) fn banners(out: &mut String, runs: &[RunData]) {
     }
 }
 
-/// What the table of runs says.
+/// Formats the outcome for the table of runs.
 pub(super) fn outcome(manifest: &Manifest) -> String {
     let (class, word) = match manifest.outcome {
         Outcome::Done if !manifest.untrusted.is_empty() => ("fail", "✗ not to be trusted"),
@@ -62,7 +62,7 @@ pub(super) fn outcome(manifest: &Manifest) -> String {
     format!("<span class=\"verdict {class}\">{word}</span>{culprit}")
 }
 
-/// Why that a check holds says nothing, or not all; `None` where it does.
+/// Returns the reason why a passed check is not conclusive, or not fully; `None` if it is.
 pub(super) fn reserve(runs: &[RunData]) -> Option<&'static str> {
     let judged = runs.iter().filter(|run| !run.checks.is_empty());
     let manifests: Vec<&Manifest> = judged.filter_map(|run| run.manifest.as_ref()).collect();

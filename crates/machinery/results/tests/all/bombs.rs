@@ -1,4 +1,4 @@
-//! Small files that would decode to gigabytes: they are refused before memory is reserved.
+//! Small files that would decode to gigabytes: they are rejected before memory is reserved.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A capture is what other people's tools take it for.
+//! Captures are read correctly by other tools.
 
 use std::fs::File;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What the recorder took is kept, though the disk was full when it came.
+//! Rows that the recorder accepted are kept, even if the disk was full at that time.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
     run.write_manifest(&manifest).unwrap();
     let recorder = run.recorder().unwrap();
     let mut taken = 0;
-    // Some are refused; none comes after the first.
+    // Some are rejected; none is accepted after the first rejection.
     let mut refused = 0;
     while refused < 10 {
         match recorder.signal(&sample(taken)) {
@@ -68,7 +68,7 @@ fn every_row_that_was_taken_is_there_once_there_is_room() {
     manifest.outcome = Outcome::Failed;
     run.write_manifest(&manifest).unwrap();
     drop(recorder);
-    // With or without room for the tables.
+    // With or without space for the tables.
     mount(&["-o", "remount,size=64m"], place.path());
     if finished.is_err() {
         assert!(!run.is_finished());

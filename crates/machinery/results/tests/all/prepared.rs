@@ -1,4 +1,4 @@
-//! Directories that somebody else has prepared: a run writes nowhere but into its own.
+//! Directories prepared by another user: a run writes only into its own.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -9,7 +9,7 @@ use timeloom_traces::Traces;
 
 const PRECIOUS: &str = "not the run's\n";
 
-/// A finished run, and beside it a file and a directory of somebody.
+/// A finished run, and beside it a file and a directory of another user.
 struct Prepared {
     scratch: tempfile::TempDir,
     run: PathBuf,
@@ -34,7 +34,7 @@ impl Prepared {
         }
     }
 
-    /// Puts a link in the place of what is there.
+    /// Replaces an entry by a link.
     fn link(&self, name: &str, to: &Path) {
         let place = self.run.join(name);
         let _ = fs::remove_file(&place);
@@ -140,7 +140,7 @@ fn a_directory_that_others_may_write_is_refused() {
         fs::set_permissions(&prepared.run, Permissions::from_mode(mode)).unwrap();
         let refused = RunDirectory::replace(&prepared.run).unwrap_err();
         assert!(refused.to_string().contains("chmod -R go-w"), "{refused}");
-        // It may be read, but no report is put there.
+        // It may be read, but no report is written into it.
         let run = RunDirectory::open(&prepared.run).unwrap();
         assert!(run.write_report("").is_err());
         assert_eq!(run.events().unwrap().len(), 0);
@@ -153,7 +153,7 @@ fn a_directory_that_others_may_write_is_refused() {
 #[test]
 fn a_directory_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        return; // nobody else can give a directory away
+        return; // only root can change the owner
     }
     let prepared = Prepared::new();
     chown(&prepared.run, Some(65534), None).unwrap();

@@ -1,5 +1,5 @@
-//! The report's structure: well-formed whatever the runs hold, nothing from
-//! outside gets out of its place, and it stays small.
+//! The report's structure: well-formed for any content of the runs, untrusted text is escaped, and
+//! the size is limited.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,7 @@ fn panel(name: &str) -> Panel {
     }
 }
 
-/// The page is also well-formed XML; that is checked by a parser. Returns all
-/// of its text.
+/// Checks with a parser that the page is also well-formed XML; returns all of its text.
 fn well_formed(html: &str) -> String {
     let xml = html
         .strip_prefix("<!DOCTYPE html>\n")
@@ -120,7 +119,7 @@ fn what_is_missing_is_said_and_nothing_panics() {
     }
 }
 
-/// A finished run with this manifest, whose two checks hold.
+/// Creates a finished run with this manifest, whose two checks hold.
 fn checked_run(path: &Path, manifest: &Manifest) -> RunDirectory {
     let run = empty_run(path);
     run.write_manifest(manifest).unwrap();

@@ -1,4 +1,4 @@
-//! A run's directory from creation to the last reader, and through a kill.
+//! A run's directory from creation to the last reader, including a kill.
 
 use std::fs;
 use std::io::Write;
@@ -64,7 +64,7 @@ fn all<R: Row>(run: &RunDirectory) -> Vec<R> {
     rows
 }
 
-/// A source that writes without end has its share and no more. The others lose nothing.
+/// A source that writes without end gets its share and no more. The others lose nothing.
 #[test]
 fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
     let temporary = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn who_has_used_up_a_share_is_cut_and_the_others_are_whole() {
         if ms % 10 == 0 {
             recorder.signal(&of("grid", ms)).unwrap();
         }
-        // What a scenario says is nobody's.
+        // Labels have no source.
         recorder.label(&label(ms)).unwrap();
     }
     let cut = recorder.cut();
@@ -290,7 +290,7 @@ fn names_from_outside_stay_in_their_folder() {
     );
 }
 
-/// The part that dies: run by the test below in a process of its own.
+/// The part that is killed: run by the test below in a process of its own.
 #[test]
 fn killed_child() {
     let Some(path) = std::env::var_os("TIMELOOM_KILLED_RUN") else {

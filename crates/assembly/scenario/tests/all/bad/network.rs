@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         "[system.hosts.control]",
         "no link leads from control, generator, s1 to the rest",
     )
-    .counting(2), // The capture of that link goes with it.
+    .counting(2), // The capture of that link is invalid, too.
     here(
         "between = [\"s1\", \"s2\"]",
         "between = [\"s1\", \"s2\"]\n[[system.links]]\nbetween = [\"s2\", \"s1\"]",

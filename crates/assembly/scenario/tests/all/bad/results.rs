@@ -1,4 +1,4 @@
-//! What happens during a run, and what its report shows.
+//! Events during a run, and panels of its report.
 
 use super::{Case, case, here};
 
@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
         "\"bus.680.v1\"",
         "`bus.680.v1` is recorded twice",
     )
-    .counting(2), // The panel draws the one that is lost.
+    .counting(2), // The panel draws the replaced signal.
     here(
         "env = { PYTHONPATH = \"../../python\" }",
         "env = { \"\" = \"x\" }",
@@ -89,5 +89,5 @@ pub(super) const CASES: &[Case] = &[
         "{ line = 2320.0,",
         "unknown key `line` in a reference",
     )
-    .counting(2), // And it lacks `at`.
+    .counting(2), // It also lacks `at`.
 ];

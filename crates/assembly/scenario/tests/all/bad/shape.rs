@@ -1,4 +1,4 @@
-//! What a file is, and what things are called.
+//! Shape of a file, and names.
 
 use super::{Case, case, here};
 
@@ -72,7 +72,7 @@ pub(super) const CASES: &[Case] = &[
         "a_very_long_name",
         "`a_very_long_name` cannot be the name of a node",
     )
-    .counting(3), // Nor has it an address or a link.
+    .counting(3), // It has neither an address nor a link.
     here(
         "name = \"no-sag\"",
         "name = \"sag\"",

@@ -1,4 +1,4 @@
-//! The section of time, and the clocks of hosts.
+//! The `[time]` table, and the clocks of hosts.
 
 use super::{Case, case, here};
 
@@ -35,7 +35,7 @@ pub(super) const CASES: &[Case] = &[
         with: "mode = \"real\"\ntsc = \"emulate\"",
         line: "tsc = \"emulate\"",
         message: "in real time the counter is the machine's",
-        count: 2, // it cannot be dilated either
+        count: 2, // the dilation is invalid, too
     },
     case(
         "dilation = 2",

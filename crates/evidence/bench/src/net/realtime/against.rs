@@ -1,5 +1,4 @@
-//! The measured programs over what others have: ns-3 in real time, and links of this
-//! machine's kernel.
+//! The measured programs over alternatives: ns-3 in real time, and links of this machine's kernel.
 
 use std::os::fd::AsRawFd;
 
@@ -15,9 +14,9 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 use crate::net::ns3::Program;
 
-/// One iperf3 over a veth pair, limited by the kernel's token bucket: what this machine
-/// loses without us. Its netem would delay, too, where there is one. Gives back what
-/// was lost, and for how many datagrams the receiver's socket had no room.
+/// Runs an iperf3 over a veth pair, limited by the kernel's token bucket: the loss of this machine
+/// without us. The kernel's netem would also delay, where available. Returns the lost fraction, and
+/// the number of datagrams for which the receiver's socket had no room.
 pub(super) fn kernel_udp(seconds: &str) -> Result<(f64, u64), BenchError> {
     let spec = NetworkSpec {
         stations: stations(29),
@@ -33,7 +32,7 @@ pub(super) fn kernel_udp(seconds: &str) -> Result<(f64, u64), BenchError> {
     Ok((lost, socket_full(&fabric).unwrap_or(0)))
 }
 
-/// ns-3 carries every frame by itself; rounds alternate between it and us.
+/// Compares with ns-3, which carries every frame by itself; rounds alternate between both.
 pub(super) fn against_ns3(
     options: &Options,
     figure: &mut dyn FnMut(Figure),

@@ -1,4 +1,4 @@
-//! Two namespaces with an engine between them, and simulated hosts beside.
+//! Two namespaces with an engine between them, and additional simulated hosts.
 
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ pub(in crate::net) struct Between {
     pub(super) rate_bps: u64,
     pub(super) delay: Duration,
     pub(super) queue: u32,
-    /// Simulated hosts beside it, half of them sending to the others.
+    /// Additional simulated hosts, half of them sending to the others.
     pub(super) hosts: u32,
     pub(super) cutting: Cutting,
 }
 
-/// Whether `b`, and half of the hosts beside, are in an engine of their own.
+/// Mode of a second engine, which has `b` and half of the additional hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net) enum Cutting {
     Whole,
-    /// The two do not wait for one another.
+    /// The engines do not wait for each other.
     Free,
-    /// They do.
+    /// The engines wait for each other.
     Exact,
 }
 
@@ -60,10 +60,10 @@ impl Between {
     }
 }
 
-/// The emulation ends before the namespaces.
+/// Fields drop in this order: the emulation ends before the namespaces.
 pub(in crate::net) struct Bed {
     pub(in crate::net) emulation: Emulation,
-    /// That of `b`, where the link is cut.
+    /// Emulation of `b`, if the link is cut.
     beyond: Option<Emulation>,
     pub(in crate::net) fabric: Fabric,
     pub(in crate::net) target: String,
@@ -73,7 +73,7 @@ pub(in crate::net) fn broken(error: impl std::fmt::Display) -> BenchError {
     BenchError::Worker(error.to_string())
 }
 
-/// In networks of four addresses, or in one of eight.
+/// Returns the stations, in networks of four addresses or in one of eight.
 pub(super) fn stations(prefix_len: u8) -> Vec<StationSpec> {
     let station = |(name, last): (&str, u8)| StationSpec {
         name: name.into(),
@@ -93,7 +93,7 @@ pub(super) fn namespaces() -> Result<Fabric, BenchError> {
 }
 
 impl Bed {
-    /// In real time.
+    /// Builds the bed in real time.
     pub(super) fn build(between: Between) -> Result<Self, BenchError> {
         Self::build_served(between, Serving::default())
     }
@@ -106,8 +106,8 @@ impl Bed {
         Self::build_with(between, real, serving)
     }
 
-    /// By the clock that `timing` gives once all is there: a network whose clock
-    /// ran while it was built would begin behind.
+    /// Builds the bed with the clock that `timing` returns at the end: a network whose clock ran
+    /// while it was built would start late.
     pub(in crate::net) fn build_at(
         between: Between,
         timing: impl Fn() -> Timing,
@@ -115,7 +115,7 @@ impl Bed {
         Self::build_with(between, timing, Serving::default())
     }
 
-    /// All engines.
+    /// Returns the emulations of all engines.
     pub(in crate::net) fn emulations(&self) -> impl Iterator<Item = &Emulation> {
         std::iter::once(&self.emulation).chain(&self.beyond)
     }
@@ -128,7 +128,7 @@ impl Bed {
         let fabric = namespaces()?;
         let mut network = NetworkBuilder::new(1);
         let (a, router, b) = (network.host("a"), network.router("r"), network.host("b"));
-        // A host gives its frames to the first link as to a card.
+        // A host sends its frames to the first link like to a network card.
         network.connect(a, router, LinkConfig::new(1_000 * GBIT, Duration::ZERO));
         let queue = QueueConfig::DropTail {
             packets: between.queue,
@@ -161,7 +161,7 @@ impl Bed {
             let [(world, peers), (far, far_peers)] = halves(&world, is_far, between.cutting)?;
             let with = |peers| Serving {
                 peers: Some(peers),
-                // Packets between engines would come too late.
+                // Otherwise packets between engines would be late.
                 moderation: Duration::ZERO,
                 ..Serving::default()
             };
@@ -181,8 +181,8 @@ impl Bed {
     }
 }
 
-/// Two engines' parts of a network, and their ways to one another. The second has the nodes
-/// whose names are far ones.
+/// Returns two engines' parts of a network, and their connections. The second has the nodes whose
+/// names mark them as far.
 pub(in crate::net) fn halves(
     world: &World,
     is_far: impl Fn(&str) -> bool,

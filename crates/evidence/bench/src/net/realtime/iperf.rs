@@ -1,4 +1,4 @@
-//! iperf3 through the engine, and what kernels and engine counted meanwhile.
+//! iperf3 through the engine, with the counters of kernels and engine.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration as StdDuration;
@@ -11,16 +11,16 @@ use super::{Bed, broken};
 use crate::error::BenchError;
 use crate::net::machine;
 
-/// What one iperf3 said, and what the engine did meanwhile.
+/// Output of an iperf3, with the engine's counters.
 pub(super) struct Measured {
     pub(super) gbps: f64,
     pub(super) lost: f64,
     pub(super) core: f64,
-    /// Processors at work, in all: the engine, the guests' kernels and programs, and
-    /// whoever else the machine has.
+    /// Mean number of busy processors: the engine, the guests' kernels and programs, and all other
+    /// load of the machine.
     pub(super) processors: f64,
-    /// Datagrams for which the receiving program's socket had no room: it had
-    /// not read for as long as its buffer lasts.
+    /// Datagrams dropped because the receiving program's socket was full: it had not read for as
+    /// long as its buffer lasts.
     pub(super) socket_full: u64,
     pub(super) report: Report,
 }
@@ -46,20 +46,20 @@ pub(super) fn measure(
     })
 }
 
-/// Datagrams that the sockets of `b` had no room for (`RcvbufErrors` of snmp(5)'s
-/// table), since it was made.
+/// Returns the number of datagrams dropped by full sockets of `b` (`RcvbufErrors` of snmp(5)'s
+/// table) since it was created.
 pub(in crate::net) fn socket_full(fabric: &Fabric) -> Option<u64> {
     counter(fabric, "b", "Udp:", "RcvbufErrors")
 }
 
-/// IP packets that left `a` and never came to `b`: the devices of both, the
-/// engine and the network's queues had them in between.
+/// Returns the number of IP packets that left `a` and never arrived at `b`: lost by the devices of
+/// both, the engine, or the network's queues.
 pub(in crate::net) fn lost_between(fabric: &Fabric) -> Option<u64> {
     let sent = counter(fabric, "a", "Ip:", "OutRequests")?;
     Some(sent.saturating_sub(counter(fabric, "b", "Ip:", "InDelivers")?))
 }
 
-/// A counter of snmp(5)'s table in a station's namespace.
+/// Reads a counter of snmp(5)'s table in a station's namespace.
 pub(in crate::net) fn counter(
     fabric: &Fabric,
     station: &str,
@@ -74,7 +74,7 @@ pub(in crate::net) fn counter(
     values.split(' ').nth(place)?.parse().ok()
 }
 
-/// Goodput in Gbit/s at the receiver, and the fraction that was lost.
+/// Returns the goodput in Gbit/s at the receiver, and the lost fraction.
 pub(super) fn iperf3(
     fabric: &Fabric,
     target: &str,
@@ -82,7 +82,7 @@ pub(super) fn iperf3(
     arguments: &[&str],
 ) -> Result<(f64, f64), BenchError> {
     let inside = |name: &str| -> Result<Command, BenchError> {
-        // Before other users of the machine, whom the figure is not about.
+        // Higher priority than other processes of the machine, which the figure is not about.
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "iperf3"]);
         let station = fabric.station(name).expect("just built");
@@ -95,8 +95,8 @@ pub(super) fn iperf3(
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let _server = Ended(server.spawn().map_err(broken)?);
-    // Its port opens within milliseconds; a client that is too early fails, and
-    // tries again.
+    // The server's port opens within milliseconds; a client that is too early fails, and is
+    // retried.
     for _ in 0..50 {
         std::thread::sleep(StdDuration::from_millis(100));
         let mut client = inside("a")?;
@@ -114,11 +114,11 @@ pub(super) fn iperf3(
     Err(broken("iperf3 found no server"))
 }
 
-/// Goodput in Gbit/s and the fraction lost, from iperf3's JSON; or the error in it.
+/// Returns the goodput in Gbit/s and the lost fraction from iperf3's JSON, or the error in it.
 pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
     let end = &said["end"];
     let lost = end["sum"]["lost_percent"].as_f64().unwrap_or(0.0) / 100.0;
-    // Of UDP, what was sent.
+    // For UDP, the sent data.
     let all = &end["sum"]["bits_per_second"];
     let received = end["sum_received"]["bits_per_second"].as_f64();
     let received = received.or_else(|| Some(all.as_f64()? * (1.0 - lost)));
@@ -128,7 +128,7 @@ pub(in crate::net) fn received(said: &Value) -> Result<(f64, f64), String> {
     }
 }
 
-/// A child that does not outlive its benchmark.
+/// A child process that is ended with its benchmark.
 pub(in crate::net) struct Ended(pub(in crate::net) Child);
 
 impl Drop for Ended {

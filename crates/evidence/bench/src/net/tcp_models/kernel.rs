@@ -13,26 +13,26 @@ use super::{Cell, Effort, SEGMENT_BYTES, Sending, kernels_name, network};
 use crate::error::BenchError;
 use crate::net::model::refused;
 
-/// What iperf3 said of a row.
+/// Results of iperf3 for a row.
 pub(super) struct Measured {
-    /// By cell.
+    /// Flows by cell.
     pub(super) flows: Vec<Flow>,
-    /// The fraction of the engine's events that were over 1 ms late.
+    /// Fraction of the engine's events that were over 1 ms late.
     pub(super) late: f64,
 }
 
-/// One of its flows.
+/// Results of a flow.
 pub(super) struct Flow {
     /// Mbit/s of payload at the receiver.
     pub(super) mbps: f64,
-    /// Segments sent again per thousand.
+    /// Retransmitted segments per thousand.
     pub(super) again: f64,
     /// Mean of the sender's smoothed round trip.
     pub(super) round_trip_ms: f64,
 }
 
-/// Runs all cells of a row side by side, a pair of namespaces for each, so
-/// that no kernel remembers anything of another connection.
+/// Runs all cells of a row side by side, each in its own pair of namespaces, so that no kernel
+/// caches metrics of another connection.
 pub(super) fn run(
     cells: &[Cell],
     seed: u64,
@@ -49,8 +49,7 @@ pub(super) fn run(
         Running::start(&mut server)
     });
     let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    // All listen after some tens of milliseconds; a client that is refused
-    // fails the run.
+    // All listen after some tens of milliseconds; a client that is refused fails the run.
     std::thread::sleep(StdDuration::from_secs(1));
     let clients = cells.iter().enumerate().map(|(index, cell)| {
         let mut client = bed.command(&format!("a{index}"))?;
@@ -91,7 +90,7 @@ pub(super) fn run(
     })
 }
 
-/// The emulation ends before the namespaces.
+/// Fields drop in this order: the emulation ends before the namespaces.
 struct Bed {
     emulation: Emulation,
     fabric: Fabric,
@@ -147,14 +146,14 @@ impl Bed {
         })
     }
 
-    /// Tells the senders' kernels not to wait for larger pieces.
+    /// Configures the senders' kernels not to wait for larger segments.
     fn send_at_once(&self, count: usize) -> Result<(), BenchError> {
         for index in 0..count {
             let station = self.fabric.station(&format!("a{index}"));
             let station = station.expect("just built");
             let written = station.run(|| {
-                // A piece of so small a part of the window is always there; the
-                // kernel keeps it in a byte.
+                // This small a fraction of the window is always available; the kernel stores the
+                // divisor in a byte.
                 std::fs::write("/proc/sys/net/ipv4/tcp_tso_win_divisor", "255")
             });
             written.map_err(broken)?.map_err(broken)?;
@@ -162,8 +161,8 @@ impl Bed {
         Ok(())
     }
 
-    /// iperf3 inside a namespace, before other users of the machine, whom the
-    /// comparison is not about.
+    /// Returns an iperf3 command inside a namespace, with a higher priority than other processes of
+    /// the machine, which the comparison is not about.
     fn command(&self, station: &str) -> Result<Command, BenchError> {
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "iperf3"]).stdin(Stdio::null());
@@ -174,7 +173,7 @@ impl Bed {
     }
 }
 
-/// A child that does not outlive its benchmark.
+/// A child process that is ended with its benchmark.
 struct Running(Option<Child>);
 
 impl Running {

@@ -1,14 +1,12 @@
 //! The models of TCP against the kernel's, and both against the formulas.
 //!
-//! Real iperf3 between two namespaces, and a flow of the model, go over the
-//! same link: same rate, delay, queue, loss and seed. (The kernel's side also
-//! carries ARP and iperf3's control connection, so that losses are alike in
-//! law, not packet by packet.) The kernel's TCP runs in real time, and so does
-//! the engine meanwhile.
+//! Real iperf3 between two namespaces, and a flow of the model, use the same link: same rate,
+//! delay, queue, loss and seed. (The kernel's side also carries ARP and iperf3's control
+//! connection, so that losses agree in distribution, not packet by packet.) The kernel's TCP runs
+//! in real time, and so does the engine meanwhile.
 //!
-//! Called by `timeloom bench net --validate`. How far a model may be from the
-//! kernel is [`BOUND`]; each row says whether it is within, and what is not is
-//! remarked on.
+//! Called by `timeloom bench net --validate`. [`BOUND`] is the accepted ratio between kernel and
+//! model; each row shows if it is within, and exceptions are reported as remarks.
 
 mod formula;
 mod kernel;
@@ -24,7 +22,7 @@ use timeloom_time::{Duration, Instant};
 use crate::error::BenchError;
 use crate::{Experiment, Options, median};
 
-/// One combination of what goodput depends on.
+/// A combination of the parameters that affect goodput.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     control: Control,
@@ -32,32 +30,32 @@ struct Cell {
     round_trip: Duration,
 }
 
-/// What was found about one.
+/// Results of one cell.
 struct Found {
     cell: Cell,
-    /// By seed and copy, Mbit/s of payload.
+    /// Mbit/s of payload, by seed and copy.
     kernel_mbps: Vec<f64>,
-    /// By seed and copy, Mbit/s of payload where the kernel does not wait until a
-    /// third of its window can go out as one piece (`tcp_tso_win_divisor`).
+    /// Mbit/s of payload, by seed and copy, with a kernel that does not wait until a third of its
+    /// window can be sent at once (`tcp_tso_win_divisor`).
     at_once_mbps: Vec<f64>,
     /// The kernel's own mean round trip, ms.
     kernel_round_trip_ms: Vec<f64>,
-    /// By seed, Mbit/s of payload.
+    /// Mbit/s of payload, by seed.
     model_mbps: Vec<f64>,
-    /// More seeds: the model's own spread.
+    /// Additional seeds: the model's own spread.
     spread_mbps: Vec<f64>,
     formula_mbps: f64,
-    /// Segments sent again per thousand sent.
+    /// Retransmitted segments per thousand sent.
     kernel_again: Vec<f64>,
     model_again: Vec<f64>,
     model_timeouts: u64,
 }
 
-/// A rate that most losses do not let a flow reach, and that the engine, the
-/// kernel and iperf3 carry on a machine that has other work.
+/// A rate that flows do not reach at most loss rates, and that the engine, the kernel and iperf3
+/// sustain on a machine with other load.
 const RATE_BPS: u64 = 100_000_000;
 const LOSSES: [(&str, f64); 3] = [("0.0001", 1e-4), ("0.001", 1e-3), ("0.01", 1e-2)];
-/// The losses, each of which can be measured alone.
+/// Loss rates, each of which can be measured alone.
 pub const TCP_LOSSES: [&str; 3] = [LOSSES[0].0, LOSSES[1].0, LOSSES[2].0];
 const ROUND_TRIPS: [Duration; 3] = [
     Duration::from_ms(10),
@@ -70,40 +68,39 @@ const CONTROLS: [Control; 4] = [
     Control::Cubic8312,
     Control::Bbr,
 ];
-/// Between these is the kernel's goodput over the model's. The lower side is that of
-/// RFC 9438's CUBIC at much loss: the kernel's Reno-friendly window grows as in RFC 8312,
-/// 0.53 segments in a round trip for ever, that of RFC 9438 by a whole one once
-/// it has been there before.
+/// Bounds of the kernel's goodput over the model's. The lower bound allows for RFC 9438's CUBIC at
+/// high loss: the kernel's Reno-friendly window grows as in RFC 8312, always by 0.53 segments per
+/// round trip, that of RFC 9438 by a whole segment once it has reached its previous maximum.
 const BOUND: (f64, f64) = (0.75, 1.25);
-/// What a segment carries, as Linux sends it over Ethernet.
+/// Payload of a segment, as Linux sends it over Ethernet.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// What the kernel does when its window lets a part of a large piece go out.
+/// Behaviour of the kernel when its window allows only part of a large segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
-    /// It waits for acknowledgements that let more go out, up to a third of the
-    /// window: larger pieces cost less.
+    /// It waits for acknowledgements that permit more, up to a third of the window: larger segments
+    /// cost less.
     AsUsual,
-    /// It sends, as the model does and as the formulas assume.
+    /// It sends immediately, as the model does and as the formulas assume.
     AtOnce,
 }
 
-/// How long, and how often.
+/// Durations and numbers of runs.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// The beginning, with slow start, does not count.
+    /// The beginning, with slow start, is omitted.
     omit_s: u32,
     seconds: u32,
     seeds: u64,
-    /// Of the model alone.
+    /// Seeds of the model alone.
     model_seeds: u64,
 }
 
 impl Cell {
     fn link(self) -> LinkConfig {
         let half = Duration::from_ns(self.round_trip.as_ns() / 2);
-        // One bandwidth-delay product, so that at little loss the queue is
-        // filled, and the round trip at most doubled.
+        // One bandwidth-delay product, so that at low loss the queue is filled and the round trip
+        // at most doubled.
         let packets = RATE_BPS as f64 / 8.0 / 1538.0 * self.round_trip.as_s_f64();
         LinkConfig::new(RATE_BPS, half).with_queue(QueueConfig::DropTail {
             packets: packets as u32,
@@ -111,8 +108,8 @@ impl Cell {
     }
 }
 
-/// The cells of one row of losses: they run side by side. Where flows are slow
-/// there is room for more than one of each, and more of them are needed.
+/// Returns the cells of one row of losses; they run side by side. At rates where flows are slow,
+/// the link has room for several copies of each, and more are needed.
 fn row(loss: f64) -> Vec<Cell> {
     let copies = if loss > 5e-3 {
         4
@@ -123,12 +120,12 @@ fn row(loss: f64) -> Vec<Cell> {
     };
     let distinct = distinct(loss);
     let more = distinct.repeat(copies - 1).into_iter();
-    // Losses do not make BBR slow: it fills its link, and one of each is enough.
+    // Losses do not slow BBR down: it fills its link, and one copy is enough.
     let more = more.filter(|cell| cell.control != Control::Bbr);
     distinct.iter().copied().chain(more).collect()
 }
 
-/// Whether this machine's kernel has it.
+/// Returns true if this machine's kernel has this congestion control.
 fn is_known(control: Control) -> bool {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let mut known = known.iter().flat_map(|text| text.split_whitespace());
@@ -147,15 +144,15 @@ fn distinct(loss: f64) -> Vec<Cell> {
     cells.collect()
 }
 
-/// Sender – router – receiver for each cell. Data may be lost on the second
-/// link, acknowledgements are not, as in the formulas.
+/// Builds sender – router – receiver for each cell. Data may be lost on the second link,
+/// acknowledgements are not, as in the formulas.
 fn network(cells: &[Cell], seed: u64) -> (NetworkBuilder, Vec<(Node, Node)>) {
     let mut network = NetworkBuilder::new(seed);
     let ends = cells.iter().enumerate().map(|(index, cell)| {
         let from = network.host(format!("a{index}"));
         let router = network.router(format!("r{index}"));
         let to = network.host(format!("b{index}"));
-        // A host gives its frames to the first link as to a card.
+        // A host sends its frames to the first link like to a network card.
         let card = LinkConfig::new(1_000_000_000_000, Duration::ZERO);
         network.connect(from, router, card);
         let link = cell.link();
@@ -167,8 +164,8 @@ fn network(cells: &[Cell], seed: u64) -> (NetworkBuilder, Vec<(Node, Node)>) {
     (network, ends)
 }
 
-/// What the model made of a row: by cell Mbit/s, segments sent again per
-/// thousand, timeouts.
+/// Runs the model for a row: returns, by cell, Mbit/s, retransmitted segments per thousand, and
+/// timeouts.
 fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64)>, BenchError> {
     let (network, ends) = network(cells, seed);
     let refused = |error| super::model::refused(error);
@@ -205,11 +202,11 @@ fn model(cells: &[Cell], seed: u64, effort: Effort) -> Result<Vec<(f64, f64, u64
     Ok(found.collect())
 }
 
-/// Measures all cells. Takes minutes, since the kernel's TCP runs in real
-/// time; `quick` is for a look.
+/// Measures all cells. Takes minutes, since the kernel's TCP runs in real time; `quick` is for a
+/// look.
 ///
 /// # Errors
-/// When iperf3, namespaces or the emulation could not be had.
+/// Fails if iperf3, namespaces or the emulation are not available.
 pub fn validate_tcp(options: &Options) -> Result<Experiment, BenchError> {
     let effort = Effort {
         omit_s: 3,
@@ -293,7 +290,7 @@ impl Found {
         }
     }
 
-    /// Kernel ÷ model, each the mean over the seeds that both had.
+    /// Returns kernel ÷ model, each the mean over the common seeds.
     fn ratio(&self) -> f64 {
         mean(&self.kernel_mbps) / mean(&self.model_mbps)
     }
@@ -302,7 +299,7 @@ impl Found {
         (BOUND.0..=BOUND.1).contains(&self.ratio())
     }
 
-    /// Kernel that sends at once ÷ model, each the mean over the seeds that both had.
+    /// Returns kernel that sends at once ÷ model, each the mean over the common seeds.
     fn at_once_ratio(&self) -> f64 {
         mean(&self.at_once_mbps) / mean(&self.model_mbps)
     }
@@ -329,7 +326,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What the kernel calls the one that is to be compared. It has one CUBIC.
+/// Returns the kernel's name of the congestion control to compare with. It has one CUBIC.
 fn kernels_name(control: Control) -> &'static str {
     match control {
         Control::Cubic8312 => "cubic",

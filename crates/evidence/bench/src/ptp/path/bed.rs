@@ -1,4 +1,4 @@
-//! Laboratories of three clocks, one for each variant, that measure in turns.
+//! Laboratories of three clocks, one for each variant, measured in turn.
 
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
@@ -42,7 +42,7 @@ impl Bed {
         })
     }
 
-    /// How the program at `place` runs, its keys read.
+    /// Returns the options of the program at `place`, with its keys read.
     fn program(&self, variant: usize, place: usize) -> Result<ProgramOptions, BenchError> {
         let mut program = self.stages[variant].program(place).map_err(failed)?;
         program.stamp_general = true;
@@ -52,9 +52,9 @@ impl Bed {
         Ok(program)
     }
 
-    /// Runs all programs for a while and returns what the grandmaster, the transparent clock
-    /// and the slave of each variant saw. `places` says which variant comes when within a
-    /// Sync interval.
+    /// Runs all programs for a while and returns the observations of the grandmaster, the
+    /// transparent clock and the slave of each variant. `places` is the order of the variants
+    /// within a Sync interval.
     pub(super) fn measure(
         &self,
         places: &[usize],
@@ -68,8 +68,8 @@ impl Bed {
             .clone()
             .map(|variant| Ok([start(variant, 1)?, start(variant, 2)?]))
             .collect::<Result<_, BenchError>>()?;
-        // A grandmaster's Syncs keep the beat that begins when it is opened: what takes
-        // time, such as reading keys, comes before.
+        // A grandmaster's Syncs keep the phase of its opening: slow operations, such as reading
+        // keys, come before.
         let mut ready: Vec<_> = variants
             .map(|variant| Ok((places[variant], variant, self.program(variant, 0)?)))
             .collect::<Result<_, BenchError>>()?;
@@ -83,7 +83,7 @@ impl Bed {
             leaders[variant] = Some(Node::start(&self.stages[variant], 0, program)?);
         }
         sleep(length);
-        // The slave first: what its master does when it ends is not measured.
+        // The slave first: the actions of its master at the end are not measured.
         let records = leaders
             .into_iter()
             .zip(others)
