@@ -33,7 +33,7 @@ impl Action {
     }
 }
 
-/// One row: an edge of the level, or the beginning or end of one hold.
+/// Row: an edge of the level, or the beginning or end of one hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Number of the row of one recorder from 0, in the order of events.

@@ -19,7 +19,7 @@ pub struct Cause<'a> {
     pub reason: &'a str,
 }
 
-/// One machine's end of the wired-OR line.
+/// End of the wired-OR line on one machine.
 ///
 /// The bus combines the holds of its own machine into one level and drives the wire with it; the
 /// wire combines that with the levels of the other machines and commands this machine's testbed.
@@ -71,8 +71,8 @@ impl From<Halted> for TestbedError {
     }
 }
 
-/// One machine's end of a line that joins machines, with the beginning and the end of a run over
-/// it.
+/// End, on one machine, of a line that joins machines, with the beginning and the end of a run
+/// over it.
 pub trait MachineWire: Wire {
     /// Waits until time starts.
     ///

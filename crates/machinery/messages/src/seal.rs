@@ -26,7 +26,7 @@ const SENDER_BYTES: usize = 16;
 const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
 const TAG_BYTES: usize = 32;
 
-/// One party's side: seals the messages it sends, and opens those of others with the same key.
+/// Seal of a party: seals the messages it sends, and opens those of others with the same key.
 pub struct Seal {
     keyed: Hmac<Sha256>,
     sender: [u8; SENDER_BYTES],

@@ -187,7 +187,7 @@ pub(crate) const GOOD_FOR: usize = 7;
 /// Index of the disruption marker.
 pub(crate) const MARKER: usize = 8;
 
-/// One nanosecond per tick.
+/// Rate of one nanosecond per tick.
 const ONE_8_56: u64 = 1 << 56;
 
 fn to_8_56(rate: Rate) -> u64 {

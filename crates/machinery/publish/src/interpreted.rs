@@ -45,7 +45,7 @@ pub(crate) unsafe fn mmap(
 /// Does nothing: see [`PAGES`].
 ///
 /// # Safety
-/// As for [`mmap`].
+/// Requires what [`mmap`] requires.
 pub(crate) unsafe fn munmap(_: *mut c_void, _: usize) -> Result<()> {
     Ok(())
 }

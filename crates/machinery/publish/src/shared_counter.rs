@@ -161,7 +161,7 @@ impl EmulatedTsc {
     }
 }
 
-/// One tick per nanosecond.
+/// Rate of one tick per nanosecond.
 const ONE_8_56: u64 = 1 << 56;
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ struct Short([u8; 32]);
 /// Size of the control area: a timestamp takes 32 bytes, auxiliary data 40, a train's length 24.
 const CONTROL_LEN: usize = 128;
 
-/// One datagram or frame of a [`Batch`].
+/// Datagram or frame of a [`Batch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     /// Bytes received, as far as they fit.

@@ -3,7 +3,7 @@
 use timeloom_clock::quality::{Stamp, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal, RegionReader};
 
-/// One of the two readers; the branch is predictable for a processor.
+/// Reader of a page or of a region; the branch is predictable for a processor.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Page(PageReader),

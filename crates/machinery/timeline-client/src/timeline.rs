@@ -154,7 +154,7 @@ impl Timeline {
         self.reader.read_ns()
     }
 
-    /// Reads the timeline such that no two readings through this value, by whatever thread, have
+    /// Reads the timeline such that no two readings through this value, by any thread, have
     /// the same estimate, and later ones have later estimates. The interval's ends remain, unless
     /// the estimate has been moved beyond them.
     ///

@@ -29,32 +29,32 @@ pub struct Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`crate::Ask::Open`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Open`]; the descriptor comes in the same packet.
     Page(Page),
-    /// To [`crate::Ask::Relation`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Relation`]; the descriptor comes in the same packet.
     Relation,
-    /// To [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
     HostClock,
-    /// To [`crate::Ask::Bind`].
+    /// Answer to [`crate::Ask::Bind`].
     Bound {
         /// Number of the new binding; never used twice by one daemon.
         binding: u64,
     },
-    /// To [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no effort can meet the requirement. An old
-    /// requirement remains.
+    /// Answer to [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no effort can meet the requirement.
+    /// An old requirement remains.
     Impossible {
         /// The best accuracy that sources and oscillator allow.
         accuracy_ns: i64,
         /// Resolution of the clock.
         resolution_ns: i64,
     },
-    /// To [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
+    /// Answer to [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
     Done,
-    /// To [`crate::Ask::Get`].
+    /// Answer to [`crate::Ask::Get`].
     Binding(Binding),
-    /// To [`crate::Ask::Convert`].
+    /// Answer to [`crate::Ask::Convert`].
     Stamp(StampText),
-    /// To [`crate::Ask::Report`].
+    /// Answer to [`crate::Ask::Report`].
     Report(Box<Report>),
     /// The request was refused.
     Refused {

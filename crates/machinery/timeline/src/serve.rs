@@ -243,7 +243,7 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_f
 /// Maximum number of bindings of one connection.
 const MOST_BINDINGS: usize = 1024;
 
-/// One connection.
+/// Connection of a client.
 struct Client {
     timeline: Timeline,
     socket: Arc<OwnedFd>,

@@ -54,7 +54,7 @@ pub enum NoPins {
     /// A line is not a number.
     #[error("{0}; write it like {LIKE}")]
     Number(#[from] ParseIntError),
-    /// One line has two roles.
+    /// The same line has two roles.
     #[error("three different lines: one has edges of one kind only")]
     Shared,
 }

@@ -284,7 +284,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     assert!(bench.events.contains(&unheard), "{:?}", bench.events);
 }
 
-/// One fault among reported changes is always detected.
+/// A single fault among reported changes is always detected.
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];

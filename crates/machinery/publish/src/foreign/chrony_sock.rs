@@ -12,7 +12,7 @@ pub const SIZE: usize = 40;
 /// "SOCK".
 pub const MAGIC: i32 = 0x534f_434b;
 
-/// One sample.
+/// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SockSample {
     /// System time of the sample, in whole seconds.

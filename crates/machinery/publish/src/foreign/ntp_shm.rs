@@ -19,7 +19,7 @@ pub struct ShmTime {
     pub ns: i32,
 }
 
-/// One sample.
+/// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmSample {
     /// Raised by two with every sample.

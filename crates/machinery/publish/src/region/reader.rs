@@ -357,7 +357,7 @@ fn entry(slot: &Slot) -> Option<RegionEntry> {
     })
 }
 
-/// One nanosecond per tick.
+/// Rate of one nanosecond per tick.
 const ONE: u64 = 1 << 56;
 
 /// Maximum slack in ticks: a hundredth of a second on any processor, or less.

@@ -71,7 +71,7 @@ pub struct PathConfig {
 pub struct PhcConfig {
     /// Device: `/dev/ptp0`, or another.
     pub device: PathBuf,
-    /// Maximum error. The card cannot report it: the configuration vouches for it.
+    /// Maximum error. The card cannot report it, so this value is trusted.
     #[serde(deserialize_with = "length")]
     pub vouched_error: Duration,
     /// Scale of the seconds.
@@ -155,7 +155,7 @@ pub struct PtpConfig {
     /// Scale of the grandmaster's seconds; required unless the timeline is local.
     #[serde(default)]
     pub shows: Option<Shows>,
-    /// Maximum error of the grandmaster. The configuration vouches for it.
+    /// Maximum error of the grandmaster. This value is trusted.
     #[serde(default, deserialize_with = "length")]
     pub reference_error: Duration,
     /// Maximum difference of the delay this way from the mean of both, over all links together; by
@@ -183,7 +183,7 @@ pub enum Shows {
 #[serde(deny_unknown_fields, default)]
 pub struct SystemClockConfig {
     /// Maximum error of the clock, whatever the kernel states: `0 ns` if this clock *is* the
-    /// reference. The configuration vouches for it.
+    /// reference. This value is trusted.
     #[serde(deserialize_with = "optional_length")]
     pub vouched_error: Option<Duration>,
 }

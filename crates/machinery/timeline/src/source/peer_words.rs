@@ -1,15 +1,15 @@
 //! Two-way exchange between daemons: one request, one answer, each of [`LENGTH`] bytes, so that an
 //! answer is never longer than its request. Big endian.
 //!
-//! | byte | what |
+//! | byte | content |
 //! |---|---|
 //! | 0 | `TLPX` |
-//! | 4 | version 1; 1 question, 2 answer; two bytes 0 |
+//! | 4 | version 1; 1 request, 2 answer; two bytes 0 |
 //! | 8 | the timeline's id |
-//! | 24 | nonce of the question, random |
-//! | 32 | answer: the middle of the interval when the question came, ns |
-//! | 40 | answer: the same when the answer left |
-//! | 48 | answer: the wider interval's half, ns; all ones: there is none |
+//! | 24 | nonce of the request, random |
+//! | 32 | answer: the middle of the interval at the arrival of the request, ns |
+//! | 40 | answer: the same at the departure of the answer |
+//! | 48 | answer: half of the wider interval, ns; all ones if there is none |
 //! | 56 | zero |
 //! | 64 | HMAC-SHA256 of bytes 0–63 with the shared key; zero without a key |
 

@@ -44,7 +44,7 @@ impl Source for System {
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
         Ok(Sample::Exchange(Exchange {
-            // The configuration vouches for it.
+            // The configured error is trusted.
             authenticated: true,
             ..Exchange::direct(era, (pair.before, pair.after), shows, vouched)
         }))
