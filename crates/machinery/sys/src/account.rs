@@ -142,7 +142,7 @@ impl Account {
         rustix::process::geteuid().as_raw() == self.user
     }
 
-    /// Returns the message for a user who may not execute `program`.
+    /// Returns the message for a user without permission to execute `program`.
     pub fn may_not_execute(&self, program: &str) -> String {
         let user = self.user;
         format!(
