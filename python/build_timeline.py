@@ -28,11 +28,11 @@ def main(arguments: list[str]) -> int:
         newest = max(path.stat().st_mtime for path in (*SOURCES, OWN_HEADER, HEADER, library))
         if MADE.stat().st_mtime > newest:
             return 0
-    # Beside, then in its place: a program that has the old one loaded keeps it.
+    # Beside it, then renamed: a program that has the old one loaded keeps it.
     fresh = MADE.with_suffix(".new")
     command = [
         os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O2", "-std=c11", "-Wall", "-Wextra", "-Werror",
-        # Python's own headers define what they do not use.
+        # Python's own headers define functions that they do not use.
         "-Wno-missing-field-initializers", "-Wno-cast-function-type",
         "-I", str(HEADER.parent), "-isystem", str(python), *map(str, SOURCES), str(library),
         "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections", "-s", "-lpthread", "-ldl", "-lm", "-o", str(fresh),

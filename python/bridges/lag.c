@@ -38,7 +38,7 @@ static int set(double *values, const unsigned *references, size_t count, const d
 
 static int step(double *values, double span)
 {
-    /* An FMU that fails: a time constant that is none. */
+    /* An FMU that fails: an invalid time constant. */
     if (!(span > 0) || !(values[T] > 0)) return 3;
     double end = values[K] * values[U];
     values[X] = end + (values[X] - end) * exp(-span / values[T]);
@@ -98,7 +98,7 @@ int fmi3DoStep(void *it, double at, double span, _Bool keeps, _Bool *event, _Boo
 {
     (void)keeps;
     *event = *early = 0;
-    /* An FMU that asks to end: its input is out of its range. */
+    /* An FMU that requests to end: its input is out of range. */
     *ends = ((double *)it)[U] > 1000.0;
     *last = at + span;
     return step(it, span);

@@ -1,4 +1,5 @@
-"""Runs whose time and signals another simulator has: real HELICS, real mosaik, and `timeloom run` as a user has it."""
+"""Runs whose time and signals another simulator controls: real HELICS, real mosaik, and `timeloom
+run` as users start it."""
 
 import json
 import os
@@ -22,14 +23,14 @@ LONG_S = 180
 
 
 def binary():
-    """What was built last, or what TIMELOOM_BINARY names."""
+    """The last build, or the path in TIMELOOM_BINARY."""
     named = os.environ.get("TIMELOOM_BINARY")
     made = [Path(named)] if named else [ROOT / "target" / kind / "timeloom" for kind in ("debug", "release")]
     return str(max((path for path in made if path.exists()), key=lambda path: path.stat().st_mtime))
 
 
 class Run:
-    """The tank without its physics, stepped; ended with this."""
+    """The tank without its physics, stepped; ended with this object."""
 
     def __init__(self, directory, patience="60 s"):
         self.name = f"cosim-{os.getpid()}-{time.monotonic_ns()}"
@@ -80,7 +81,7 @@ def bridge(config):
 
 
 def levels(run):
-    """The level as the program read it, and what the other simulator says it was at the end."""
+    """The level as read by the program, and the final value reported by the other simulator."""
     log = (run.results / "logs" / "keep-level.log").read_text()
     return [float(line.split("level ")[1].split(" m")[0]) for line in log.splitlines() if "level " in line]
 
@@ -101,7 +102,8 @@ def test_a_federation_grants_a_run_its_time_and_values_cross(tmp_path):
     assert code == 0, err
     assert verdict["virtual_ns"] == 20_000_000_000
     seen = levels(run)
-    # The program's inflow has filled the tank, which is computed elsewhere; and it has seen that.
+    # The program's inflow has filled the tank, which is computed elsewhere; and the program has
+    # seen that.
     assert seen[0] == 1.0 and len(seen) > 90
     assert all(later >= sooner - 0.001 for sooner, later in zip(seen, seen[1:], strict=False))
     last = float(said.split("level ")[1].split(" m")[0])
@@ -203,14 +205,14 @@ def test_an_exchange_keeps_directions_apart_and_goes_with_its_run():
 def test_a_broker_that_dies_ends_the_bridge(tmp_path):
     port = free_port()
     with Run(tmp_path, patience="15 s") as run:
-        # A level that would not be reached for long: it is killed before.
+        # A level that is not reached for long: the run is killed before.
         other = tank(port, "--hang-at", "2")
         config = helics_config(run, tmp_path, port, patience_s=20.0)
         waits = subprocess.Popen(
             [binary(), "bridge", "helics", str(config)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
         )
         try:
-            # It is in this process, with the tank.
+            # The granter is in this process, with the tank.
             deadline = time.monotonic() + LONG_S
             while not levels_so_far(run):
                 assert time.monotonic() < deadline and waits.poll() is None

@@ -84,7 +84,7 @@ def test_a_model_moves_as_its_equation_says(library, tmp_path, version):
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_equal_steps_are_kept_equal(library, tmp_path, version):
-    """Between two steps it shows the last; what was written in between counts from there on."""
+    """Between two steps it returns the last values; writes in between take effect from there on."""
     path = fmu(library, tmp_path, version, variable="false")
     engine = engine_of({"fmu": str(path)})
     engine.write(u=1.0)

@@ -10,7 +10,8 @@ from engine import STEP_NS, Engine
 
 from timeloom.helics import Federation
 
-# Publishes its time and twice what it hears, ten times as seldom as the plant steps; does something else at 0.5 s.
+# Publishes its time and twice its input, with ten times the plant's step; behaves differently at
+# 0.5 s.
 OTHER = """
 import os, sys, time, helics as h
 info = h.helicsCreateFederateInfo()
@@ -35,7 +36,7 @@ while at < 60.0:
 
 
 def free_port():
-    """Two neighbours that nobody listens at: HELICS takes both."""
+    """Two adjacent ports without a listener: HELICS takes both."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -89,7 +90,7 @@ def test_values_cross_and_the_federation_stands_with_the_run():
         samples = engine.advance(250_000_000)["samples"]
         assert [s["t_ns"] for s in samples] == list(range(0, 250_000_001, STEP_NS))
         now, twice = engine.read("now", "twice")
-        # However long it may have had: the other is not beyond the run, nor a period behind.
+        # Whatever the delay: the other is not beyond the run, nor a period behind.
         assert 0.1 <= now <= 0.25
         assert twice == 6.0
         engine.write(power=5.0)

@@ -1,5 +1,5 @@
-"""A run that was really made: ``examples/hello/plant.toml``, shortened, with a capture and something labelled as an
-attack. Made once for all tests."""
+"""A real run: ``examples/hello/plant.toml``, shortened, with a capture and a labelled attack. Made
+once for all tests."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ programs = [{ name = "idler", run = ["sleep", "3600"] }]
 
 
 def environment() -> dict[str, str]:
-    """In which ``python3`` is this Python, and finds the package."""
+    """An environment in which ``python3`` is this Python, and finds the package."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "python")}
 
 
 def run(scenario: Path, into: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """``timeloom run``, to its end."""
+    """Runs ``timeloom run`` to its end."""
     command = [timeloom_binary(), "run", str(scenario), "-o", str(into), *options]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
 
 
 def sweep(scenario: Path, into: Path, *options: str) -> None:
-    """``timeloom sweep``, which must pass."""
+    """Runs ``timeloom sweep``, which must pass."""
     command = [timeloom_binary(), "sweep", str(scenario), "-o", str(into), *options]
     made = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert made.returncode == 0, made.stderr + made.stdout
 
 
 def tank_scenario(scratch: Path) -> Path:
-    """The example, copied, with more."""
+    """A copy of the example, with additions."""
     copied = scratch / "hello"
     shutil.copytree(ROOT / "examples" / "hello", copied)
     scenario = copied / "plant.toml"
@@ -55,7 +55,7 @@ def tank_scenario(scratch: Path) -> Path:
 
 @cache
 def tank(scratch: Path) -> Path:
-    """Its run directory. Time skips, so that it takes a second or two."""
+    """The run directory of the tank. Time skips, so that it takes a second or two."""
     scenario = tank_scenario(scratch)
     made = run(scenario, scratch / "tank", "--set", "time.mode=skip", "--set", "time.duration=20 s")
     assert made.returncode == 0, made.stderr + made.stdout

@@ -25,7 +25,7 @@ START_NS = 946_684_800 * 10**9  # 2000-01-01T00:00:00Z
 
 
 class Session:
-    """`timeloom exec --stepped` of a Python program."""
+    """A Python program under `timeloom exec --stepped`."""
 
     def __init__(self, directory: Path, program: str, *options: str):
         self.name = f"grants-{os.getpid()}-{directory.name}"
@@ -54,7 +54,7 @@ def test_a_program_sleeps_as_long_as_natively_while_the_simulator_computes(sleep
             time.sleep(0.03)
             before = granter.standing.now_s
             standing = granter.grant(before + 0.1)
-            # What ended while it stood is told of its end, and needs no grant for that.
+            # A session that ended while it was paused reports its end, and needs no grant for that.
             assert standing is granter.standing
             assert standing.grants == granted + 1 or (standing.ended and standing.grants == granted)
             granted = standing.grants
@@ -64,7 +64,8 @@ def test_a_program_sleeps_as_long_as_natively_while_the_simulator_computes(sleep
     assert len(woken_ns) == 5
     for earlier, later in zip([0, *woken_ns], woken_ns, strict=False):
         assert later - earlier >= 70_000_000, woken_ns
-    # A wait that counted what the simulator computes would be 30 % longer; a busy machine adds as it likes.
+    # A wait that counted the simulator's computing would be 30 % longer; a busy machine adds an
+    # arbitrary delay.
     assert woken_ns[-1] <= granter.standing.now_ns
 
 
@@ -83,7 +84,8 @@ def test_the_next_deadline_is_where_the_program_goes_on(tmp_path: Path) -> None:
             due_ns = at.next_deadline_ns
             assert 1000 * 10**9 <= due_ns <= at.now_ns + 1000 * 10**9
             at = granter.grant_ns(at.now_ns + 7)
-            # A step so short may end before the program is back in its wait: then it computes.
+            # A step this short may end before the program is back in its wait: then it is
+            # computing.
             assert at.next_deadline_ns in (due_ns, at.now_ns)
             at = _at_rest(granter, at)
             assert at.next_deadline_ns == due_ns and at.next_deadline_s == due_ns / 1e9
@@ -100,7 +102,7 @@ def test_refusals_leave_the_session_where_it_is(sleeper: Session) -> None:
             Granter(sleeper.name)
         assert granter.grant(0.021).now_ns == 21_000_000
     deadline = time.monotonic() + PATIENCE_S
-    while True:  # the session has to hear first that the other one has gone
+    while True:  # the session must first notice that the other one has gone
         try:
             with Granter(sleeper.name) as other:
                 assert (other.standing.now_ns, other.standing.grants) == (21_000_000, 2)
@@ -136,7 +138,7 @@ def test_standings_in_seconds() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[str]:
-    """The name of a run of examples/hello that has begun."""
+    """Name of a run of examples/hello that has begun."""
     command = [timeloom_binary(), "run", "examples/hello/hello.toml", "-o", tmp_path / "run", "--set", "time.duration=1 h"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
@@ -156,7 +158,7 @@ def wait_until_it_runs(name: str) -> None:
                 controller.pause()
                 controller.resume()
                 return
-            except Refused:  # it gets ready
+            except Refused:  # it is being prepared
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
 
@@ -230,7 +232,7 @@ def test_holds_overlap_and_the_last_lets_go(tmp_path: Path) -> None:
                     assert time.monotonic() < due
                     time.sleep(0.01)
 
-            wait_until_after(0)  # it has got ready
+            wait_until_after(0)  # it is ready
             with Hold("one", name) as first:
                 second = Hold("two", name)
                 assert first.now_ns == second.now_ns > 0

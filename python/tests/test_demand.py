@@ -1,4 +1,4 @@
-"""scripts/demand: which flow is there when, and what is counted of what its sink says."""
+"""scripts/demand: the present flows at each time, and the count of the sink's reports."""
 
 import importlib.machinery
 import importlib.util
@@ -38,7 +38,8 @@ def test_flows_double_with_each_step_and_last_to_the_end(demand):
 
 def test_of_each_step_the_second_half_is_counted(demand):
     def sink(rate, steps):
-        """What iperf3's server says of a flow of so many Mbit/s that lasts for so many steps."""
+        """The report of iperf3's server for a flow of this rate in Mbit/s that lasts for this many
+        steps."""
         halves = range(int(steps * OPTIONS.step / 0.5))
         sums = [{"start": n / 2, "end": (n + 1) / 2, "bits_per_second": rate * 1e6} for n in halves]
         return "listening\n" + json.dumps({"intervals": [{"sum": one} for one in sums]})

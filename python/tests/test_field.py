@@ -22,7 +22,8 @@ LIMIT_A, WAIT_S = 5.0, 3.0
 def test_a_station_switches_the_breaker_over_its_protocol(
     tmp_path: Path, protocol: str, port: int, duration: str
 ) -> None:
-    """Above its limit it opens the breaker, and closes it so much later, by its own clock, which is virtual."""
+    """Above its limit it opens the breaker, and closes it after a delay by its own clock, which is
+    virtual."""
     station = [f"{protocol}_station.py", "10.0.0.2", str(LIMIT_A), str(WAIT_S)]
     command = f"system.hosts.station.programs.station.run={['../../.venv/bin/python', '-u', *station]}".replace(
         "'", '"'
@@ -32,7 +33,7 @@ def test_a_station_switches_the_breaker_over_its_protocol(
     assert made.returncode == 0, made.stdout + made.stderr
     run = Run(tmp_path / "run")
 
-    # Each log by itself: an order that rests on no stamp.
+    # Each log by itself: an order that does not depend on timestamps.
     device, station = (list(run.logs(name)["text"]) for name in ("device", "station"))
     switched = [line for line in device if line.startswith("breaker")]
     assert switched[:2] == ["breaker open", "breaker closed"], device
@@ -83,7 +84,7 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 @pytest.fixture
 def modbus_server():
-    """A device in a thread: its port, and what it was told."""
+    """A device in a thread: its port, and the values written to it."""
     import asyncio
     import threading
 

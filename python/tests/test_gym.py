@@ -46,7 +46,7 @@ def test_time_stands_while_the_agent_thinks(tank: Any) -> None:
         assert not terminated and not truncated and reward == -abs(float(observation[0]) - 1.5)
         levels.append(float(observation[0]))
     assert levels == sorted(levels) and levels[-1] > levels[0], "it acts on what it sees"
-    # What flows in at most in two seconds, into 2 m2: in the 2.8 s of thinking it would have been more.
+    # Maximum inflow in two seconds, into 2 m2: in the 2.8 s of thinking it would have been more.
     assert levels[-1] - levels[0] <= 0.3 * (2.0 + 0.1) / 2.0
 
 
@@ -66,7 +66,8 @@ def test_an_episode_ends_with_the_session_and_can_be_begun_anew(tank: Any) -> No
 
 
 def test_gymnasium_finds_nothing_wrong(tank: Any) -> None:
-    """All that its checker asks for, but for equal observations after equal actions: programs here are real."""
+    """All checks of Gymnasium, except for equal observations after equal actions: programs here are
+    real."""
     check_reset_return_type(tank)
     check_reset_options(tank)
     check_space_limit(tank.observation_space, "observation")

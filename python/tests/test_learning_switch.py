@@ -1,4 +1,5 @@
-"""The controller of examples/sdn: what it answers, and that nothing a switch sends can break it."""
+"""The controller of examples/sdn: its answers, and its robustness against any input from a
+switch."""
 
 import importlib.util
 import random

@@ -52,7 +52,7 @@ def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -
         assert (message.key, message.payload, message.act_at_ns) == ("cell/valve", b"now", None)
         assert message.sent.estimate_ns == sent.estimate_ns
         assert message.order != Order.AFTER and message.in_time
-        # Sent in another order than they are due in.
+        # Sent in another order than that of their due times.
         base = truth_ns() + 200_000_000
         for after_ms in (20, 0, 40):
             here.publish("cell/valve", b"%d" % after_ms, act_at_ns=base + after_ms * 1_000_000)
@@ -66,7 +66,7 @@ def test_messages_carry_their_interval_and_wait_for_their_time(daemon: Daemon) -
         here.publish("cell/valve", b"late", act_at_ns=late)
         message, _ = got.get(timeout=PATIENCE_S)
         assert message.payload == b"late" and not message.in_time
-        # What is no message, or of another timeline, is dropped and counted.
+        # Datagrams that are not messages, or of another timeline, are dropped and counted.
         here._publisher("cell/valve").put(b"rubbish")
         here._publisher("cell/valve").put(write(None, "", Stamp(1, 2, Status.OK, 1, 2, 3), b"x"))
         deadline = time.monotonic() + PATIENCE_S
@@ -100,7 +100,7 @@ def test_a_seal_holds_against_another_key_a_change_a_replay_and_another_name() -
     assert read(there, "cell/move", second)[2] == b"two"
     with pytest.raises(ValueError, match="16 bytes"):
         Seal(b"short")
-    # Who begins anew does not take what was certainly said before.
+    # A restarted receiver does not accept messages that were certainly sent before.
     third = write(here, "cell/move", stamp, b"three")
     for since in (Stamp(1, 2, Status.OK, 31, 32, 33), Stamp(1, 2, Status.DISRUPTED)):
         with pytest.raises(Unproved):

@@ -1,4 +1,4 @@
-"""The sensor and the controller as the ordinary programs they are: real processes, real time, loopback."""
+"""The sensor and the controller as ordinary programs: real processes, real time, loopback."""
 
 import contextlib
 import json
@@ -64,7 +64,7 @@ def test_what_the_meter_shows_becomes_set_points_and_a_restart_is_survived(tmp_p
     with device(lambda: METER) as meter, device() as storage, running(
         "sensor", tmp_path / "sensor.log", "--meter", meter.address, "--controller", listen
     ):
-        for _ in range(2):  # the second time the sensor has to notice, and connect anew
+        for _ in range(2):  # the second time the sensor has to notice, and reconnect
             storage.written.clear()
             with running("controller", tmp_path / "controller.log", "--listen", listen, "--storage", storage.address):
                 eventually(lambda: len(storage.written) >= 3)
@@ -97,7 +97,7 @@ def test_old_news_is_dropped_and_silence_holds_the_last_set_point(tmp_path: Path
             assert len(storage.written) == 1
             eventually(lambda: b"holding" in log.read_bytes())
             assert len(storage.written) == 1
-            # A stranger's noise ends that connection only.
+            # Noise from a stranger ends that connection only.
             sensor.sendall(b'{"seq": 1e999}\n')
             assert answers.readline() == ""
         with socket.create_connection((host, int(port)), timeout=120) as sensor:

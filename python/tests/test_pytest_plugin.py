@@ -1,4 +1,4 @@
-"""`timeloom.pytest_plugin`: a pytest of its own, with tests that live by a virtual clock."""
+"""`timeloom.pytest_plugin`: a pytest of its own, with tests that use a virtual clock."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_outside():
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """What pytest says of those tests, and how long it took in real time."""
+    """The output of pytest for those tests, and its duration in real time."""
     directory = tmp_path_factory.mktemp("plugin")
     (directory / "test_time.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-v", "-rA", "-p", "timeloom.pytest_plugin", "-p", "no:cacheprovider"]

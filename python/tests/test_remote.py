@@ -44,7 +44,8 @@ class Authority:
         return made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def options(self, name: str, address: str, ca: Path | None = None) -> list[str]:
-        """Of a party with a certificate of this authority, which believes in one."""
+        """The options of a party with a certificate of this authority, which trusts one
+        authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         host = x509.IPAddress(ipaddress.ip_address(address.split(":")[0]))
@@ -57,7 +58,7 @@ class Authority:
 
 
 class World:
-    """A plant's machine, and who may reach it."""
+    """The machine of a plant, and the parties that may reach it."""
 
     def __init__(self, directory: Path):
         self.directory, self.address = directory, own_address()
@@ -152,7 +153,7 @@ def test_strangers_get_nothing_and_disturb_nobody(world: World):
             with pytest.raises(PlantFailed):
                 refused.init({}, step_ns=10 * MS)
             assert refused.process.wait() == EXIT_BUG
-        words = ["may not believe in this certificate", "UNKNOWN_CA", "Connection reset"]  # by who is first
+        words = ["may not believe in this certificate", "UNKNOWN_CA", "Connection reset"]  # whichever is first
         assert any(word in world.said("reach") for word in words)
         # No certificate at all; no TLS at all; the start of a handshake and then nothing.
         bare = ssl.create_default_context(cafile=str(world.authority.ca))

@@ -1,4 +1,4 @@
-"""`timeloom.results`, of a real run and of directories that are none."""
+"""`timeloom.results`, of a real run and of directories that are not runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def run(directory: Path) -> Run:
 
 
 def table_of(heading: str, number: int = 0) -> dict[str, list[str]]:
-    """A table under a heading of the document, the first if not said: first column, and the others."""
+    """The table under a heading of the document, by default the first: first column, and the
+    others."""
     section = DOCUMENT.split(f" {heading}\n")[1].split("\n#")[0]
     blocks = [block.strip() for block in section.split("\n\n")]
     tables = [block for block in blocks if block.startswith("|")]
@@ -58,7 +59,7 @@ def test_the_document_has_every_file_and_every_key(directory: Path) -> None:
     manifest = json.loads((directory / "manifest.json").read_text())
     documented = set(table_of("manifest.json"))
     assert set(manifest) <= documented
-    # What only some runs have.
+    # Present only in some runs.
     assert documented - set(manifest) <= {"grants", "untrusted", "failure", "inputs"}
     assert all(
         set(check) == set(table_of("checks.json")) for check in json.loads((directory / "checks.json").read_text())
@@ -73,7 +74,8 @@ def test_the_document_has_every_file_and_every_key(directory: Path) -> None:
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_the_document_has_every_column_of_every_frame(run: Run, frame: str) -> None:
-    """Named in the row of the method, or, where it says so, those of the file."""
+    """Each is named in the row of the method, or, if that refers to a file, among the columns of
+    the file."""
     columns = getattr(run.arrow, frame)(**({"long": True} if frame == "signals" else {})).column_names
     row = table_of("In Python")[{"signals": "signals(long=True)"}.get(frame, f"{frame}()")][0]
     documented = set(re.findall(r"`([a-z_]+)`", row))
@@ -139,7 +141,8 @@ def test_packets_have_virtual_time_to_the_nanosecond_and_addresses(run: Run) -> 
     assert set(tcp["src"]) == {"10.0.0.1", "10.0.0.10"}
     assert (tcp["src_port"].eq(502) | tcp["dst_port"].eq(502)).all()
     assert packets["t_virtual_ns"].between(0, run.manifest.virtual_duration_ns + 1_000_000_000).all()
-    # Between starts and stands of the clock both clocks run alike: a lost nanosecond would be seen.
+    # Between starts and pauses of the clock both clocks have the same rate: a lost nanosecond would
+    # be seen.
     virtual, wall = packets["t_virtual_ns"].diff().dropna(), packets["t_wall_ns"].diff().dropna()
     assert (virtual % 256 != 0).any(), "rounded to what a float holds of nanoseconds since 1970"
     assert wall.ge(0).all()
@@ -213,7 +216,7 @@ def test_a_run_of_another_version_is_named(directory: Path, tmp_path: Path) -> N
 
 
 def test_a_sweep_has_a_table_and_its_runs(tmp_path: Path) -> None:
-    """A real one, whose table has the documented columns."""
+    """A real sweep, whose table has the documented columns."""
     scenario = recorded.tank_scenario(tmp_path)
     area = "simulation.plants.tank.config.area_m2"
     sets = [f"{area}=1,4", "time.mode=skip", "time.duration=20 s"]
@@ -237,7 +240,7 @@ def test_a_sweep_has_a_table_and_its_runs(tmp_path: Path) -> None:
 
 
 def test_the_notebook_runs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its code cells in their order, in one namespace: all that a kernel would add is a process."""
+    """Runs its code cells in order, in one namespace: a kernel would only add a process."""
     notebook = json.loads((ROOT / "examples" / "hello" / "results.ipynb").read_text())
     monkeypatch.setenv("RUN", str(directory))
     monkeypatch.chdir(ROOT / "examples" / "hello")

@@ -90,7 +90,7 @@ def test_the_cell_leaves_before_its_arms_disagree_and_the_plain_one_drops_the_pa
         "attack.reference.enabled=true",
         f"attack.reference.at={FAULT_S} s",
         'attack.reference.programs.reference.run=["./daemon.sh", "8"]',
-        # The whole run's checks are about later instants; what must hold is asked below.
+        # The whole run's checks are about later instants; the conditions for now are checked below.
         "check=[]",
     ):
         command += ["--set", change]
@@ -113,7 +113,7 @@ def test_the_cell_leaves_before_its_arms_disagree_and_the_plain_one_drops_the_pa
     slips = 0.0005
     assert max(value for _, value in signals["cell.error"]) < slips
     assert max(value for _, value in signals["cell.dropped"]) == 0.0
-    # The same estimates, of which nobody asks how good they are.
+    # The same estimates, without a check of their quality.
     falls_s = first("plain.dropped", 1.0, 0.0)
     assert falls_s > FAULT_S, "before the fault plain clocks do as well"
     assert max(value for _, value in signals["plain.error"]) > slips
@@ -129,7 +129,7 @@ def test_a_run_of_which_there_is_nothing_to_draw_is_named_with_the_reason(
     programs: tuple[ModuleType, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = importlib.import_module("page")
-    # A run, but none of the cell: as one that failed before anything of the cell was recorded.
+    # A run, but not of the cell: as one that failed before any record of the cell.
     other = tank(tmp_path)
     with pytest.raises(SystemExit, match="no run to make a page of"):
         page.main(str(tmp_path / "page.html"), [f"calm={other}", f"slow={tmp_path / 'none'}"])
@@ -140,8 +140,9 @@ def test_a_run_of_which_there_is_nothing_to_draw_is_named_with_the_reason(
 
 
 def test_two_runs_of_the_cell_agree_in_every_signal(tmp_path: Path) -> None:
-    """Until the first arms move: the timelines, SNTP, all messages and the plants. How busy links are may
-    differ: the kernel repeats the first segment of a connection after one second of real time, however busy it is."""
+    """Compares all records until the first arms move: the timelines, SNTP, all messages and the
+    plants. The load of links may differ: the kernel repeats the first segment of a connection after
+    one second of real time, at any load."""
     binary, name = timeloom_binary(), f"cell-twice-{os.getpid()}"
     command = [binary, "run", str(CELL / "cell.toml"), "--verify", "--name", name, "-o", str(tmp_path / "run")]
     for change in ("time.duration=2500 ms", "check=[]", "attack=[]"):
@@ -162,6 +163,6 @@ def test_two_runs_of_the_cell_agree_in_every_signal(tmp_path: Path) -> None:
     first, second = signals(tmp_path / "run"), signals(tmp_path / "run-again")
     differ = [name for name in sorted(first.keys() | second.keys()) if first.get(name) != second.get(name)]
     assert not differ, f"{differ[:5]}: {done.stdout[-2000:]}"
-    # It has come that far.
+    # It has reached this point.
     assert max(value for _, value in first["cell.left.mode"]) >= REJOINING
     assert len({round(value, 4) for _, value in first["plain.left.z"]}) > 10, "the arm moves"

@@ -117,7 +117,8 @@ def test_signals_are_plotted_as_documented(directory: Path, monkeypatch: pytest.
 
 
 def test_the_documented_extras_are_in_the_metadata_of_both_packages() -> None:
-    """Of the wheel, and of the package in this tree; what is plotted needs what is read, and matplotlib."""
+    """Compares those of the wheel and of the package in this tree; plotting requires reading and
+    matplotlib."""
     document = (ROOT / "docs" / "results.md").read_text()
     for file in ("pyproject.toml", "python/pyproject.toml"):
         extras = tomllib.loads((ROOT / file).read_text())["project"]["optional-dependencies"]

@@ -1,4 +1,5 @@
-"""Timelines in Python against a real daemon whose source is this machine's clock, vouched to be exact."""
+"""Timelines in Python with a real daemon whose source is this machine's clock, declared to be
+exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The programs of the variants of examples/ieee13: what the attacker makes of packets, and the defence of frames."""
+"""The programs of the variants of examples/ieee13: the attacker's changes of packets, and the
+defence's of frames."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def answer(values, transaction=7):
 
 
 def packet(payload: bytes, port=502, sequence=1000) -> bytes:
-    """From the meter to the sensor; TCP's sum is left open, as virtual interfaces do."""
+    """A packet from the meter to the sensor; TCP's checksum is left open, as on virtual
+    interfaces."""
     segment = struct.pack("!HHIIBBHHH", port, 40000, sequence, 5, 5 << 4, 0x18, 500, 0xBEEF, 0) + payload
     return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(segment), 1, 0, 64, 6, 0, METER, SENSOR) + segment
 
@@ -57,7 +59,7 @@ def test_what_is_replayed_has_the_length_and_the_head_of_the_answer(clock) -> No
     original = packet(answer(TRUE, transaction=99), sequence=2)
     out = middle.rewritten(original, lie, remembered)
     assert values_of(out) == RECORDED and len(out) == len(original) and sum_holds(out)
-    # All but TCP's sum and the registers: whoever asked gets the answer to his question.
+    # All but TCP's checksum and the registers: the requester gets the answer to its request.
     assert out[:36] == original[:36] and out[38 : 40 + middle.ANSWER.size] == original[38 : 40 + middle.ANSWER.size]
 
 
@@ -126,7 +128,7 @@ def alarm_frame(count: int, key=KEY, cut=0) -> bytes:
 
 
 def drops(data: bytes) -> list[bytes]:
-    """Matches of the rules without an instruction."""
+    """The matches of the rules without an instruction."""
     found, version = [], learning_switch.VERSION
     while data:
         got, kind, length, _ = learning_switch.HEADER.unpack_from(data)
@@ -150,7 +152,8 @@ def test_who_lies_is_cut_off_when_the_watch_says_so_and_not_before() -> None:
     rules = switch.forward(4, alarm_frame(5))
     assert drops(rules) == [learning_switch.match(in_port=3), learning_switch.match(destination=LIAR)]
     assert switch.cut_off == {3} and alarm.sealed(KEY, alarm.ISOLATED, 5) in rules
-    # Both are told again where the other is, more than once, and the one who is cut off is not heard.
+    # Both learn the address of the other again, more than once, and the disconnected one is not
+    # heard.
     told = [data for _, data in later]
     assert sum(A + ADDRESS_A in data for data in told) == sum(B + ADDRESS_B in data for data in told)
     assert len(told) == 2 * len(defence.TOLD_AFTER_S)

@@ -1,4 +1,4 @@
-"""What the tests share: where things are, example plants, the closed loop without any network."""
+"""Shared parts of the tests: paths, example plants, the closed loop without any network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ SET_POINTS = [f"storage.{phase}.kw" for phase in (1, 2, 3)]
 
 
 def own_address() -> str:
-    """Of loopback, for who must be told where to listen: this process is its host, so nobody else takes it.
+    """A loopback address for a program that must be configured where to listen: this process is its
+    host, so it is not taken by others.
 
     (A port that was free a moment ago may be taken by now.)
     """
@@ -45,7 +46,7 @@ def own_address() -> str:
 
 
 class Tank(Plant):
-    """Fills at the rate of its inflow; its misbehaviours are there to be tested."""
+    """Fills at the rate of its inflow; its faults are there to be tested."""
 
     name = "tank"
 
@@ -76,7 +77,7 @@ def opendss_process() -> PlantProcess:
 
 
 class Here:
-    """A plant in this process, spoken to in protocol messages but through no socket."""
+    """A plant in this process, addressed by protocol messages but without a socket."""
 
     def __init__(self, plant: Plant, **init: Any):
         self.session = Session(plant)
@@ -93,7 +94,8 @@ class Here:
 
 
 def timeloom_binary() -> str:
-    """The program that was built last: what ``make test`` and ``make build`` leave, or what TIMELOOM_BINARY names."""
+    """The program built last, by ``make test`` or ``make build``, or the path in
+    TIMELOOM_BINARY."""
     named = os.environ.get("TIMELOOM_BINARY")
     made = [Path(named)] if named else [ROOT / "target" / kind / "timeloom" for kind in ("debug", "release")]
     found = [path for path in made if path.exists()]
@@ -102,7 +104,7 @@ def timeloom_binary() -> str:
 
 
 def program(name: str) -> ModuleType:
-    """One of the example's programs as a module."""
+    """An example's program as a module."""
     spec = importlib.util.spec_from_file_location(name, CASE / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,5 +1,5 @@
 /* Graceful degradation for Python, over libtimeloom: a part of the module of
- * _timeline.c, which gives what is declared here.
+ * _timeline.c, which exports the declarations here.
  */
 #include "_timeline.h"
 
@@ -8,7 +8,7 @@ typedef struct {
     timeloom_degradation *machine;
 } Degradation;
 
-/* What an input has made of the mode, or why it was none. */
+/* Returns the mode after an input, or raises the error of an invalid one. */
 static PyObject *mode_of(int code, uint32_t mode)
 {
     return code == TIMELOOM_DONE ? PyLong_FromUnsignedLong(mode) : timeline_fail(code);

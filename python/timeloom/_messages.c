@@ -1,5 +1,5 @@
-/* Messages for Python, over libtimeloom: a part of the module of _timeline.c, which gives what
- * is declared in _timeline.h.
+/* Messages for Python, over libtimeloom: a part of the module of _timeline.c, which exports
+ * the declarations in _timeline.h.
  */
 #include "_timeline.h"
 
@@ -61,7 +61,7 @@ static PyType_Slot seal_slots[] = {{Py_tp_doc, "Seals what one party sends, and 
 PyType_Spec seal_spec = {"timeloom._timeline.Seal", sizeof(Seal), 0, Py_TPFLAGS_DEFAULT, seal_slots};
 PyObject *seal_type;
 
-/* NULL for None; 0 with an exception for what is no Seal. */
+/* NULL for None; returns 0 with an exception for an object that is not a Seal. */
 static int seal_of(PyObject *object, const timeloom_seal **seal)
 {
     *seal = NULL;
@@ -131,7 +131,7 @@ PyObject *messages_open(PyObject *module, PyObject *args)
 typedef struct {
     PyObject_HEAD
     timeloom_channel *channel;
-    /* What may still be called: the timeline, and who subscribes. */
+    /* Objects that may still be called: the timeline, and the subscribers. */
     PyObject *kept;
 } Channel;
 
@@ -197,7 +197,7 @@ static PyObject *channel_close(PyObject *object, PyObject *unused)
     Channel *self = (Channel *)object;
     timeloom_channel *channel = self->channel;
     self->channel = NULL;
-    /* A call under way needs the interpreter's lock, and the end waits for it. */
+    /* A call under way needs the interpreter's lock, and closing waits for the call. */
     Py_BEGIN_ALLOW_THREADS
     timeloom_channel_close(channel);
     Py_END_ALLOW_THREADS

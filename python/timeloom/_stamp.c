@@ -1,5 +1,5 @@
-/* A reading of a timeline: a part of the module of _timeline.c, which gives what is declared in
- * _timeline.h.
+/* A reading of a timeline: a part of the module of _timeline.c, which exports the declarations
+ * in _timeline.h.
  */
 #include "_timeline.h"
 

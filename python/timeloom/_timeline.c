@@ -1,7 +1,7 @@
 /* Timelines for Python: the types that must be fast, over libtimeloom.
  *
  * A reading is one object that holds the C structure; its numbers become Python
- * integers when they are asked for, which most readers do for one of them. The
+ * integers on access, and most readers access one of them. The
  * rest of the interface is Python (timeloom/timeline.py), where it is slow anyway.
  *
  * Limited API of Python 3.11: one build serves later versions. Built by
@@ -35,8 +35,8 @@ void timeline_free_object(PyObject *self)
 
 /* ---- Callbacks --------------------------------------------------------------------- */
 
-/* Calls `function` with new arguments from a thread of the library's. What it
- * raises is printed: there is nobody to catch it. */
+/* Calls `function` with new arguments from a thread of the library. An exception
+ * is printed: there is no caller to catch it. */
 static void call(PyObject *function, PyObject *arguments)
 {
     PyObject *result = arguments ? PyObject_CallObject(function, arguments) : NULL;
@@ -84,7 +84,7 @@ typedef struct {
     PyObject *timeline, *fire;
 } Timer;
 
-/* A call under way needs the interpreter's lock, and the end waits for it. */
+/* A call under way needs the interpreter's lock, and closing waits for the call. */
 static void end_binding(Binding *self)
 {
     timeloom_binding *binding = self->binding;
@@ -171,7 +171,7 @@ static PyObject *binding_subscribe(PyObject *self, PyObject *told)
     Py_BEGIN_ALLOW_THREADS
     code = timeloom_subscribe(binding->binding, on_change, told);
     Py_END_ALLOW_THREADS
-    /* Only now has the last call of the one before ended. */
+    /* Only now has the last call of the previous one ended. */
     Py_XDECREF(before);
     if (code != TIMELOOM_DONE)
         return timeline_fail(code);
@@ -348,8 +348,8 @@ static PyObject *timeline_next_period(PyObject *self, PyObject *args)
     return code == TIMELOOM_DONE ? woken_of(&woken) : timeline_fail(code);
 }
 
-/* (type of the binding, below_ns, above_ns, resolution_ns); what is possible goes
- * with the error. */
+/* (type of the binding, below_ns, above_ns, resolution_ns); the error includes the best
+ * possible values. */
 static PyObject *timeline_bind(PyObject *self, PyObject *args)
 {
     PyObject *type;

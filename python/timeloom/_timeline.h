@@ -1,4 +1,4 @@
-/* Between the parts of the extension module timeloom._timeline. */
+/* Declarations shared by the parts of the extension module timeloom._timeline. */
 #ifndef TIMELOOM_PYTHON_TIMELINE_H
 #define TIMELOOM_PYTHON_TIMELINE_H
 
@@ -7,16 +7,16 @@
 #include <Python.h>
 #include <timeloom.h>
 
-/* Raises the module's Error with the last words of the library; NULL. */
+/* Raises the module's Error with the library's last error message; returns NULL. */
 PyObject *timeline_fail(int code);
-/* An object of a type of the module's; NULL with an exception. And what ends one. */
+/* Creates an object of a type of the module; NULL with an exception. And its destructor. */
 void *timeline_new_object(PyTypeObject *type);
 void timeline_free_object(PyObject *self);
-/* What a Stamp holds; NULL with an exception when `object` is none. */
+/* Content of a Stamp; NULL with an exception if `object` is not one. */
 const timeloom_stamp *timeline_stamp(PyObject *object);
-/* A Stamp that holds this; NULL with an exception. */
+/* Creates a Stamp with this content; NULL with an exception. */
 PyObject *timeline_stamp_of(const timeloom_stamp *stamp);
-/* What a Timeline holds; NULL with an exception when `object` is none. */
+/* Content of a Timeline; NULL with an exception if `object` is not one. */
 const timeloom_timeline *timeline_of(PyObject *object);
 
 extern PyType_Spec stamp_spec, degradation_spec, seal_spec, channel_spec;

@@ -1,7 +1,8 @@
-"""A run whose time and signals another simulator has: the granter's seat, and the exchange of values.
+"""A run whose time and signals another simulator controls: granting of time, and exchange of
+values.
 
 The scenario has ``mode = "stepped"`` under ``[time]``, and a plant ``timeloom.exchange``. Between two grants the run
-stands, and values cross; within a grant none changes but by the run's own writing::
+is paused, and values are exchanged; within a grant only the run itself changes values::
 
     with Testbed("case", "grid") as run:
         while not run.ended:
@@ -21,19 +22,19 @@ from timeloom.exchange import Exchanged, ExchangeError
 
 
 class Testbed:
-    """A run, as the simulator sees it that grants it its time.
+    """A run as used by the simulator that grants its time.
 
     Args:
         session: of the run; may be left out when only one runs.
         exchange: the name that the plant ``timeloom.exchange`` is configured with.
-        wait_s: how long to wait for both to be there.
+        wait_s: time limit for both to be present.
 
     Raises:
-        ExchangeError, SessionEnded: one was not there in time.
-        Refused: the run's time moves by itself, or somebody else has the seat.
+        ExchangeError, SessionEnded: one was not present in time.
+        Refused: the run's time is not granted, or another simulator grants it.
     """
 
-    #: pytest is not to take it for tests.
+    #: pytest must not collect it as a test.
     __test__ = False
 
     def __init__(self, session: str | None, exchange: str, wait_s: float = 60.0):
@@ -46,7 +47,7 @@ class Testbed:
 
     @property
     def now_ns(self) -> int:
-        """Virtual nanoseconds since the run began; it stands there."""
+        """Virtual nanoseconds since the run began; it is paused there."""
         return self._granter.standing.now_ns
 
     @property
@@ -57,7 +58,7 @@ class Testbed:
         """Units of signals.
 
         Raises:
-            ExchangeError: one that the run does not exchange in this direction; names those that it does.
+            ExchangeError: the run does not exchange a signal in this direction; lists those that it does.
         """
         found = {}
         for names, known, what in (
@@ -73,12 +74,12 @@ class Testbed:
 
     @property
     def inputs(self) -> list[str]:
-        """What the simulator gives."""
+        """Signals given by the simulator."""
         return list(self._values.inputs)
 
     @property
     def outputs(self) -> list[str]:
-        """What the run gives."""
+        """Signals given by the run."""
         return list(self._values.outputs)
 
     def give(self, values: Mapping[str, float]) -> None:
@@ -89,7 +90,7 @@ class Testbed:
         return self._values.read(names) if names else {}
 
     def grant_ns(self, until_ns: int) -> None:
-        """Let the run go on until then, or to its end; returns when it stands."""
+        """Let the run continue until then, or to its end; returns when it is paused."""
         self._granter.grant_ns(until_ns)
 
     def close(self) -> None:

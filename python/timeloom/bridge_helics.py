@@ -1,4 +1,4 @@
-"""A HELICS federation grants a run its time: this process is one federate, and has the granter's seat.
+"""A HELICS federation grants time to a run: this process is one federate, and the granter of the run.
 
 ``timeloom bridge helics CONFIG`` starts it (``python -m timeloom.bridge_helics``); it needs the package ``helics``. The
 scenario is stepped and has a plant ``timeloom.exchange`` (``timeloom.bridge``). The configuration is a JSON file::
@@ -6,22 +6,22 @@ scenario is stepped and has a plant ``timeloom.exchange`` (``timeloom.bridge``).
     {
       "session": "case",            # of the run; may be left out when only one runs
       "exchange": "grid",           # as the plant is configured
-      "step_s": 0.1,                # the run goes on by so much, then the federation
+      "step_s": 0.1,                # step of the run, then of the federation
       "name": "timeloom",           # of the federate
       "core_type": "tcp_ss",        # as in HELICS; default "zmq"
       "core_init": "--federates=1 --broker=10.0.0.9",
       "subscribe": {"bus.680.v1": {"key": "grid/v680"}},   # inputs of the exchange
       "publish": {"storage.kw": {"key": "plc/storage"}},   # outputs of the exchange
-      "patience_s": 5.0             # how long the others may take, for one grant and at the start
+      "patience_s": 5.0             # time limit for the others, for one grant and at the start
     }
 
-At each step the run goes on to the next instant with the values that the federation has had at the last one. Then the
-federation is asked for that instant, and what the run has written is published there. So nothing acts before it was
-decided. Units are the exchange's unless they are said.
+At each step the run advances to the next instant with the federation's values of the last one. Then the federation is
+asked for that instant, and the run's outputs are published there. So no value acts before it was computed. Units
+default to those of the exchange.
 
-Ends with status 0 when the run has ended; with 1 when the federation has, broke, or kept us waiting for longer than its
-patience: then it says which federates are behind. The run stands meanwhile; it ends after the patience of its own
-(``stepped = { patience = "…" }``), with the granter as the culprit.
+Ends with status 0 when the run has ended; with 1 when the federation has ended, failed, or
+exceeded the patience: then the message names the federates that are behind. The run is paused meanwhile; it ends after
+its own patience (``stepped = { patience = "…" }``), with the granter as the cause.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _KEYS = {
 
 
 def bridge(config: dict[str, Any], wait_s: float = 60.0) -> tuple[int, int]:
-    """Let the federation grant the run its time until the run ends.
+    """Let the federation grant time to the run until the run ends.
 
     Returns:
-        the instant of the end in nanoseconds, and how many steps there were.
+        the instant of the end in nanoseconds, and the number of steps.
 
     Raises:
         PlantError: the configuration is wrong, or the federation failed.
-        ExchangeError, Refused, SessionEnded: the run is not there, or has failed.
+        ExchangeError, Refused, SessionEnded: the run is missing, or has failed.
     """
     if unknown := sorted(set(config) - _KEYS):
         raise PlantError(f"unknown keys: {', '.join(unknown)}; there are: {', '.join(sorted(_KEYS))}")
@@ -69,7 +69,7 @@ def bridge(config: dict[str, Any], wait_s: float = 60.0) -> tuple[int, int]:
         federate.publish(run.read(list(published)))
         steps = 0
         while not run.ended:
-            # The default of a subscription is the exchange's value, until somebody has published one.
+            # The default of a subscription is the exchange's value, until one is published.
             run.give({name: federate.read(name) for name in subscribed if federate.has(name)})
             before_ns = run.now_ns
             run.grant_ns(before_ns + step_ns)

@@ -1,4 +1,4 @@
-"""A run as a simulator of mosaik: a co-simulation grants it its time, and values cross at each step.
+"""A run as a simulator of mosaik: a co-simulation grants its time, and values are exchanged at each step.
 
 A world starts it by ``timeloom bridge mosaik %(addr)s`` (or ``python -m timeloom.bridge_mosaik %(addr)s``); it needs
 the package ``mosaik-api-v3``. The scenario is stepped and has a plant ``timeloom.exchange`` (``timeloom.bridge``)::
@@ -8,13 +8,13 @@ the package ``mosaik-api-v3``. The scenario is stepped and has a plant ``timeloo
     world.connect(grid, run, ("v680", "bus.680.v1"))
     world.connect(run, grid, ("storage.kw", "p"), time_shifted=True, initial_data={"storage.kw": 0.0})
 
-There is one model, ``Run``, whose attributes are the signals of the exchange. A step gives the run what others have for
-its inputs, lets it go on to the step's end, and then its outputs can be had. ``step_s`` must be a whole number of the
-world's ``time_resolution``. An input with two sources is refused: their sum means nothing here.
+There is one model, ``Run``, whose attributes are the signals of the exchange. A step passes the run its inputs from
+others, lets it run to the end of the step, and then provides its outputs. ``step_s`` must be a whole number of the
+world's ``time_resolution``. An input with two sources is refused: their sum has no meaning here.
 
-Parameters: ``exchange``, ``step_s``; ``session`` may be left out when only one runs; ``patience_s`` (60) is how long
-mosaik may take between two requests. Then the bridge ends with status 1, and says with whom the run was connected: one
-of them has not answered. The run stands meanwhile, and ends after the patience of its own.
+Parameters: ``exchange``, ``step_s``; ``session`` may be left out when only one runs; ``patience_s`` (60) is
+mosaik's time limit between two requests. After that the bridge ends with status 1, and lists the simulators that the
+run was connected with: one of them has not answered. The run is paused meanwhile, and ends after its own patience.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ENTITY = "run"
 
 
 class Patience:
-    """Ends this process when nothing is asked of it for too long."""
+    """Ends this process when no request comes for too long."""
 
     def __init__(self, patience_s: float):
         self._patience_s = patience_s
         self._lock = threading.Lock()
-        #: When it is over; none while the run itself is at work.
+        #: Deadline of the next request; none while the run itself is at work.
         self._due: float | None = time.monotonic() + patience_s
         self.others: list[str] = []
         threading.Thread(target=self._watch, daemon=True).start()
@@ -76,9 +76,9 @@ class Patience:
 
 
 class TestbedSimulator(mosaik_api_v3.Simulator):
-    """The run, as mosaik sees it."""
+    """The run as a simulator of mosaik."""
 
-    #: pytest is not to take it for tests.
+    #: pytest must not collect it as a test.
     __test__ = False
 
     def __init__(self) -> None:
@@ -111,14 +111,14 @@ class TestbedSimulator(mosaik_api_v3.Simulator):
         return [{"eid": _ENTITY, "type": model}]
 
     def setup_done(self) -> Any:
-        # As the package wants it: what is yielded is awaited.
+        # The package requires a generator, whose yields are awaited.
         with self._patience:
             related = yield self.mosaik.get_related_entities()
         names = {name.split(".")[0] for name in related["nodes"]}
         self._patience.others = sorted(names - {self.sid_of(related)})
 
     def sid_of(self, related: Any) -> str:
-        """The name that mosaik has for this simulator."""
+        """The name of this simulator in mosaik."""
         own = [name for name, node in related["nodes"].items() if node.get("type") == "Run"]
         return own[0].split(".")[0] if own else ""
 

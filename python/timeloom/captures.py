@@ -1,7 +1,7 @@
-"""Captured packets of a run as an Arrow table. Called by :mod:`timeloom.results`, which is what programs use.
+"""Captured packets of a run as an Arrow table. Called by :mod:`timeloom.results`, the interface for programs.
 
 Files are read by python-pcapng, which keeps nanoseconds and comments; addresses are dpkt's. Packets are of a testbed
-with attacks in it: what dpkt cannot decode has no addresses, and keeps its bytes.
+with attacks in it: a packet that dpkt cannot decode has no addresses, and keeps its bytes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SCHEMA = pa.schema(
     }
 )
 
-#: The comment of a packet: when it was captured, and what else there is to say of it.
+#: The comment of a packet: the time of its capture, and further remarks.
 _COMMENT = re.compile(r"wall (\d+)\.(\d{9}) s(?:; (.*))?", re.DOTALL)
 
 
 def packets(directory: Path, session_start_ns: int, links: Sequence[str] = ()) -> pa.Table:
-    """Packets of those links or all, each link's in its order."""
+    """Packets of the given links or of all, each link's in its order."""
     files = run_files.names(directory, "net", ".pcapng")
     for link in links:
         if link not in files:
@@ -70,7 +70,7 @@ def _packets_of(directory: Path, name: str, link: str, session_start_ns: int) ->
 
 
 def _row(block: Any, link: str, session_start_ns: int) -> dict[str, Any]:
-    # Its own timestamp is a float, which does not hold nanoseconds since 1970.
+    # The block's own timestamp is a float, which cannot hold nanoseconds since 1970.
     ticks = (block.timestamp_high << 32) + block.timestamp_low
     t_ns = ticks * 1_000_000_000 // round(1 / block.timestamp_resolution) - session_start_ns
     comment = _COMMENT.fullmatch(block.options["opt_comment"]) if "opt_comment" in block.options else None

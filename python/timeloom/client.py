@@ -21,7 +21,8 @@ from timeloom.wire import PROTOCOL
 
 
 class PlantFailed(Exception):
-    """The plant refused, with ``signal`` where it named one; or it ended (``exited`` is true)."""
+    """The plant refused, with ``signal`` if the plant names one; or it ended (``exited`` is
+    true)."""
 
     def __init__(self, message: str, signal: str | None = None, exited: bool = False):
         super().__init__(message if signal is None else f"{message}: {signal}")
@@ -42,7 +43,7 @@ class PlantProcess:
         self._last_id = 0
 
     def request(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """Send one request and wait for its reply; returns what is under ``ok``.
+        """Send one request and wait for its reply; returns the value of ``ok``.
 
         Raises:
             PlantFailed: the plant answered with an error, or ended.

@@ -3,25 +3,25 @@
 :class:`Controller` does what ``timeloom pause``, ``dilate``, ``step`` and their relatives do, in any session::
 
     with Controller() as testbed:
-        testbed.pause(hosts=["relay"])  # a relay that hangs for as long as we like
+        testbed.pause(hosts=["relay"])  # a relay that hangs for as long as needed
         ...
         testbed.resume(hosts=["relay"])
 
-:class:`Granter` grants a session its time, as a simulator does that computes in steps. The session is one whose time
-moves by grants: a scenario with ``mode = "stepped"`` under ``[time]``, or ``timeloom exec --stepped``. It stands
-wherever it was not granted more, however long the simulator computes::
+:class:`Granter` grants time to a session, as a simulator does that computes in steps. The session is one whose time
+advances by grants: a scenario with ``mode = "stepped"`` under ``[time]``, or ``timeloom exec --stepped``. It is paused
+at the end of each grant, however long the simulator computes::
 
     with Granter() as testbed:
         while not testbed.standing.ended:
             compute_the_next(0.1)
             testbed.grant(testbed.standing.now_s + 0.1)
 
-:class:`Hold` makes a run, or all machines of a pause bus, stand beside others that hold them::
+:class:`Hold` pauses a run, or all machines of a pause bus, together with other holders::
 
     with Hold("solving") as hold:
         solve_until(hold.now_s)
 
-Needs nothing but the standard library.
+Needs only the standard library.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The session said no, and why; it goes on answering."""
+    """The session refused, with its reason; it continues to answer."""
 
 
 class SessionEnded(Exception):
-    """Nobody answers: there is no such session, or it has ended."""
+    """No answer: there is no such session, or it has ended."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a session stands. Instants are virtual time since it began."""
+    """State of a paused session. Instants are virtual time since it began."""
 
     now_ns: int
-    #: The first instant at which something may happen by itself: ``now_ns`` if a program was stopped while it
-    #: computed, none if all wait for what others send.
+    #: First instant at which an event may occur by itself: ``now_ns`` if a program was stopped
+    #: while it computed, none if all wait for input from others.
     next_deadline_ns: int | None
-    #: It has ended, and nothing more can be granted.
+    #: True if the session has ended, and nothing more can be granted.
     ended: bool
-    #: How many grants there have been.
+    #: Number of grants so far.
     grants: int
 
     @property
@@ -71,13 +71,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class HostState:
-    """How the time of one host stands against the session's."""
+    """Time of one host relative to the session's."""
 
-    #: What it has lived through since the session began.
+    #: Time of the host since the session began.
     now_ns: int
-    #: How much it has missed; negative when it is ahead.
+    #: Time that the host has missed; negative when it is ahead.
     behind_ns: int
-    #: It is paused by itself.
+    #: True if the host is paused by itself.
     paused: bool
     #: Seconds of the session per second of the host.
     dilation: float
@@ -89,14 +89,14 @@ class HostState:
 
 @dataclass(frozen=True)
 class State:
-    """How a session stands. The session's instants are virtual time since it began."""
+    """State of a session. Its instants are virtual time since it began."""
 
     now_ns: int
     paused: bool
     #: Wall seconds per virtual second.
     dilation: float
-    #: Its hosts by name (a scenario has them): after :meth:`Controller.state`, and after what was asked of hosts. After
-    #: what was asked of the session only those whose own time is not the session's.
+    #: Its hosts by name (a scenario has them): after :meth:`Controller.state`, and after requests
+    #: for hosts. After requests for the session only those whose own time is not the session's.
     hosts: dict[str, HostState]
 
     @property
@@ -105,15 +105,16 @@ class State:
 
 
 class _Connection:
-    """To the control socket of a session: a line of JSON each way."""
+    """Connection to the control socket of a session: a line of JSON each way."""
 
     def __init__(self, name: str | None, wait_s: float):
         self._socket = _connect(name, wait_s)
         self._answers = self._socket.makefile("rb")
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The session's status after what was asked."""
-        # A session that ended meanwhile takes no request, but has answered it: its last line says so.
+        """Sends a request; returns the session's status after it."""
+        # A session that ended meanwhile accepts no request, but has answered it: its last line
+        # states the end.
         with contextlib.suppress(OSError):
             self._socket.sendall(json.dumps(request, allow_nan=False).encode() + b"\n")
         line = b""
@@ -133,52 +134,54 @@ class _Connection:
 
 
 class Controller:
-    """Pauses, dilates and steps a session, or with ``hosts`` only those, while the others go on.
+    """Pauses, dilates and steps a session, or with ``hosts`` only those, while the others continue.
 
-    What was paused stays so when this is closed. Spans and instants are to the nearest nanosecond.
+    A pause remains when this is closed. Spans and instants are to the nearest nanosecond.
 
     Args:
         name: of the session; may be left out when only one runs.
         wait_s: how long to wait for the session to be there.
 
     Raises:
-        SessionEnded: it was not there in time; each method: it has ended.
-        Refused: each method: the session says why not (no such host, not paused, an instant that is past).
+        SessionEnded: it was not present in time; each method: it has ended.
+        Refused: each method: the session's reason (no such host, not paused, an instant that is past).
     """
 
     def __init__(self, name: str | None = None, wait_s: float = 10.0):
         self._connection = _Connection(name, wait_s)
 
     def pause(self, hosts: Sequence[str] = ()) -> State:
-        """Clock and processes stand."""
+        """Pauses clock and processes."""
         return self._ask({"op": "pause"}, hosts)
 
     def resume(self, hosts: Sequence[str] = ()) -> State:
-        """They go on from where they stand."""
+        """Continues them from where they are paused."""
         return self._ask({"op": "resume"}, hosts)
 
     def dilate(self, factor: float, hosts: Sequence[str] = ()) -> State:
-        """A virtual second takes so many wall seconds from now on; a host's second so many of the session."""
+        """Sets the length of a virtual second in wall seconds from now on; of a host's second in
+        seconds of the session."""
         return self._ask({"op": "dilate", "factor": factor}, hosts)
 
     def step(self, span_s: float, hosts: Sequence[str] = ()) -> State:
-        """From where it is paused, run for exactly so much, then stand; returns when it does."""
+        """From a pause, runs for exactly this span, then pauses; returns when it is paused."""
         return self._ask({"op": "step", "span_ns": round(span_s * 1e9)}, hosts)
 
     def run_until(self, instant_s: float, hosts: Sequence[str] = ()) -> State:
-        """Run until so much time since the session began, then stand; returns when it does."""
+        """Runs until this time since the session began, then pauses; returns when it is paused."""
         return self._ask({"op": "run-until", "at_ns": round(instant_s * 1e9), "relative": False}, hosts)
 
     def leave(self, engine: str) -> State:
-        """An engine of its simulated network leaves, while the rest goes on; returns when it has."""
+        """Makes an engine of its simulated network leave, while the rest continues; returns when it
+        has left."""
         return self._ask({"op": "leave", "engine": engine}, ())
 
     def join(self, engine: str) -> State:
-        """One that has left joins the others again; returns when it has."""
+        """Makes an engine that has left join the others again; returns when it has joined."""
         return self._ask({"op": "join", "engine": engine}, ())
 
     def state(self) -> State:
-        """How it stands."""
+        """Returns its state."""
         return self._ask({"op": "query"}, ())
 
     def close(self) -> None:
@@ -205,44 +208,45 @@ class Controller:
 
 
 class Granter:
-    """The one who grants a session its time, until closed. The session then stands where it is.
+    """Grants a session its time, until closed. The session is then paused where it is.
 
     Args:
         name: of the session; may be left out when only one runs.
         wait_s: how long to wait for the session to be there.
 
     Raises:
-        SessionEnded: it was not there in time, or ended while it got ready.
-        Refused: somebody else grants it its time, or its time moves by itself.
+        SessionEnded: it was not present in time, or ended while it was being prepared.
+        Refused: another granter grants its time, or its time is not granted.
     """
 
     def __init__(self, name: str | None = None, wait_s: float = 10.0):
         self._connection = _Connection(name, wait_s)
         try:
-            #: Where the session stands.
+            #: State of the paused session.
             self.standing = self._ask({"op": "attach"})
         except BaseException:
             self.close()
             raise
 
     def grant(self, until_s: float) -> Standing:
-        """Let the session run until so many seconds since it began, to the nearest nanosecond; wait until it stands.
+        """Let the session run until this many seconds since it began, to the nearest nanosecond;
+        wait until it is paused.
 
-        It ends earlier when the session does; ``ended`` says so.
+        It ends earlier if the session does; ``ended`` is then true.
 
         Raises:
             Refused: that instant is past.
-            SessionEnded: it has ended, or failed on the way.
+            SessionEnded: it has ended, or failed meanwhile.
         """
         return self.grant_ns(round(until_s * 1e9))
 
     def grant_ns(self, until_ns: int) -> Standing:
-        """The same in nanoseconds."""
+        """Like :meth:`grant`, in nanoseconds."""
         self.standing = self._ask({"op": "run-until", "at_ns": until_ns, "relative": False})
         return self.standing
 
     def close(self) -> None:
-        """Stop being the granter."""
+        """Stops granting."""
         self._connection.close()
 
     def __enter__(self) -> Granter:
@@ -258,25 +262,26 @@ class Granter:
 
 
 class Hold:
-    """A share in the pause: the testbed stands, on all its machines, until this and all others are closed.
+    """Share in the pause: the testbed is paused, on all its machines, until this and all others are
+    closed.
 
-    It is for programs outside of the testbed: one inside would stand too, and never let go. Whoever ends, in whatever
-    way, lets go.
+    It is for programs outside of the testbed: one inside would be paused too, and never release it. The end
+    of the process, for any reason, releases the hold.
 
     Args:
-        reason: what for, in the records.
+        reason: purpose, for the records.
         name: of the session, as for :class:`Controller`.
         wait_s: how long to wait for the session to be there.
 
     Raises:
-        SessionEnded: it was not there in time, or ended before it stood.
-        Refused: it has no pause bus (``timeloom exec`` has none), or is still getting ready.
+        SessionEnded: it was not present in time, or ended before it was paused.
+        Refused: it has no pause bus (``timeloom exec`` has none), or is still being prepared.
     """
 
     def __init__(self, reason: str, name: str | None = None, wait_s: float = 10.0):
         self._connection = _Connection(name, wait_s)
         try:
-            #: The virtual instant at which all stand.
+            #: Virtual instant at which all are paused.
             self.now_ns: int = self._connection.ask({"op": "hold", "reason": reason})["virtual_ns"]
         except BaseException:
             self.close()
@@ -287,7 +292,7 @@ class Hold:
         return self.now_ns / 1e9
 
     def close(self) -> None:
-        """Let go."""
+        """Releases the hold."""
         self._connection.close()
 
     def __enter__(self) -> Hold:
@@ -298,7 +303,7 @@ class Hold:
 
 
 def runtime_directory() -> Path:
-    """Where the control sockets of this user's sessions lie."""
+    """Directory of the control sockets of this user's sessions."""
     if os.geteuid() == 0:
         return Path("/run/timeloom")
     if directory := os.environ.get("XDG_RUNTIME_DIR"):
@@ -307,7 +312,8 @@ def runtime_directory() -> Path:
 
 
 def is_own_directory(directory: Path) -> bool:
-    """Whether nobody but this user, or root, can put a socket there, which is then another's session."""
+    """Returns true if only this user and root can put a socket there; otherwise it may be a foreign
+    session's."""
     try:
         status = os.lstat(directory)
     except FileNotFoundError:
@@ -341,7 +347,7 @@ def _path(name: str) -> Path:
 def _try_connect(path: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A session that is stuck takes no connections once its queue is full.
+        # A session that is stuck accepts no connections once its queue is full.
         connection.settimeout(0.2)
         connection.connect(os.fspath(path))
         connection.settimeout(None)

@@ -1,16 +1,16 @@
-"""Signals that a run and another simulator exchange while the run stands.
+"""Signals that a run and another simulator exchange while the run is paused.
 
 The plant is the run's side: ``python -m timeloom.exchange`` holds the values, and devices, programs and checks of the
 scenario read and write them as any plant's. It computes nothing. Configuration (``init.config``)::
 
     {
-      "name": "grid",                                                  # who is met there
-      "inputs": {"bus.680.v1": {"unit": "V", "initial": 2400.0}},      # the simulator gives, the run reads
-      "outputs": {"storage.kw": {"unit": "kW", "initial": 0.0}}        # the run writes, the simulator reads
+      "name": "grid",                                                  # name for the other simulator
+      "inputs": {"bus.680.v1": {"unit": "V", "initial": 2400.0}},      # written by the simulator, read by the run
+      "outputs": {"storage.kw": {"unit": "kW", "initial": 0.0}}        # written by the run, read by the simulator
     }
 
-:class:`Exchanged` is the simulator's side. What is on it decides when values change: ``timeloom.bridge`` changes them
-between two grants, while nobody in the run can look.
+:class:`Exchanged` is the simulator's side. Its user decides when values change: ``timeloom.bridge`` changes
+them between two grants, while no program of the run can read them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _PATIENCE_S = 30.0
 
 
 class ExchangeError(Exception):
-    """The run's side is not there, or refused; the message says why."""
+    """The run's side is missing, or refused; the message has the reason."""
 
 
 class Exchange(Plant):
-    """The values, and the socket where the other simulator comes to them."""
+    """The values, and the socket by which the other simulator accesses them."""
 
     name = "exchange"
 
@@ -47,14 +47,15 @@ class Exchange(Plant):
         for table, writable in (("inputs", False), ("outputs", True)):
             for signal, unit, initial in _table(config, table):
                 self.signal(signal, unit, initial, writable=writable)
-        # One value at a time for all: the engine asks in one thread, the simulator in another.
+        # One access to the values at a time: the engine's is in one thread, the simulator's in
+        # another.
         self._lock = threading.Lock()
         self._path = _path(config.get("name"))
         self._listener = _listen(self._path)
         threading.Thread(target=self._answer_all, daemon=True).start()
 
     def step(self, t_ns: int, dt_ns: int) -> None:
-        """Time passes; values stay until somebody changes them."""
+        """Time passes; values remain until they are changed."""
 
     def read(self, names: Sequence[str]) -> list[float]:
         with self._lock:
@@ -74,7 +75,7 @@ class Exchange(Plant):
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            # One after the other: two simulators would take turns at one set of values.
+            # One after the other: two simulators would alternate on one set of values.
             with connection, contextlib.suppress(OSError, BadLine):
                 for line in read_lines(connection):
                     connection.sendall(self._answer(line))
@@ -120,10 +121,10 @@ class Exchanged:
 
     Args:
         name: as configured for the plant.
-        wait_s: how long to wait for the plant to be there.
+        wait_s: time limit for the plant to be present.
 
     Raises:
-        ExchangeError: it is not there in time.
+        ExchangeError: it is not present in time.
     """
 
     def __init__(self, name: str, wait_s: float = 10.0):
@@ -140,16 +141,16 @@ class Exchanged:
         self._lines = read_lines(connection)
         self._number = 0
         found = [Signal(*entry) for entry in self._ask("signals")]
-        #: What the simulator gives, by name.
+        #: Signals given by the simulator, by name.
         self.inputs = {signal.name: signal for signal in found if not signal.writable}
-        #: What the run gives, by name.
+        #: Signals given by the run, by name.
         self.outputs = {signal.name: signal for signal in found if signal.writable}
 
     def read(self, names: Sequence[str]) -> dict[str, float]:
         return dict(zip(names, self._ask("read", names=list(names)), strict=True))
 
     def give(self, values: Mapping[str, float]) -> None:
-        """All of them or none."""
+        """Writes all of them or none."""
         self._ask("give", values=dict(values))
 
     def close(self) -> None:
@@ -199,7 +200,7 @@ def _listen(path: Path) -> socket.socket:
     if (other := _try_connect(path)) is not None:
         other.close()
         raise PlantError(f"another run exchanges signals as {path.stem!r}")
-    # Of a run that was killed.
+    # Left by a run that was killed.
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()

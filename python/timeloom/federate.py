@@ -1,4 +1,4 @@
-"""A HELICS federate with patience: who keeps it waiting too long is named.
+"""A HELICS federate with a time limit: federates that exceed it are named.
 
 HELICS itself waits for a federate that hangs without end, and 24 s for one that has died. ``timeloom.helics`` (the
 federation as a plant) and ``timeloom.bridge_helics`` (the federation as the granter of a run) are built on this. Needs
@@ -19,12 +19,12 @@ from timeloom.plant import PlantError
 
 
 class FederationError(PlantError):
-    """The federation refused, broke, or kept us waiting."""
+    """The federation refused, failed, or exceeded the time limit."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A value that crosses, as configured."""
+    """A value that is exchanged, as configured."""
 
     key: str
     unit: str
@@ -32,11 +32,11 @@ class Crossing:
 
 
 class Federate:
-    """One federate, whose time stands exactly where it asks for.
+    """A federate whose time advances only on request.
 
     Args:
         config: ``name``, ``core_type`` and ``core_init`` as in HELICS, ``patience_s``.
-        subscribed, published: what crosses, by the names that the caller has for it.
+        subscribed, published: exchanged values, by the caller's names.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class Federate:
             )
 
     def begin(self) -> None:
-        """Wait until all federates are there."""
+        """Wait until all federates are present."""
         h.helicsFederateEnterExecutingModeAsync(self._federate)
         self._wait("begin", lambda: h.helicsFederateEnterExecutingModeComplete(self._federate))
-        #: One that dies is known no more.
+        #: A federate that dies is unknown afterwards.
         self._others = set(self._ask("global_state")) - {h.helicsFederateGetName(self._federate)}
 
     def reach(self, to_ns: int) -> None:
         """Wait until the federation grants this time.
 
         Raises:
-            FederationError: not within the patience, and who is behind; or all others have ended.
+            FederationError: not within the patience, with the federates that are behind; or all others have ended.
         """
         end_s = to_ns * 1e-9
         h.helicsFederateRequestTimeAsync(self._federate, end_s)
@@ -80,7 +80,7 @@ class Federate:
         return value
 
     def has(self, name: str) -> bool:
-        """Whether anybody has published it; until then it has its initial value."""
+        """Returns true if the value was published; until then it has its initial value."""
         return bool(h.helicsInputIsValid(self._subscriptions[name])) and h.helicsInputLastUpdateTime(
             self._subscriptions[name]
         ) >= 0
@@ -90,7 +90,7 @@ class Federate:
             h.helicsPublicationPublishDouble(self._publications[name], value)
 
     def close(self) -> None:
-        """Leave. Nobody is waited for longer than the patience: a broker that has gone answers no more."""
+        """Leave. Waits for no longer than the patience: a broker that has gone does not answer."""
         h.helicsFederateDisconnectAsync(self._federate)
         with contextlib.suppress(FederationError):
             self._wait("let go", lambda: h.helicsFederateDisconnectComplete(self._federate))
@@ -98,13 +98,13 @@ class Federate:
         h.helicsCloseLibrary()
 
     def _wait(self, what: str, complete: Any) -> Any:
-        """The outcome of what was asked of the federation."""
+        """The result of a request to the federation."""
         due = time.monotonic() + self._patience_s
         pause_s = 20e-6
         while not h.helicsFederateIsAsyncOperationCompleted(self._federate):
             if time.monotonic() > due:
                 behind = self._behind()
-                # Else the library waits on, also at the end of this process.
+                # Otherwise the library waits on, also at the end of this process.
                 h.helicsCoreDisconnect(h.helicsFederateGetCore(self._federate))
                 raise FederationError(f"the federation did not {what} within {self._patience_s} s; {behind}")
             time.sleep(pause_s)
@@ -115,18 +115,18 @@ class Federate:
             raise FederationError(f"the federation did not {what}: {error}; {self._behind()}") from error
 
     def _ask(self, what: str) -> dict[str, dict[str, Any]]:
-        """What the broker knows of each federate."""
+        """The broker's state of each federate."""
         core = h.helicsFederateGetCore(self._federate)
         return _federates(h.helicsQueryCoreExecute(h.helicsCreateQuery("root", what), core))
 
     def _behind(self) -> str:
-        """Who keeps the others waiting, as far as the broker knows."""
+        """The federates that delay the others, as far as the broker knows."""
         states, times = self._ask("global_state"), self._ask("global_time")
         return _told(self._others, states, times, h.helicsFederateGetName(self._federate))
 
 
 def _federates(answer: Any) -> dict[str, dict[str, Any]]:
-    """The federates of a broker's answer, wherever in its tree they stand, by name."""
+    """The federates of a broker's answer, at any level of its tree, by name."""
     found: dict[str, dict[str, Any]] = {}
     if isinstance(answer, dict):
         for federate in answer.get("federates", []):
@@ -167,7 +167,8 @@ def _create(config: Mapping[str, Any]) -> Any:
 
 
 def crossings(config: Mapping[str, Any], table: str, units: Mapping[str, str] | None = None) -> dict[str, Crossing]:
-    """What a table of a configuration lets cross, by signal. A unit that is not said is that of ``units``."""
+    """The exchanged values of a configuration's table, by signal. The default of a unit is that of
+    ``units``."""
     given = config.get(table, {})
     if not isinstance(given, dict):
         raise PlantError(f"config.{table} must be an object of signals")

@@ -11,10 +11,10 @@ Start it with ``python -m timeloom.fmu``. Configuration (``init.config``)::
 Every variable of type Real (FMI 2) or Float64 (FMI 3) that is one number is a signal, with its unit: inputs and tunable
 parameters are writable, and read as they were last written. A write takes effect with the next step.
 
-An FMU whose steps must all be equally long (``canHandleVariableCommunicationStepSize`` is not set) moves in whole
-steps of the plant only. In between, where the engine stops for an exchange, it shows what it showed at the last one.
+An FMU whose steps must all be equally long (``canHandleVariableCommunicationStepSize`` is not set) advances in whole
+steps of the plant only. In between, where the engine stops for an exchange, it has its values of the last step.
 
-An FMU is code of somebody else's in this process, which it can kill; that is why a plant is a process.
+An FMU is foreign code in this process, which it can crash; that is why a plant is a process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Unit(Plant):
         self._start(config.get("start", {}))
         for signal, variable in names.items():
             self.signal(signal, variable.unit or "", writable=_is_writable(variable))
-        #: Where the FMU is; a whole step behind at most.
+        #: Time of the FMU; a whole step behind at most.
         self._at_ns = self.t_ns
 
     def _open(self, description: ModelDescription) -> None:
@@ -115,7 +115,7 @@ class Unit(Plant):
 def _described(path: Path) -> ModelDescription:
     try:
         description = fmpy.read_model_description(str(path))
-    except Exception as error:  # the reader's own kinds are many
+    except Exception as error:  # the reader's own exceptions are many
         raise PlantError(f"{path} cannot be read as an FMU: {error}") from error
     if not description.fmiVersion.startswith(("2", "3")):
         raise PlantError(f"{path} is of FMI {description.fmiVersion}; there are 2 and 3")
@@ -125,7 +125,7 @@ def _described(path: Path) -> ModelDescription:
 
 
 def _scalars(description: ModelDescription) -> dict[str, ScalarVariable]:
-    """The variables that are one real number each; what time it is everybody knows."""
+    """The variables that are one real number each; the time is excluded."""
     return {
         variable.name: variable
         for variable in description.modelVariables

@@ -1,8 +1,8 @@
-"""Gymnasium environments of real programs, in which time stands while the agent thinks.
+"""Gymnasium environments of real programs, in which time is paused while the agent thinks.
 
 The environment starts a session whose time is granted (``--stepped``, ``mode = "stepped"``). One ``step`` is one grant:
-the testbed runs for so long and stands again, to the nanosecond, however long the agent then takes. A program in the
-session acts for the agent and sees for it (:mod:`timeloom.gym_agent`).
+the testbed runs for that span and is paused again, to the nanosecond, however long the agent then takes. A program in
+the session acts and observes for the agent (:mod:`timeloom.gym_agent`).
 
     class Tank(VirtualTimeEnv):
         observation_space = gymnasium.spaces.Box(0.0, 10.0, (1,))
@@ -13,8 +13,8 @@ session acts for the agent and sees for it (:mod:`timeloom.gym_agent`).
 
     env = Tank(["timeloom", "run", "tank.toml", "--name", "{name}", "--set", "seed={seed}"], step_s=0.5)
 
-Episodes of one seed are alike, not equal: programs are as quick as the machine is. What the agent takes to think makes
-no difference.
+Episodes of one seed are similar, not equal: programs are as fast as the machine. The agent's time for thinking makes no
+difference.
 
 Needs gymnasium (``timeloom[gym]``).
 """
@@ -43,7 +43,8 @@ Array = NDArray[np.float32]
 
 
 class SessionFailed(Exception):
-    """The session did not begin, or its program never told what it sees; the text has what it said."""
+    """The session did not begin, or its program never sent an observation; the text has its
+    output."""
 
 
 class VirtualTimeEnv(gymnasium.Env[Array, Array]):
@@ -55,7 +56,7 @@ class VirtualTimeEnv(gymnasium.Env[Array, Array]):
         command: starts the session; ``{name}`` and ``{seed}`` are replaced in each word.
         step_s: virtual time of one step.
         wait_s: wall time for the session to begin.
-        begin_s: virtual time within which the program must have told what it sees.
+        begin_s: virtual time within which the program must send an observation.
 
     Raises:
         SessionFailed: ``reset`` and ``step``.
@@ -69,14 +70,14 @@ class VirtualTimeEnv(gymnasium.Env[Array, Array]):
         self._session: _Session | None = None
 
     def judge(self, observation: Array) -> tuple[float, bool]:
-        """The reward for what is seen after a step, and whether the episode is over."""
+        """The reward for the observation after a step, and true if the episode is over."""
         raise NotImplementedError
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begins a session anew, and lets it run until there is something to see, in whole steps."""
+        """Begins a new session, and lets it run until there is an observation, in whole steps."""
         super().reset(seed=seed)
         self.close()
-        # Without a seed each episode is another one, of this environment's own generator.
+        # Without a seed each episode has another one, of this environment's own generator.
         chosen = int(self.np_random.integers(2**31)) if seed is None else seed
         self._session = session = _Session(self._command, chosen, self._wait_s)
         while not session.ended and session.now_ns < self._begin_ns:
@@ -86,7 +87,7 @@ class VirtualTimeEnv(gymnasium.Env[Array, Array]):
         raise SessionFailed(session.failure("no program told what it sees (AgentLink.observe)"))
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Acts, lets the testbed run for one step, and sees what was told last."""
+        """Acts, lets the testbed run for one step, and returns the last observation."""
         session = self._session
         if session is None or session.ended:
             raise SessionFailed("there is no session: call reset() first, and again after an episode's end")
@@ -149,7 +150,7 @@ class _Session:
         return self._granter.standing.ended
 
     def run_for(self, span_ns: int) -> None:
-        """One grant; then what was told on the way is here, for who told it stands."""
+        """One grant; then all observations on the way have arrived, since the program is paused."""
         try:
             self._granter.grant_ns(self.now_ns + span_ns)
         except SessionEnded:
@@ -161,7 +162,7 @@ class _Session:
 
     def act(self, action: Sequence[float]) -> None:
         if self._peer is not None:
-            # A program that has ended, or looks at no action, is the scenario's affair.
+            # A program that has ended, or reads no action, is the scenario's responsibility.
             with contextlib.suppress(OSError):
                 self._link.sendto(json.dumps(list(action), allow_nan=False).encode(), self._peer)
 
@@ -170,7 +171,7 @@ class _Session:
         return f"{what}; the session had said:\n{said[-4000:]}"
 
     def close(self) -> None:
-        """Asks the session to end, as Ctrl-C would, and waits until it has."""
+        """Interrupts the session, as Ctrl-C would, and waits until it has ended."""
         if hasattr(self, "_granter"):
             self._granter.close()
         if self._process.poll() is None:

@@ -8,16 +8,16 @@ Start it with ``python -m timeloom.helics``; it needs the package ``helics``. Co
       "core_init": "--federates=1 --broker=10.0.0.9",
       "subscribe": {"bus.680.v1": {"key": "grid/v680", "unit": "V", "initial": 2400.0}},
       "publish": {"storage.kw": {"key": "plc/storage", "unit": "kW", "initial": 0.0}},
-      "patience_s": 5.0                        # how long the others may take, for one grant and at the start
+      "patience_s": 5.0                        # time limit for the others, for one grant and at the start
     }
 
 Subscribed values are signals that a scenario reads, published ones signals that it writes. The federation's time is
-the run's: the engine asks the plant to come to an instant, the plant asks the federation for that time, and the run
-stands until it is granted. No federate gets further than one step beyond the run. A published value leaves with the
+the run's: the engine asks the plant to advance to an instant, the plant asks the federation for that time, and the run
+is paused until it is granted. No federate gets further than one step beyond the run. A value is published with the
 next step.
 
-Who keeps it waiting for longer than ``patience_s`` ends the run, by name (``timeloom.federate``). Where the federation
-is to grant the run its time instead, see ``timeloom.bridge_helics``.
+A federate that delays it for longer than ``patience_s`` ends the run, and is named (``timeloom.federate``). For a
+federation that grants the run its time instead, see ``timeloom.bridge_helics``.
 """
 
 from __future__ import annotations

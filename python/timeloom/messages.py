@@ -1,18 +1,19 @@
-"""Messages between programs that share a timeline: each says when it was sent, as an interval, and may say when to act.
+"""Messages between programs that share a timeline: each states its time of sending, as an interval,
+and may state when to act on it.
 
-By datagrams to peers that are named, as programs in Rust and C publish and subscribe too (``timeloom.h``)::
+By datagrams to listed peers, as programs in Rust and C publish and subscribe too (``timeloom.h``)::
 
     here = Datagrams(timeline, "run-7", listen="127.0.0.1:7447", key=key)
     there = Datagrams(timeline, "run-7", peers=["127.0.0.1:7447"], key=key)
     here.subscribe("valve", lambda message: print(message.payload), at_time=True)
     there.publish("valve", b"open", act_at_ns=timeline.read().latest_ns + 50_000_000)
 
-Or over Zenoh (:class:`Channel`, needs ``eclipse-zenoh``), as a peer with explicit endpoints, where nothing may be lost
-on the way or routers lie between.
+Or over Zenoh (:class:`Channel`, needs ``eclipse-zenoh``), as a peer with explicit endpoints, if no message may be lost
+on the way or there are routers in between.
 
-Every run takes a prefix of its own, so that two on one machine do not hear each other. Whoever can reach an endpoint
-can speak, and is not heard by who has a ``key``: then every message is sealed. The bytes of messages and seals are
-libtimeloom's; :func:`write` and :func:`read` give them to who has another transport.
+Every run takes a prefix of its own, so that two on one machine do not hear each other. Any program that can
+reach an endpoint can send, unless the receiver has a ``key``: then every message must be sealed. The format of messages
+and seals is libtimeloom's; :func:`write` and :func:`read` provide it for other transports.
 """
 
 from __future__ import annotations
@@ -33,26 +34,27 @@ __all__ = ["Channel", "Datagrams", "Malformed", "Message", "Seal", "Unproved", "
 
 
 class Malformed(Exception):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 class Unproved(Exception):
-    """Not sealed with our key, changed on the way, said before, or from before we began."""
+    """Not sealed with our key, modified on the way, replayed, or from before our start."""
 
 
 def write(seal: Seal | None, name: str, sent: Stamp, payload: bytes, act_at_ns: int | None = None) -> bytes:
-    """The bytes of a message that is sent under ``name``; with a seal, of a sealed one."""
+    """Returns the bytes of a message that is sent under ``name``; with a seal, of a sealed one."""
     return _timeline.write(seal, name, sent, act_at_ns, payload)
 
 
 def read(seal: Seal | None, name: str, data: bytes, since: Stamp | None = None) -> tuple[Stamp, int | None, bytes]:
-    """When a message was sent, when to act on it if that matters, and what it says.
+    """Returns the time of sending, the time to act if there is one, and the payload.
 
-    ``since`` is a reading from before anything could have come. Of a sender that was not heard before under ``name``,
-    nothing is taken that it certainly sent earlier: else who begins anew would take what was said to one before.
+    ``since`` is a reading from before anything could have come. From a sender that was not heard before under
+    ``name``, messages that it certainly sent earlier are refused: otherwise a restarted receiver would accept
+    messages to its predecessor.
 
     Raises:
-        Malformed: the bytes are no message.
+        Malformed: the bytes are not a message.
         Unproved: it is not sealed with the same key, or not new. Each message can be read once.
     """
     try:
@@ -65,43 +67,44 @@ def read(seal: Seal | None, name: str, data: bytes, since: Stamp | None = None) 
 
 @dataclass(frozen=True)
 class Message:
-    """A message that has arrived."""
+    """A received message."""
 
-    #: Without the channel's prefix.
+    #: Key without the channel's prefix.
     key: str
     payload: bytes
-    #: When it was sent, by the sender's clock.
+    #: Time of sending, by the sender's clock.
     sent: Stamp
-    #: When it arrived, by ours.
+    #: Time of arrival, by ours.
     arrived: Stamp
     act_at_ns: int | None
-    #: What was read before the call: at ``act_at_ns`` or after it.
+    #: Reading before the call: at ``act_at_ns`` or after it.
     acted: Stamp
 
     @property
     def in_time(self) -> bool:
-        """Whether it certainly arrived before it was to be acted on; ``True`` when that does not matter."""
+        """Returns true if it certainly arrived before its time to act, or if it has none."""
         if self.act_at_ns is None:
             return True
         return self.arrived.latest_ns is not None and self.arrived.latest_ns <= self.act_at_ns
 
     @property
     def order(self) -> Order:
-        """Of sending and arriving. ``AFTER`` would mean that one of the clocks has lied."""
+        """Order of sending and arrival. ``AFTER`` would mean that one of the clocks violates its
+        bounds."""
         return Order(self.sent.compare(self.arrived))
 
 
 class Datagrams(_timeline.Channel):
-    """A place to publish and subscribe, by datagrams: what is lost on the way is lost.
+    """Channel to publish and subscribe, by datagrams: a lost datagram is not repeated.
 
     Callbacks run in threads of the channel's.
 
     Args:
-        timeline: by which messages are stamped, and acted on.
+        timeline: for the timestamps of messages, and the times to act.
         prefix: of all keys.
-        listen: ``HOST:PORT`` where messages come; port 0 takes a free one, which :attr:`port` tells.
-        peers: each as ``HOST:PORT``, to which is published.
-        key: 16 bytes or more that all have; without, nothing is sealed and everybody is believed.
+        listen: ``HOST:PORT`` to receive at; port 0 takes a free one, which is :attr:`port`.
+        peers: each as ``HOST:PORT``, to publish to.
+        key: 16 bytes or more that all share; without, nothing is sealed and every sender is accepted.
 
     Raises:
         TimelineError: here and in all methods.
@@ -119,22 +122,22 @@ class Datagrams(_timeline.Channel):
         return super().__new__(cls, timeline, prefix, listen, tuple(peers), key)
 
     def publish(self, key: str, payload: bytes, act_at_ns: int | None = None) -> Stamp:
-        """Send to every peer; returns when it was sent, as the receivers will see it."""
+        """Send to every peer; returns the time of sending, as the receivers will see it."""
         return self._publish(key, payload, act_at_ns)
 
     def subscribe(self, key: str, told: Callable[[Message], object], *, at_time: bool = False) -> None:
-        """Call ``told`` for each message under ``key`` (``*`` stands for one part, ``**`` for any number): as it comes,
-        or with ``at_time`` certainly not before its ``act_at_ns``, in that order."""
+        """Call ``told`` for each message under ``key`` (``*`` matches one part, ``**`` any number):
+        as it arrives, or with ``at_time`` certainly not before its ``act_at_ns``, in that order."""
         self._subscribe(key, at_time, lambda *fields: told(Message(*fields)))
 
     @property
     def unproved(self) -> int:
-        """Messages that were not sealed with our key, were changed, or were not new."""
+        """Number of messages that were not sealed with our key, were modified, or were not new."""
         return self._counts()[0]
 
     @property
     def dropped(self) -> int:
-        """Messages that were none, or of another prefix or timeline."""
+        """Number of datagrams that were not messages, or of another prefix or timeline."""
         return self._counts()[1]
 
     def __enter__(self) -> Datagrams:
@@ -145,7 +148,7 @@ class Datagrams(_timeline.Channel):
 
 
 class Channel:
-    """A place to publish and subscribe over Zenoh. Callbacks run in threads of the channel's."""
+    """Channel to publish and subscribe over Zenoh. Callbacks run in threads of the channel."""
 
     def __init__(
         self,
@@ -156,14 +159,14 @@ class Channel:
         connect: Sequence[str] = (),
         key: bytes | None = None,
     ):
-        import zenoh  # not needed by who takes datagrams
+        import zenoh  # not needed for datagrams
 
         self.timeline = timeline
         self.prefix = prefix
         self._seal = None if key is None else Seal(key)
-        #: Messages that were not sealed with ``key``, were changed, or were said before.
+        #: Number of messages that were not sealed with ``key``, were modified, or were replayed.
         self.unproved = 0
-        #: Messages that were malformed, or of another timeline.
+        #: Number of messages that were malformed, or of another timeline.
         self.dropped = 0
         own = self._since = timeline.read()
         self._id = (own.timeline_high, own.timeline_low)
@@ -182,13 +185,14 @@ class Channel:
         self._agendas: list[_Agenda] = []
 
     def publish(self, key: str, payload: bytes, act_at_ns: int | None = None) -> Stamp:
-        """Send; returns when it was sent, as the receivers will see it."""
+        """Send; returns the time of sending, as the receivers will see it."""
         stamp = self.timeline.read()
         self._publisher(key).put(write(self._seal, f"{self.prefix}/{key}", stamp, payload, act_at_ns))
         return stamp
 
     def wait_for_subscriber(self, key: str, patience_s: float = 10.0) -> bool:
-        """Whether somebody subscribes to ``key``; waits for that. A message without subscribers is lost."""
+        """Waits for a subscriber to ``key``; returns true if there is one. A message without
+        subscribers is lost."""
         publisher, deadline = self._publisher(key), time.monotonic() + patience_s
         while not publisher.matching_status.matching:
             if time.monotonic() > deadline:
@@ -197,8 +201,8 @@ class Channel:
         return True
 
     def subscribe(self, key: str, told: Callable[[Message], object], *, at_time: bool = False) -> None:
-        """Call ``told`` for each message under ``key`` (``*`` and ``**`` stand for any parts): as it comes, or with
-        ``at_time`` not before its ``act_at_ns``, in that order."""
+        """Call ``told`` for each message under ``key`` (``*`` and ``**`` match any parts): as it
+        arrives, or with ``at_time`` not before its ``act_at_ns``, in that order."""
         agenda = _Agenda(self.timeline, told) if at_time else None
         if agenda is not None:
             self._agendas.append(agenda)
@@ -227,7 +231,8 @@ class Channel:
         self._subscribers.append(self._session.declare_subscriber(f"{self.prefix}/{key}", arrived))
 
     def close(self) -> None:
-        """End the session and all that was begun on it; what was still to be acted on is dropped."""
+        """End the session and all operations on it; messages that still wait for their time are
+        dropped."""
         for agenda in self._agendas:
             agenda.stop()
         self._session.close()

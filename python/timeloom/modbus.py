@@ -1,20 +1,20 @@
-"""Field devices that speak Modbus/TCP, and programs that ask them: a thin layer over pymodbus.
+"""Field devices that speak Modbus/TCP, and their clients: a thin layer over pymodbus.
 
-Nothing here knows of virtual time: these are ordinary programs, of which a scenario has many. (The devices of a
+Nothing here depends on virtual time: these are ordinary programs, of which a scenario has many. (The devices of a
 scenario, ``[system.devices]``, are Timeloom's own and belong to a plant. A server here has logic of its own.)
 
 A device with a measured value and a switch::
 
     server = Server(inputs={0: current_a}, on_coil={0: breaker})
-    server.serve()                                # for ever
+    server.serve()                                # forever
 
-and who asks it::
+and its client::
 
     with Client("10.0.0.2") as device:
         if device.read_float(0) > 30.0:
             device.write_coil(0, False)
 
-Numbers are float32 in two registers, high word first, as most devices have them.
+Numbers are float32 in two registers, high word first, as in most devices.
 
 Needs pymodbus (``timeloom[modbus]``).
 """
@@ -37,16 +37,16 @@ PORT = 502
 
 
 class ModbusError(Exception):
-    """The device did not answer, or refused; the text says which."""
+    """The device did not answer, or refused; the text states which."""
 
 
 class Client:
-    """Asks one device. Connects when first asked, and anew after the connection broke.
+    """Client of one device. Connects at the first request, and again after the connection broke.
 
     Args:
-        host, port: where the device is.
-        unit: which, where several share an address.
-        timeout_s: how long an answer may take.
+        host, port: address of the device.
+        unit: unit identifier, if several devices share an address.
+        timeout_s: time limit of an answer.
 
     Raises:
         ModbusError: each method.
@@ -58,12 +58,12 @@ class Client:
         self._client = ModbusTcpClient(host, port=port, timeout=timeout_s, retries=0)
 
     def read_floats(self, address: int, count: int) -> list[float]:
-        """Input registers from ``address`` as so many numbers."""
+        """Reads input registers from ``address`` as this many numbers."""
         answer = self._ask(lambda unit: self._client.read_input_registers(address, count=2 * count, device_id=unit))
         return _floats(answer.registers)
 
     def read_float(self, address: int) -> float:
-        """Two input registers as a number."""
+        """Reads two input registers as a number."""
         return self.read_floats(address, 1)[0]
 
     def write_float(self, address: int, value: float) -> None:
@@ -71,12 +71,12 @@ class Client:
         self.write_floats(address, [value])
 
     def write_floats(self, address: int, values: Sequence[float]) -> None:
-        """Sets holding registers from ``address`` to so many numbers, all at one instant."""
+        """Sets holding registers from ``address`` to these numbers, all at one instant."""
         words = [word for value in values for word in _words(value)]
         self._ask(lambda unit: self._client.write_registers(address, words, device_id=unit))
 
     def read_coil(self, address: int) -> bool:
-        """How a switch stands."""
+        """Reads the state of a switch."""
         answer = self._ask(lambda unit: self._client.read_coils(address, count=1, device_id=unit))
         return bool(answer.bits[0])
 
@@ -108,16 +108,16 @@ class Client:
 
 
 class Server:
-    """A device. Values are asked for when they are read, and told when they are written.
+    """A device. Values are requested when they are read, and passed on when they are written.
 
     Args:
-        inputs: what input registers hold, by address: called for each read of them; two registers each.
+        inputs: values of input registers, by address: called for each read of them; two registers each.
         on_float: by address of holding registers: called with a number that is written there; a value that is no
             finite number is refused.
-        on_coil: by address: called with whether a switch is set.
-        coils: how switches stand at first, by address; off, if not said.
-        host, port: where to listen. Port 0 takes one that is free; :attr:`port` says which.
-        unit: as which it answers.
+        on_coil: by address: called with the new state of a switch.
+        coils: initial states of switches, by address; the default is off.
+        host, port: address to listen at. Port 0 takes one that is free, which is :attr:`port`.
+        unit: unit identifier of the device.
 
     Anything else is refused as an illegal address.
     """
@@ -137,13 +137,13 @@ class Server:
         numbers = [SimData(at, count=2, values=0, datatype=DataType.REGISTERS) for at in sorted(self._inputs)]
         set_points = [SimData(at, count=2, values=0, datatype=DataType.REGISTERS) for at in sorted(self._on_float)]
         switches = [SimData(at, values=states[at], datatype=DataType.BITS) for at in sorted(states)]
-        # A block may not be empty. What stands in for one is refused below.
+        # A block may not be empty. Its placeholder is refused below.
         no_bits = [SimData(_NOTHING, values=False, datatype=DataType.BITS)]
         no_words = [SimData(_NOTHING, datatype=DataType.REGISTERS)]
         blocks = (switches or no_bits, no_bits, set_points or no_words, numbers or no_words)
         self._device = SimDevice(unit, simdata=blocks, action=self._access)
         self._address = (host, port)
-        #: Where it listens, once it does.
+        #: Port of the listener, once it listens.
         self.port = port
 
     def serve(self) -> None:
@@ -191,7 +191,7 @@ class Server:
         return None
 
 
-#: The last address there is; no device of ours has it.
+#: Last address of the protocol; no device of ours uses it.
 _NOTHING = 0xFFFF
 _READ_INPUT = 4
 _WRITE_REGISTERS = (6, 16)

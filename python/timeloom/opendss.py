@@ -4,7 +4,7 @@ Start it with ``python -m timeloom.opendss``. Configuration (``init.config``)::
 
     {
       "model": "feeder.dss",            # compiled at the start
-      "directory": "examples/ieee13",   # relative paths are taken from here (default: where we run)
+      "directory": "examples/ieee13",   # relative paths are taken from here (default: the working directory)
       "profiles": {                     # inputs that follow a file instead of being written
         "generator.wind.kw": {"csv": "wind.csv", "column": "kw", "interpolation": "linear"}
       },
@@ -17,25 +17,25 @@ The signals come from the names in the model, in lower case:
 
 - ``bus.680.v1`` [V]: line-to-neutral magnitude at node (phase) 1 of bus 680;
 - ``generator.wind.p1``, ``.q1``, ``.s1`` [kW, kvar, kVA]: measured at terminal 1 in the conductor
-  on node 1; ``.p`` and ``.q`` are sums over the conductors. Loads and capacitors count what they
-  consume, lines and transformers what enters terminal 1, generators, storages and sources what they deliver;
+  on node 1; ``.p`` and ``.q`` are sums over the conductors. Loads and capacitors count their
+  consumption, lines and transformers the flow into terminal 1, generators, storages and sources their output;
 - ``storage.1.stored_kwh`` [kWh];
 - set points: ``load.611.kw``, ``generator.wind.kw``, ``storage.1.kw`` (below zero charges) [kW],
   ``pvsystem.x.irradiance`` [kW/m2], ``vsource.x.pu`` [pu], ``line.x.closed`` [1 if all phases are
-  closed at both ends, else 0], ``capacitor.x.steps`` [how many are on], ``transformer.x.tap2`` [pu]
-  of its second winding. They are writable, except where a profile drives them. What is read is what
-  the model has: a relay, a tap changer or a dispatcher in the model changes it, too, and a storage
+  closed at both ends, else 0], ``capacitor.x.steps`` [number switched on], ``transformer.x.tap2`` [pu]
+  of its second winding. They are writable, except where a profile drives them. The value read is the
+  model's: a relay, a tap changer or a dispatcher in the model changes it, too, and a storage
   that is empty or idle takes its idling losses (below zero);
-- the same with ``_set`` at the end (``storage.1.kw_set``): what was written last, by either name or
-  by a profile; before that, what the model began with.
+- the same with ``_set`` at the end (``storage.1.kw_set``): the value written last, by either name or
+  by a profile; before that, the model's initial value.
 
 The solution is quasi-static: a power flow at the end of every step. It runs in the engine's *duty*
 mode, because a snapshot never moves the energy of a storage, and the engine's clock then advances
 by the step size of each solve and by nothing else. A write takes effect at the instant at which it
 arrives: the flow is solved again with a step of zero before anything measured is read. The mode
-``dynamics`` is not used: it can crash with an idle storage, and gives nonsense above 10 ms.
+``dynamics`` is not used: it can crash with an idle storage, and gives wrong results above 10 ms.
 
-The engine can still kill the process on a bad model; that is why a plant is a process.
+A bad model can still crash the process; that is why a plant is a process.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class OpenDss(Plant):
         conductors = cell.NumConductors
         nodes = [int(node) for node in cell.NodeOrder[:conductors]]
         sign = MEASURED[kind]
-        # Powers come as kW and kvar in turn, conductor by conductor, terminal 1 first.
+        # Powers alternate between kW and kvar, conductor by conductor, terminal 1 first.
         terminal_kw, terminal_kvar = slice(0, 2 * conductors, 2), slice(1, 2 * conductors, 2)
         self._offer(f"{name}.p", "kW", partial(self._power, element, terminal_kw, sign))
         self._offer(f"{name}.q", "kvar", partial(self._power, element, terminal_kvar, sign))

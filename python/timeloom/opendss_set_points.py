@@ -1,6 +1,6 @@
 """Set points of an OpenDSS model: the settable values of an element, and their present values.
 
-A set point is read from the model, not from what was written last: a relay, a controller or the
+A set point is read from the model, not from the value written last: a relay, a controller or the
 model's own commands may have changed it since.
 """
 

@@ -1,8 +1,8 @@
 """Base class and main loop of a plant: simulated physics in a child process of the engine.
 
 The engine owns virtual time. It asks the plant to advance to an instant, reads and writes signals
-there, and every program of the experiment stands still meanwhile; how long the solver takes in real
-time therefore never shows. ``docs/plant-protocol.md`` describes the bytes.
+there, and every program of the experiment is paused meanwhile; the real time that the solver takes
+therefore has no effect. ``docs/plant-protocol.md`` describes the protocol.
 
 A whole plant::
 
@@ -23,8 +23,8 @@ A whole plant::
     if __name__ == "__main__":
         serve(Tank())
 
-Errors: raise :class:`PlantError` for anything the experiment's author can mend; it travels back as a
-reply and the plant lives on. Any other exception is a bug: it is answered too, and then ends the
+Errors: raise :class:`PlantError` for anything the experiment's author can fix; it is sent back as a
+reply and the plant continues. Any other exception is a bug: it is answered too, and then ends the
 process, since the state of the model is no longer known.
 """
 
@@ -62,7 +62,8 @@ EXIT_BAD_PEER = 2
 
 
 class PlantError(Exception):
-    """A refusal that leaves the plant as it was; ``signal`` names the culprit where there is one."""
+    """A refusal that leaves the plant as it was; ``signal`` names the signal concerned, if there is
+    one."""
 
     def __init__(self, message: str, signal: str | None = None):
         super().__init__(message)
@@ -95,7 +96,7 @@ class Plant:
         self.signals: dict[str, Signal] = {}
         self._values: dict[str, float] = {}
 
-    # What a plant overrides.
+    # Methods that a plant overrides.
 
     def setup(self, config: dict[str, Any]) -> None:
         """Declare the signals and read the configuration. Called once, at the start of the run."""
@@ -110,7 +111,7 @@ class Plant:
         raise NotImplementedError
 
     def read(self, names: Sequence[str]) -> list[float]:
-        """Values of declared signals at the present instant."""
+        """Returns the values of declared signals at the present instant."""
         return [self._values[name] for name in names]
 
     def write(self, values: Mapping[str, float]) -> None:
@@ -118,9 +119,9 @@ class Plant:
         self._values.update(values)
 
     def close(self) -> None:
-        """Release what the plant holds. Called at the end of the run, not after a crash."""
+        """Release the plant's resources. Called at the end of the run, not after a crash."""
 
-    # What a plant uses.
+    # Methods that a plant uses.
 
     def signal(self, name: str, unit: str, value: float = 0.0, *, writable: bool = False) -> None:
         """Declare a signal with its value at the start."""
@@ -134,7 +135,7 @@ class Plant:
 
     def __setitem__(self, name: str, value: float) -> None:
         if name not in self._values:
-            raise KeyError(name)  # a typing error must not quietly make a new quantity
+            raise KeyError(name)  # a typing error must not silently create a new quantity
         self._values[name] = value
 
 
@@ -173,7 +174,7 @@ def serve_connection(plant: Plant, connection: socket.socket) -> int:
         _try_send(connection, {"id": None, "error": {"message": str(error)}})
         return EXIT_BAD_PEER
     except (ConnectionError, BrokenPipeError):
-        return EXIT_OK  # the engine is gone, which is as good as the end of the stream
+        return EXIT_OK  # the engine is gone, which is equivalent to the end of the stream
     finally:
         connection.close()
     if session.ready and exit_code == EXIT_OK:
@@ -202,7 +203,7 @@ class Session:
         self._failure: str | None = None
 
     def handle(self, request: dict[str, Any]) -> tuple[bytes, int | None]:
-        """The reply line, and the exit code when the process is to end after sending it."""
+        """The reply line, and the exit code if the process must end after sending it."""
         number = request["id"]
         exit_code: int | None = None
         try:
@@ -286,8 +287,8 @@ class Session:
         try:
             samples = self._move(to_ns)
         except PlantError as error:
-            # Part of the way is gone and its samples with it; carrying on would leave a hole in the
-            # record that nobody sees.
+            # Part of the way is done and its samples are lost; continuing would leave an unnoticed
+            # gap in the record.
             self._failure = str(error)
             raise
         return {"t_ns": plant.t_ns, "solve_ns": time.monotonic_ns() - began_ns, "samples": samples}

@@ -1,21 +1,21 @@
-"""Tests that live by a virtual clock: ``time.sleep(3600)`` in them returns at once.
+"""Tests that use a virtual clock: ``time.sleep(3600)`` in them returns at once.
 
     def test_a_token_expires(virtual_clock):
         token = make_token(lifetime_s=3600)
         time.sleep(3601)
         assert token.expired
 
-pytest has this plugin when ``timeloom`` is installed; else ``pytest -p timeloom.pytest_plugin``, or in a conftest.py
+pytest loads this plugin if ``timeloom`` is installed; else ``pytest -p timeloom.pytest_plugin``, or in a conftest.py
 ``pytest_plugins = ["timeloom.pytest_plugin"]``.
 
-A clock cannot be put under a process that runs. So a test that asks for ``virtual_clock`` is run by another pytest, in
+The clock of a running process cannot be replaced. So a test with ``virtual_clock`` is run by another pytest, in
 ``timeloom exec --skip``, and its outcome, output and failure are reported here as if it had run here. All of the test
-lives there: its fixtures, of any scope, the threads and programs it starts. What another test has changed in this
-process it does not see. The machine's own time passes only while something computes.
+runs there: its fixtures, of any scope, the threads and programs it starts. It does not see changes that another test
+has made in this process. The machine's own time passes only while a program computes.
 
-``@pytest.mark.virtual_time(...)`` says more: ``start="2030-01-01T00:00:00Z"`` is what the clock shows at first,
+``@pytest.mark.virtual_time(...)`` sets options: ``start="2030-01-01T00:00:00Z"`` is the initial time of the clock,
 ``skip=False`` lets time pass as it does outside, ``dilate=F`` makes a virtual second F seconds long, ``compute="none"``
-lets no time pass while anything computes.
+lets no time pass while a program computes.
 
 The program is the ``timeloom`` that TIMELOOM_BINARY names, or that is on the PATH. Needs no root.
 """
@@ -37,17 +37,19 @@ import pytest
 
 #: Set in the inner pytest: the name of its session.
 _SESSION = "TIMELOOM_PYTEST_SESSION"
-#: And where its reports go.
+#: Likewise: the path of its reports.
 _REPORTS = "TIMELOOM_PYTEST_REPORTS"
 
 _MARK = "virtual_time"
 
 
 class VirtualClock:
-    """The clock that the test lives by. ``time`` shows it, too; this is for what ``time`` has no function for."""
+    """The clock of the test. ``time`` reads it, too; this is for data that ``time`` has no function
+    for."""
 
     def __init__(self, session: str):
-        #: Of the session, for ``timeloom pause --name`` and :class:`timeloom.control.Controller`.
+        #: Name of the session, for ``timeloom pause --name`` and
+        #: :class:`timeloom.control.Controller`.
         self.session = session
         self._began_s = time.monotonic()
 
@@ -59,7 +61,7 @@ class VirtualClock:
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """The test's clock is virtual, and skips while all wait."""
+    """A virtual clock for the test, which skips while all programs wait."""
     session = os.environ.get(_SESSION)
     if session is None:
         pytest.fail("virtual_clock must be asked for by the test itself, not by name while it runs", pytrace=False)
@@ -76,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Runs a test that asks for the fixture in a session, and reports it as if it had run here."""
+    """Runs a test that requests the fixture in a session, and reports it as if it had run here."""
     if os.environ.get(_SESSION) is not None or "virtual_clock" not in getattr(item, "fixturenames", ()):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -115,7 +117,7 @@ def _in_session(item: pytest.Item) -> Iterator[pytest.TestReport]:
 
 
 class _Refused(Exception):
-    """A test cannot be run in a session, and why."""
+    """A test cannot be run in a session, with the reason."""
 
 
 def _options(item: pytest.Item) -> list[str]:
@@ -131,7 +133,8 @@ def _options(item: pytest.Item) -> list[str]:
 
 
 def _pytest(item: pytest.Item) -> Sequence[str]:
-    """This pytest once more, for one test. Its report is what counts, so nothing else is written or remembered."""
+    """Runs this pytest again, for one test. Only its report counts, so nothing else is written or
+    stored."""
     config = item.config
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "timeloom.pytest_plugin", "--rootdir", str(config.rootpath)]
     file = ["-c", str(config.inipath)] if config.inipath is not None else []
@@ -157,7 +160,7 @@ def _failed(item: pytest.Item, why: str) -> pytest.TestReport:
 
 
 class _Inside:
-    """In the session: writes each report as a line, for the pytest outside."""
+    """Plugin in the session: writes each report as a line, for the pytest outside."""
 
     def __init__(self, config: pytest.Config, path: Path):
         self._config, self._path = config, path

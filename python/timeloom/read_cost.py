@@ -1,4 +1,4 @@
-"""What a read costs in Python: for ``timeloom bench timeline``.
+"""The cost of a read in Python: for ``timeloom bench timeline``.
 
 ``python -m timeloom.read_cost PAGE ROUNDS BATCH CORE`` prints nanoseconds per call of ``time.time_ns()``, of
 ``Timeline.read()`` and of ``Timeline.read().estimate_ns``, a line per round.

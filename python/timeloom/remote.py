@@ -1,4 +1,5 @@
-"""A plant on another machine, over TLS: both sides show a certificate that the other's authority signed.
+"""A plant on another machine, over TLS: each side shows a certificate signed by the other's
+authority.
 
 On the plant's machine (any that has Python; it need not be Linux)::
 
@@ -9,9 +10,9 @@ In the scenario, in the place of the plant's own command::
     run = ["python3", "-m", "timeloom.remote", "reach", "plant.example:5600",
            "--ca", "ca.pem", "--cert", "run.pem", "--key", "run.key"]
 
-What goes to and fro is ``timeloom-plant/1`` as it is: the engine sees a plant like any other. Each
-run gets a new plant, in a process of its own, and there is one run at a time. Whoever has no
-certificate of the authority gets nothing.
+The connection carries ``timeloom-plant/1`` unchanged: the engine sees a plant like any other. Each
+run gets a new plant, in a process of its own, and there is one run at a time. Peers without a
+certificate of the authority are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ENDING_S = 60.0
 
 
 class RemoteError(Exception):
-    """What keeps the two sides apart, for a person."""
+    """Reason why the two sides cannot connect, as text."""
 
 
 def context(purpose: ssl.Purpose, ca: Path, cert: Path, key: Path) -> ssl.SSLContext:
@@ -67,7 +68,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bytes:
-    """All bytes until the end of ``source``; returns the last of them."""
+    """Forwards all bytes until the end of ``source``; returns the last of them."""
     last = b""
     while chunk := await source.read(_CHUNK_BYTES):
         last = chunk
@@ -77,7 +78,8 @@ async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> 
 
 
 async def _relay(first: Ends, second: Ends) -> tuple[bool, bytes]:
-    """Passes bytes on both ways until one side ends; whether the second did, and its last bytes.
+    """Forwards bytes both ways until one side ends; returns true if the second did, and its last
+    bytes.
 
     Raises:
         OSError: a side broke.
@@ -88,12 +90,12 @@ async def _relay(first: Ends, second: Ends) -> tuple[bool, bytes]:
     for way in rest:
         way.cancel()
     for way in done:
-        way.result()  # raises where it broke
+        way.result()  # raises the error of the broken side
     return back in done, back.result() if back in done else b""
 
 
 def _last_word(why: str) -> bytes:
-    """After this nothing comes: what the protocol has for peers that are out of step."""
+    """Sends the protocol's final message for peers that are out of step."""
     return emit_line({"id": None, "error": {"message": why}})
 
 
@@ -123,7 +125,7 @@ async def reach(host: str, port: int, name: str, tls: ssl.SSLContext, wait_s: fl
         raise RemoteError(f"{host}:{port}: {getattr(error, 'reason', None) or error}") from None
     for _, writer in (engine, plant):
         writer.close()
-    if ended and not last:  # asyncio's servers refuse without a word
+    if ended and not last:  # asyncio's servers refuse silently
         raise RemoteError(f"{host}:{port} ended without a word; it may not believe in this certificate")
     return EXIT_BUG if b'{"id":null,' in last else EXIT_OK
 
@@ -134,7 +136,7 @@ def _be_plant(make: Callable[[], Plant], connection: socket.socket) -> None:
 
 
 class Server:
-    """Gives each who is let in a plant of its own, one at a time."""
+    """Gives each accepted peer a plant of its own, one at a time."""
 
     def __init__(self, make: Callable[[], Plant], tell: Callable[[str], None] = print):
         self._make, self._tell = make, tell
@@ -153,7 +155,7 @@ class Server:
     async def _one_run(self, who: str, run: Ends) -> None:
         self._tell(f"{who}: a run begins")
         ours, theirs = socket.socketpair()
-        # Spawned, not forked: it is to have nothing of this process but its end of the pair.
+        # Spawned, not forked: the process must inherit nothing of this one but its end of the pair.
         process = get_context("spawn").Process(target=_be_plant, args=(self._make, theirs), daemon=True)
         process.start()
         theirs.close()
@@ -172,7 +174,8 @@ class Server:
 
 
 async def serve(make: Callable[[], Plant], host: str, port: int, tls: ssl.SSLContext) -> None:
-    """Serves plants for ever. ``make`` must be importable by its name: a class, or a function of a module."""
+    """Serves plants forever. ``make`` must be importable by its name: a class, or a function of a
+    module."""
     server = await asyncio.start_server(
         Server(make, lambda text: print(text, file=sys.stderr, flush=True)).handle,
         host, port, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S,
@@ -227,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tls = context(ssl.Purpose.CLIENT_AUTH, given.ca, given.cert, given.key)
             asyncio.run(serve(given.plant, *given.listen, tls))
             return EXIT_OK
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as every plant does
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for every plant
         tls = context(ssl.Purpose.SERVER_AUTH, given.ca, given.cert, given.key)
         host, port = given.address
         return asyncio.run(reach(host, port, given.name or host, tls, given.wait_s))

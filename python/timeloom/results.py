@@ -1,15 +1,15 @@
-"""Reads what a run left behind: tables as data frames, logs, packets, checks, and where it all came from.
+"""Reads the results of a run: tables as data frames, logs, packets, checks, and their provenance.
 
     from timeloom.results import Run
 
     run = Run("runs/tank")
     run.signals()["tank.level"].plot()      # pandas, over virtual seconds
     run.polars.events()                     # polars
-    run.arrow.packets()                     # Arrow, which lies below both
+    run.arrow.packets()                     # Arrow, the basis of both
 
-Every table, column and unit is in docs/results.md. Nothing is written, and no run is started: that is ``timeloom run``.
+Every table, column and unit is in docs/results.md. This module writes nothing and starts no run; ``timeloom run`` does.
 
-Needs pyarrow, and pandas or polars for frames of theirs; plots need matplotlib, packets python-pcapng and dpkt.
+Needs pyarrow, and pandas or polars for their frames; plots need matplotlib, packets python-pcapng and dpkt.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Tables(Generic[Frame]):
         return self._to_frame(samples if long else run_tables.wide(samples))
 
     def events(self) -> Frame:
-        """What happened: programs that start and end, phases, warnings."""
+        """Events: starts and ends of programs, phases, warnings."""
         return self._to_frame(run_tables.events(self._directory))
 
     def labels(self) -> Frame:
@@ -75,11 +75,13 @@ class Tables(Generic[Frame]):
         return self._to_frame(run_tables.clock(self._directory))
 
     def pauses(self) -> Frame:
-        """Who held the virtual clock, when and how long: a row per hold that ended."""
+        """Holds of the virtual clock with requester, time and duration: a row per hold that
+        ended."""
         return self._to_frame(run_tables.pauses(self._directory))
 
     def logs(self, *programs: str) -> Frame:
-        """What programs and plants printed: a row per line, of those programs or all. A plant's lines have no instant.
+        """Output of programs and plants: a row per line, of those programs or all. A plant's lines
+        have no instant.
 
         Raises:
             KeyError: there is no log of that name.
@@ -92,13 +94,13 @@ class Tables(Generic[Frame]):
         Raises:
             KeyError: that link was not captured.
         """
-        from . import captures  # what it needs need not be there for anything else
+        from . import captures  # its dependencies are needed for nothing else
 
         manifest = Manifest.read(self._directory)
         return self._to_frame(captures.packets(self._directory, manifest.session_start_ns, links))
 
     def checks(self) -> Frame:
-        """What the scenario demanded, and what it got."""
+        """The checks of the scenario, with their results."""
         return self._to_frame(run_tables.checks(self._directory))
 
 
@@ -106,12 +108,12 @@ class Run(Tables["pandas.DataFrame"]):
     """A finished run. Its own tables are pandas'; :attr:`polars` and :attr:`arrow` have the others.
 
     Args:
-        directory: what ``timeloom run`` was given by ``-o``, or made under ``runs/``.
+        directory: the one given to ``timeloom run`` by ``-o``, or created under ``runs/``.
 
     Raises:
         NotARun: there is no run.
-        Unfinished: the run still goes on, or was killed and not made whole.
-        OlderLayout: it, or any method: a version of Timeloom wrote it that had other files or columns.
+        Unfinished: the run is under way, or was killed and not completed.
+        OlderLayout: here or in any method: it was written by a version of Timeloom with other files or columns.
     """
 
     def __init__(self, directory: str | Path):
@@ -119,7 +121,8 @@ class Run(Tables["pandas.DataFrame"]):
         super().__init__(self.path, _to_pandas)
 
     def signals(self, *names: str, long: bool = False) -> pandas.DataFrame:
-        """As :meth:`Tables.signals`; the wide table has ``t_s`` as its index, ready to be plotted.
+        """Like :meth:`Tables.signals`; the wide table has ``t_s`` as its index, ready to be
+        plotted.
 
         Plotting needs matplotlib, which ``timeloom[plot]`` brings.
         """
@@ -138,7 +141,7 @@ class Run(Tables["pandas.DataFrame"]):
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What ran, where, with what, and how it ended."""
+        """The manifest: programs, versions, machine, and the end of the run."""
         return Manifest.read(self.path)
 
     @cached_property
@@ -158,7 +161,7 @@ class Run(Tables["pandas.DataFrame"]):
 
     @property
     def passed(self) -> bool:
-        """Whether it reached its end, is to be trusted, and no check that applies failed."""
+        """True if it reached its end, is trustworthy, and no check that applies failed."""
         good = self.manifest.outcome == "done" and not self.manifest.untrusted
         return good and all(check.passed for check in self.check_list if check.applies)
 
@@ -168,7 +171,7 @@ class Run(Tables["pandas.DataFrame"]):
         return Check.read(self.path)
 
     def report(self) -> Path:
-        """Where the report lies, to be opened in a browser."""
+        """Path of the report, to be opened in a browser."""
         return self.path / "report.html"
 
     def __repr__(self) -> str:
@@ -176,7 +179,7 @@ class Run(Tables["pandas.DataFrame"]):
 
 
 class Sweep:
-    """What ``timeloom sweep`` left: a table with a row for each run, and the runs.
+    """The result of ``timeloom sweep``: a table with a row for each run, and the runs.
 
     Raises:
         NotARun: there is no sweep in this directory.
@@ -195,12 +198,13 @@ class Sweep:
             return pandas.read_parquet(file)
 
     def run(self, name: str) -> Run:
-        """One of its runs, by the column ``run``. One that is not done raises as :class:`Run` does."""
+        """Returns one of its runs, by the column ``run``. Raises as :class:`Run` does for one that
+        is not done."""
         return Run(self.path / "runs" / name)
 
 
 def _to_pandas(table: pa.Table) -> pandas.DataFrame:
-    """Whole numbers stay whole where some are missing."""
+    """Converts to pandas; integers remain integers where some are missing."""
     import pandas
 
     frame: pandas.DataFrame = table.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
@@ -216,7 +220,7 @@ def _to_polars(table: pa.Table) -> polars.DataFrame:
 
 
 def _main() -> None:
-    """``python -m timeloom.results DIR``: what a run has, as a quick look."""
+    """``python -m timeloom.results DIR``: an overview of a run."""
     import argparse
 
     parser = argparse.ArgumentParser(description="What a run directory has in it.")

@@ -1,6 +1,6 @@
-"""The directory of a run: whether it is one, whether it is finished, and its two JSON files.
+"""The directory of a run: checks of its kind and completeness, and its two JSON files.
 
-Called by :mod:`timeloom.results`, which is what programs use.
+Called by :mod:`timeloom.results`, the interface for programs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 from . import run_files
 
-#: What a finished run has, whatever else it has.
+#: Files that every finished run has.
 TABLES = ("signals", "events", "clock", "labels")
 
 
 class RunError(Exception):
-    """A run cannot be read; the text says which and what to do."""
+    """A run cannot be read; the text names it and states the fix."""
 
 
 class NotARun(RunError):
-    """There is nothing there, or something else."""
+    """The directory is missing, or is not a run."""
 
     def __init__(self, path: Path, why: str):
         super().__init__(f"{path} is not a run directory: {why}. `timeloom run SCENARIO -o DIR` makes one")
@@ -50,7 +50,7 @@ class OlderLayout(RunError):
 
 
 def opened(path: Path) -> Path:
-    """The directory, once it is known to be that of a finished run."""
+    """Returns the directory, after a check that it is that of a finished run."""
     if not path.is_dir():
         raise NotARun(path, "there is no such directory" if not path.exists() else "it is a file")
     if (path / "journal").is_dir():
@@ -66,7 +66,8 @@ def opened(path: Path) -> Path:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process writes the run: the kernel lets go of its lock when it ends, however it does."""
+    """Returns true if a process writes the run: the kernel releases its lock when it ends, for any
+    reason."""
     try:
         with run_files.opened(path, "journal/lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -79,17 +80,18 @@ def _is_locked(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What ran, where, with what, and how it ended. Durations in nanoseconds, instants in RFC 3339."""
+    """Programs, versions, machine, and the end of a run. Durations in nanoseconds, instants in RFC
+    3339."""
 
     name: str
     timeloom_version: str
     #: ``done``, ``failed`` or ``interrupted``.
     outcome: str
-    #: Who or what ended it when it was not the plan.
+    #: Cause of the end, if it was not the planned one.
     culprit: str | None
     started: str
     ended: str | None
-    #: What programs took for civil time at virtual zero.
+    #: Civil time at virtual zero, as seen by programs.
     session_start: str | None
     seed: int
     scenario_sha256: str
@@ -99,19 +101,19 @@ class Manifest:
     wall_duration_ns: int
     paused_total_ns: int
     pauses: int
-    #: What could not be done as well as it should, in sentences.
+    #: Limitations of the run, in sentences.
     degraded_modes: Sequence[str]
-    #: Why neither what holds nor what fails is to be trusted, in sentences; empty in a run that is.
+    #: Reasons why results of checks are not trustworthy, in sentences; empty for a trustworthy run.
     untrusted: Sequence[str]
-    #: The file as it is; docs/results.md has its keys.
+    #: The file unchanged; its keys are in docs/results.md.
     raw: dict[str, Any] = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """That of a run.
+        """Reads that of a run.
 
         Raises:
-            OlderLayout: it lacks something that every manifest has.
+            OlderLayout: it lacks a key that every manifest has.
         """
         raw = _json(path, "manifest.json")
         try:
@@ -147,20 +149,20 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Check:
-    """One demand of the scenario, after the run."""
+    """One check of the scenario, after the run."""
 
     name: str
     passed: bool
-    #: In the unit of the expression, or words, or nothing.
+    #: In the unit of the expression, or text, or nothing.
     measured: float | str | None
     expression: str
     explanation: str
-    #: ``False`` when it is not about this run; it then counts neither way.
+    #: ``False`` if it does not apply to this run; it then counts neither way.
     applies: bool
 
     @classmethod
     def read(cls, path: Path) -> Sequence[Check]:
-        """All of a run; none, if it failed before they were made."""
+        """Reads all of a run; none, if it failed before they were made."""
         if not run_files.has(path, "checks.json"):
             return ()
         try:
@@ -170,7 +172,7 @@ class Check:
 
 
 def civil_ns(text: str) -> int:
-    """RFC 3339 in UTC, to the nanosecond, as nanoseconds since 1970."""
+    """Converts RFC 3339 in UTC, to the nanosecond, to nanoseconds since 1970."""
     whole, _, fraction = text.removesuffix("Z").partition(".")
     seconds = int(datetime.fromisoformat(whole + "+00:00").timestamp())
     return seconds * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)

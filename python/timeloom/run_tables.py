@@ -1,6 +1,6 @@
-"""The tables of a run directory as Arrow tables. Called by :mod:`timeloom.results`, which is what programs use.
+"""The tables of a run directory as Arrow tables. Called by :mod:`timeloom.results`, the interface for programs.
 
-Columns are added (virtual seconds, programs' names), none is renamed; docs/results.md has them all.
+Columns are added (virtual seconds, programs' names), none is renamed; docs/results.md lists them all.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def signals(directory: Path, names: Sequence[str] = ()) -> pa.Table:
         full = pc.binary_join_element_wise(table["source"], table["name"], ".")
         wanted = _full_names(set(full.to_pylist()) if len(table) else set(), names)
         table = table.filter(pc.is_in(full, pa.array(sorted(wanted))))
-    # Arrow's sort keeps equal rows in no order; what was recorded last must stay last.
+    # Arrow's sort is not stable; the sample recorded last must stay last.
     return table.take(pa.array(np.argsort(table["t_virtual_ns"].to_numpy(), kind="stable")))
 
 
 def wide(samples: pa.Table) -> pa.Table:
-    """One row per instant, one column per signal, empty where it was not sampled then."""
+    """One row per instant, one column per signal, empty where it was not sampled."""
     instants, rows = np.unique(samples["t_virtual_ns"].to_numpy(), return_inverse=True)
     columns: dict[str, pa.Array] = {
         "t_virtual_ns": pa.array(instants, pa.int64()),
@@ -91,19 +91,19 @@ def wide(samples: pa.Table) -> pa.Table:
 
 
 def units(directory: Path) -> dict[str, str]:
-    """Of every signal, in the order of names."""
+    """Units of all signals, in the order of names."""
     table = _read(directory, "signals").select(["source", "name", "unit"])
     rows = table.group_by(["source", "name"], use_threads=False).aggregate([("unit", "first")]).to_pylist()
     return {name: unit for name, unit in sorted((f"{row['source']}.{row['name']}", row["unit_first"]) for row in rows)}
 
 
 def events(directory: Path) -> pa.Table:
-    """What happened, in the order of time."""
+    """Events, in the order of time."""
     return _with_seconds(_read(directory, "events")).sort_by("t_virtual_ns")
 
 
 def labels(directory: Path) -> pa.Table:
-    """The attacks. One without an end has none."""
+    """The attacks. One without an end has no end instant."""
     table = _read(directory, "labels")
     never = pc.equal(table["end_ns"], np.iinfo(np.int64).max)
     end = pc.if_else(never, pa.scalar(None, pa.int64()), table["end_ns"])
@@ -117,7 +117,8 @@ def clock(directory: Path) -> pa.Table:
 
 
 def pauses(directory: Path) -> pa.Table:
-    """Holds of the clock that ended: the row of each resume says how long its requester had held it."""
+    """Holds of the clock that ended: the row of each resume states how long its requester had held
+    it."""
     table = clock(directory)
     table = table.filter(pc.equal(table["action"], "resume"))
     return pa.table(
@@ -133,7 +134,7 @@ def pauses(directory: Path) -> pa.Table:
     )
 
 
-#: ``[   22.500123] text``, as programs' lines are stamped. Plants' are not.
+#: ``[   22.500123] text``, the timestamps of programs' lines. Plants' lines have none.
 _STAMPED = re.compile(r"\[ *(-?\d+)\.(\d{6})\] ?(.*)", re.DOTALL)
 
 
@@ -160,7 +161,7 @@ def logs(directory: Path, programs: Sequence[str] = ()) -> pa.Table:
 
 
 def checks(directory: Path) -> pa.Table:
-    """As the file; a measured value that is a number has its column, and words theirs."""
+    """Checks as in the file; a measured value that is a number has its column, and text another."""
     all_checks = Check.read(directory)
     measured = [check.measured for check in all_checks]
     return pa.table(

@@ -1,4 +1,4 @@
-"""Timelines: a time that says how far it may be from true. Integer nanoseconds throughout.
+"""Timelines: time with error bounds. Integer nanoseconds throughout.
 
 ::
 
@@ -7,11 +7,11 @@
     timeline = Timeline("plant")
     stamp = timeline.read()              # stamp.earliest_ns <= true time <= stamp.latest_ns
     with timeline.bind(Requirement.within(50_000)) as binding:
-        binding.subscribe(print)         # told when the clock is not good enough any more
-        timeline.commit_wait(stamp)      # now it is in the past for everybody
+        binding.subscribe(print)         # called when the clock is not good enough any more
+        timeline.commit_wait(stamp)      # now it is in the past for every reader
 
-The daemon is ``timeloom timeline serve``; who has only its page opens ``Timeline(page="/run/timelines/plant.page")``
-and can read and wait. The extension module is built by ``make build``.
+The daemon is ``timeloom timeline serve``; a program that has only its page opens
+``Timeline(page="/run/timelines/plant.page")`` and can read and wait. The extension module is built by ``make build``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Status(IntEnum):
-    """How far a reading can be trusted. Only the middle three may have an interval."""
+    """Trustworthiness of a reading. Only the middle three may have an interval."""
 
     NEVER_SYNCHRONISED = 0
     OK = 1
@@ -48,7 +48,7 @@ class Status(IntEnum):
 
 
 class Order(IntEnum):
-    """What :meth:`Stamp.compare` gives."""
+    """Result of :meth:`Stamp.compare`."""
 
     BEFORE = -1
     UNCERTAIN = 0
@@ -71,18 +71,19 @@ class ErrorCode(IntEnum):
 
 
 class Woken(NamedTuple):
-    """How a wait ended."""
+    """Result of a wait."""
 
     target_ns: int
-    #: At least so much too late; never negative.
+    #: The least lateness; never negative.
     overshoot_ns: int
-    #: The reading that showed that the target had come.
+    #: The reading that showed the target as reached.
     stamp: Stamp
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a program needs: how far true time may lie before and after the estimate, and the clock's coarsest step."""
+    """Requirement of a program: maximum distance of true time before and after the estimate, and
+    coarsest resolution of the clock."""
 
     below_ns: int
     above_ns: int
@@ -95,11 +96,11 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Change:
-    """A requirement has ceased or begun to be met."""
+    """Begin or end of a violation of a requirement."""
 
     met: bool
     status: Status
-    #: Lengths to both sides; ``None`` when it is met, or there is no interval.
+    #: Distances to both sides; ``None`` when the requirement is met, or there is no interval.
     below_ns: int | None
     above_ns: int | None
     reason: str
@@ -107,20 +108,20 @@ class Change:
 
 @dataclass
 class Schedule:
-    """Beginnings at ``start_ns`` and whole periods from there."""
+    """Beginnings of periods at ``start_ns`` and whole periods from there."""
 
     period_ns: int
     start_ns: int = 0
-    #: The last beginning that was waited for.
+    #: Last beginning that was waited for.
     last_ns: int | None = None
 
 
 class Mode(IntEnum):
-    """What a controller may do."""
+    """Permitted behaviour of a controller."""
 
-    #: Safe stop, and the beginning.
+    #: Safe stop, and the initial mode.
     STOPPED = 0
-    #: Time is good again: meet the others with care, then say :meth:`Degradation.rejoined`.
+    #: Time is good again: rejoin the others with care, then call :meth:`Degradation.rejoined`.
     REJOINING = 1
     #: Act with the others, by the timeline.
     COORDINATED = 2
@@ -130,31 +131,32 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """When modes change."""
+    """Conditions for changes of mode."""
 
-    #: What a reading must meet to stay.
+    #: Requirement on readings while coordinated.
     keep: Requirement
-    #: What it must meet on the way back; no looser.
+    #: Requirement on readings on the way back; no looser.
     regain: Requirement
-    #: In hold, before the safe stop.
+    #: Time in hold, before the safe stop.
     hold_for_ns: int = 2_000_000_000
-    #: Good for so long, without a break, on the way back.
+    #: Time for which readings must be good, without a break, on the way back.
     steady_ns: int = 1_000_000_000
     #: Longest time without a reading.
     blind_after_ns: int = 100_000_000
 
     @classmethod
     def within(cls, accuracy_ns: int) -> Policy:
-        """Leaves beyond ``accuracy_ns`` on either side, and comes back within three quarters of it."""
+        """Leaves beyond ``accuracy_ns`` on either side, and returns within three quarters of it."""
         return cls(Requirement.within(accuracy_ns), Requirement.within(accuracy_ns // 4 * 3))
 
 
 class Degradation(_timeline.Degradation):
-    """When a controller must leave the others because its time is not good enough, and when it may come back.
+    """Decides when a controller must leave the others because its time is not good enough, and when
+    it may return.
 
-    Give it every reading and what the binding tells. It begins in :attr:`Mode.STOPPED`, reads no clock but
-    ``time.monotonic_ns`` where no ``now_ns`` is given, and may be used by all threads. Each input returns the mode then
-    in force; ``reason`` says why, ``next_wake_ns`` when something changes by itself.
+    Pass it every reading and every change of the binding. It begins in :attr:`Mode.STOPPED`, reads no clock but
+    ``time.monotonic_ns`` if no ``now_ns`` is given, and may be used by all threads. Each input returns the mode then
+    in force; ``reason`` has its reason, ``next_wake_ns`` the time of the next change without an input.
     """
 
     def __new__(cls, policy: Policy, now_ns: int | None = None) -> Degradation:
@@ -166,29 +168,30 @@ class Degradation(_timeline.Degradation):
         made.mode, made._one = Mode.STOPPED, threading.Lock()
         return made
 
-    #: The one in force.
+    #: The present mode.
     mode: Mode
-    #: So that the mode of the last input is kept, whichever thread gave it.
+    #: Keeps the mode of the last input, from any thread.
     _one: threading.Lock
 
     def read(self, stamp: Stamp, now_ns: int | None = None) -> Mode:
-        """A reading of the timeline. One that says that the daemon is dead is never good enough."""
+        """Processes a reading of the timeline. One with a dead daemon is never good enough."""
         return self._give(self._read, now_ns, stamp)
 
     def told(self, change: Change, now_ns: int | None = None) -> Mode:
-        """What the subscription of a binding tells."""
+        """Processes a change reported by the binding's subscription."""
         return self._give(self._told, now_ns, change.met, change.status)
 
     def withdraw(self, now_ns: int | None = None) -> Mode:
-        """A reason of the program's own to leave: a command that came too late, a peer that has left."""
+        """Leaves for a reason of the program's own: a command that came too late, a peer that has
+        left."""
         return self._give(self._withdraw, now_ns)
 
     def rejoined(self, now_ns: int | None = None) -> Mode:
-        """The program acts with the others again; only when rejoining."""
+        """Records that the program acts with the others again; only when rejoining."""
         return self._give(self._rejoined, now_ns)
 
     def wake(self, now_ns: int | None = None) -> Mode:
-        """Time has passed."""
+        """Processes the passing of time."""
         return self._give(self._wake, now_ns)
 
     def _give(self, take: Callable[..., int], now_ns: int | None, *what: object) -> Mode:
@@ -202,7 +205,8 @@ def _now(now_ns: int | None) -> int:
 
 
 class Binding(_timeline.Binding):
-    """Made by :meth:`Timeline.bind`; ends with :meth:`unbind`, ``with``, or when it is forgotten."""
+    """Created by :meth:`Timeline.bind`; ends with :meth:`unbind`, ``with``, or when it is
+    garbage-collected."""
 
     @property
     def requirement(self) -> Requirement:
@@ -214,7 +218,7 @@ class Binding(_timeline.Binding):
 
     @property
     def accuracy_ns(self) -> int:
-        """Of the tighter side; setting it sets both."""
+        """Accuracy of the tighter side; setting it sets both."""
         needed = self.requirement
         return min(needed.below_ns, needed.above_ns)
 
@@ -231,8 +235,9 @@ class Binding(_timeline.Binding):
         self.requirement = replace(self.requirement, resolution_ns=resolution_ns)
 
     def subscribe(self, told: Callable[[Change], object]) -> None:
-        """Call ``told`` from another thread whenever the requirement ceases or begins to be met: edges only, the
-        first at once. When the daemon ends, that is told too, and nothing after it."""
+        """Call ``told`` from another thread whenever the requirement ceases or begins to be met:
+        edges only, the first at once. The end of the daemon is reported too, and nothing after
+        it."""
 
         def translate(met: bool, status: int, below_ns: int, above_ns: int, reason: str) -> None:
             bounded = below_ns >= 0
@@ -250,7 +255,7 @@ class Binding(_timeline.Binding):
 class Timeline(_timeline.Timeline):
     """An open timeline; any number of threads may use it.
 
-    ``Timeline("plant")`` asks the daemon, in ``directory`` when that is not the usual place; ``Timeline(page=path)`` and
+    ``Timeline("plant")`` asks the daemon, in ``directory`` if that is not the usual one; ``Timeline(page=path)`` and
     ``Timeline(fd=number)`` take the page alone. ``read()``, ``read_strict()``, ``event()`` and ``convert(ticks)`` are
     the extension's.
 
@@ -259,7 +264,8 @@ class Timeline(_timeline.Timeline):
     """
 
     def bind(self, needed: Requirement) -> Binding:
-        """Say what the program needs: the daemon then asks its sources as often as that takes."""
+        """Sets the program's requirement: the daemon then polls its sources as often as that
+        takes."""
         return self._bind(Binding, needed.below_ns, needed.above_ns, needed.resolution_ns)
 
     def wait_until(self, target_ns: int) -> Woken:
@@ -275,7 +281,7 @@ class Timeline(_timeline.Timeline):
         return Woken(*self._commit_wait(stamp))
 
     def wait_until_next_period(self, schedule: Schedule) -> Woken:
-        """Wait for the next beginning; those that passed meanwhile are left out."""
+        """Wait for the next beginning; those that passed meanwhile are skipped."""
         woken = Woken(*self._next_period(schedule.period_ns, schedule.start_ns, schedule.last_ns))
         schedule.last_ns = woken.target_ns
         return woken
@@ -287,8 +293,9 @@ class Timeline(_timeline.Timeline):
         period_ns: int = 0,
         lost: Callable[[TimelineError], object] | None = None,
     ) -> Timer:
-        """Call ``fire`` from another thread at ``first_ns`` and every period from there; ``lost`` when the timeline
-        has no interval any more, which ends the timer. It is cancelled when it is forgotten."""
+        """Call ``fire`` from another thread at ``first_ns`` and every period from there; ``lost``
+        when the timeline loses its interval, which ends the timer. It is cancelled when it is
+        garbage-collected."""
 
         def translate(result: int, what: tuple[int, int, Stamp] | str) -> None:
             if isinstance(what, tuple):
@@ -299,8 +306,8 @@ class Timeline(_timeline.Timeline):
         return self._timer(first_ns, period_ns, translate)
 
     def utc_ns(self, stamp: Stamp) -> tuple[int, int, int] | None:
-        """Earliest, estimate and latest of ``stamp`` as UTC, with today's difference from TAI; ``None`` when there is
-        no interval or the difference is not known."""
+        """Returns earliest, estimate and latest of ``stamp`` as UTC, with today's difference from
+        TAI; ``None`` if there is no interval or the difference is unknown."""
         offset_s = self.tai_offset_s
         if offset_s is None or stamp.estimate_ns is None:
             return None

@@ -1,7 +1,7 @@
-"""Lines of the plant protocol: one JSON object each, checked before anybody uses it.
+"""Lines of the plant protocol: one JSON object each, checked before use.
 
-What this is: reading and writing of single lines, with every limit of ``timeloom-plant/1``.
-What it is not: the meaning of the messages; that is :mod:`timeloom.plant`.
+Reads and writes single lines, with every limit of ``timeloom-plant/1``. The meaning of the messages
+is in :mod:`timeloom.plant`.
 
 Everything received is hostile until parsed. A line that cannot be parsed at all raises
 :class:`BadLine`; the peers are then out of step and the connection ends, because guessing where
@@ -27,7 +27,7 @@ _READ_BYTES = 1 << 16
 
 
 class BadLine(Exception):
-    """A line that is not a message; the connection cannot go on."""
+    """A line that is not a message; the connection cannot continue."""
 
 
 def _no_constant(text: str) -> float:
@@ -112,12 +112,13 @@ def read_lines(connection: socket.socket) -> Iterator[bytes]:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether a JSON value is an integer. ``True`` is an ``int`` to Python, but not to us."""
+    """Returns true if a JSON value is an integer. ``True`` is an ``int`` to Python, but not
+    here."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a JSON value is a finite number."""
+    """Returns true if a JSON value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

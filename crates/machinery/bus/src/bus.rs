@@ -1,4 +1,4 @@
-//! The line itself, and what it means to hold it.
+//! The line itself, and the meaning of a hold.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::testbed::Testbed;
 use crate::watchdog::{Holder, LongStand, ReportLongStand, Watchdog};
 use crate::wire::{Cause, Local, Wire};
 
-/// The pause wire of one machine. Clones are the same wire.
+/// Pause wire of one machine. Clones are the same wire.
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
 
-/// A share in the pause: the testbed stands at least until this is dropped, in
-/// whatever thread and for whatever reason, a panic included.
+/// Share in the pause: the testbed stays paused at least until this is dropped, in any thread and
+/// for any reason, a panic included.
 #[must_use = "dropping a hold lets the testbed go on"]
 pub struct Hold {
     inner: Arc<Inner>,
@@ -29,7 +29,7 @@ pub struct Hold {
     reason: String,
 }
 
-/// The optional parts of a [`Bus`].
+/// Optional parts of a [`Bus`].
 pub struct BusBuilder {
     testbed: Arc<dyn Testbed>,
     host: String,
@@ -42,12 +42,12 @@ pub struct BusBuilder {
 type MakeWire = Box<dyn FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire>>;
 
 impl Bus {
-    /// A wire of this machine only, without records.
+    /// Creates a wire of this machine only, without records.
     pub fn new(testbed: Arc<dyn Testbed>) -> Self {
         Self::builder(testbed).build()
     }
 
-    /// A wire with records, a watchdog or a reach beyond this machine.
+    /// Builds a wire with records, a watchdog or a reach beyond this machine.
     pub fn builder(testbed: Arc<dyn Testbed>) -> BusBuilder {
         BusBuilder {
             testbed,
@@ -59,13 +59,13 @@ impl Bus {
         }
     }
 
-    /// Stands the testbed still and returns when it does.
+    /// Pauses the testbed and returns when it is paused.
     ///
-    /// Blocks only while an edge is under way, never for another's hold. Both
-    /// texts go into the records: `requester` says who, `reason` what for.
+    /// Blocks only while an edge is under way, never for another's hold. Both texts go into the
+    /// records: `requester` names the requester, `reason` the purpose.
     ///
     /// # Errors
-    /// When the testbed could not be stopped; it then runs as if never asked.
+    /// Fails if the testbed could not be stopped; it then runs as if never asked.
     pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
         let inner = &self.0;
         let asked = wall_now();
@@ -97,7 +97,7 @@ impl Bus {
                 Next::Raise => {
                     state.standing_since = Some(wall_now());
                     drop(state);
-                    // Should the wire panic, those who wait must not do so for ever.
+                    // If the wire panics, waiting threads must not wait forever.
                     let guard = BreakOnPanic {
                         inner,
                         edge: "pause",
@@ -122,15 +122,15 @@ impl Bus {
         }
     }
 
-    /// Who holds the line now, and since when.
+    /// Returns the present holders and the times of their grants.
     pub fn holders(&self) -> Vec<Holder> {
         self.0.holders(&self.0.lock())
     }
 }
 
 impl Hold {
-    /// The virtual instant at which the testbed stands, the same for all holds
-    /// that overlap. With a free-running testbed: the instant of the request.
+    /// Returns the virtual instant of the pause, the same for all holds that overlap. With a
+    /// free-running testbed: the instant of the request.
     pub fn instant(&self) -> Instant<Virtual> {
         self.instant
     }
@@ -177,20 +177,20 @@ impl Drop for Hold {
 }
 
 impl BusBuilder {
-    /// The name of this machine in the records; `local` unless told.
+    /// Sets the name of this machine in the records; the default is `local`.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.host = host.into();
         self
     }
 
-    /// Where the records go.
+    /// Sets the destination of the records.
     pub fn records(mut self, sink: impl Sink + 'static) -> Self {
         self.sink = Some(Box::new(sink));
         self
     }
 
-    /// A wire other than [`Local`], made from this machine's testbed and the
-    /// recorder for its edges. Not used with a free-running testbed.
+    /// Sets a wire other than [`Local`], made from this machine's testbed and the recorder for its
+    /// edges. Not used with a free-running testbed.
     pub fn wire(
         mut self,
         make: impl FnOnce(Arc<dyn Testbed>, Arc<Recorder>) -> Arc<dyn Wire> + 'static,
@@ -199,10 +199,9 @@ impl BusBuilder {
         self
     }
 
-    /// Calls `report`, on a thread of its own, when the testbed has stood for
-    /// `limit` of wall time without a break, and again after every further
-    /// `limit`. Overlapping holds may legally keep it standing for ever; this
-    /// says who does. Noticed within a quarter of the limit.
+    /// Calls `report`, on a thread of its own, when the testbed has been paused for `limit` of wall
+    /// time without a break, and again after every further `limit`. Overlapping holds may legally
+    /// pause it forever; the report names their holders. Detected within a quarter of the limit.
     pub fn watch(mut self, limit: Duration, report: impl Fn(LongStand) + Send + 'static) -> Self {
         self.watch = Some((limit, Box::new(report)));
         self
@@ -215,7 +214,7 @@ impl BusBuilder {
         self
     }
 
-    /// The wire, low.
+    /// Builds the wire, low.
     pub fn build(self) -> Bus {
         let recorder = Arc::new(Recorder::new(self.host, self.sink));
         let wire = match self.wire {
@@ -244,13 +243,13 @@ impl BusBuilder {
     }
 }
 
-/// What all clones and holds share.
+/// State shared by all clones and holds.
 pub(crate) struct Inner {
     state: Mutex<State>,
     /// The level changed its phase.
     changed: Condvar,
     testbed: Arc<dyn Testbed>,
-    /// The testbed never stands still; the level and the wire stay unused.
+    /// The testbed never pauses; the level and the wire stay unused.
     free_running: bool,
     wire: Arc<dyn Wire>,
     recorder: Arc<Recorder>,
@@ -263,15 +262,15 @@ struct State {
     /// Granted holds by identity; identities grow, so this is their order.
     holders: BTreeMap<u64, Holder>,
     next_id: u64,
-    /// When the pause of the present stand began.
+    /// Beginning of the present pause.
     standing_since: Option<Instant<Wall>>,
     broken: String,
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent whenever the lock is free, also after a panic
-        // (of a sink, at worst): every change to it is a few plain stores.
+        // The state is consistent whenever the lock is free, also after a panic (of a sink, at
+        // worst): every change to it is a few plain stores.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -315,7 +314,7 @@ impl Inner {
         state.holders.values().cloned().collect()
     }
 
-    /// Since when the testbed stands, and who holds it; for the watchdog.
+    /// Returns the beginning of the present pause and its holders, for the watchdog.
     pub(crate) fn standing(&self) -> Option<(Instant<Wall>, Vec<Holder>)> {
         let state = self.lock();
         state
@@ -333,7 +332,7 @@ impl Inner {
     }
 }
 
-/// Breaks the bus when the wire or the testbed panics in the middle of an edge.
+/// Guard that breaks the bus when the wire or the testbed panics in the middle of an edge.
 struct BreakOnPanic<'a> {
     inner: &'a Inner,
     edge: &'static str,

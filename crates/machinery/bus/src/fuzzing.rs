@@ -1,5 +1,6 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: a datagram of the pause bus,
-//! from somebody without the key, and from a host that has it and says anything. Not for programs.
+//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: a datagram of the pause
+//! bus, from a sender without the key, and from a host that has it and sends arbitrary content. Not
+//! for programs.
 
 use timeloom_accord::{
     Action, Datagram, HostId, Hosts, Member, Mode, Moment, OnSilence, Order, Settings,
@@ -8,10 +9,10 @@ use timeloom_time::{Duration, Instant};
 
 use crate::agreed::{Key, Unopened};
 
-/// Bytes that come to an end of the line.
+/// Passes bytes to an end of the line.
 ///
 /// # Panics
-/// When they pass for sealed, or are read as what they do not say.
+/// Panics if they pass for sealed, or if they are decoded to another content.
 pub fn unsealed(bytes: &[u8]) {
     let key = Key::new(&[7; 32]);
     assert!(key.open(bytes).is_err(), "nobody knows the key");
@@ -25,12 +26,12 @@ pub fn unsealed(bytes: &[u8]) {
     assert_eq!(other.open(&sealed), Err(Unopened::OtherKey));
 }
 
-/// What a host of three does when others that have the key say anything: `said` are bytes of
-/// datagrams, before each of which so many milliseconds pass, and something happens here.
+/// Runs one host of three while others that have the key send arbitrary content: each item of
+/// `said` is a delay in milliseconds, a local event, and the bytes of a datagram.
 ///
 /// # Panics
-/// When it goes on for ever, says what nobody can read, commands a clock that it has stopped for
-/// good, or grants a hold that nobody wants.
+/// Panics if the host does not terminate, sends undecodable datagrams, commands a clock that it has
+/// stopped permanently, or grants a hold without a claim.
 pub fn member<'a>(release: bool, said: impl Iterator<Item = (u8, u8, &'a [u8])>) {
     let settings = Settings {
         on_silence: match release {

@@ -1,33 +1,32 @@
 //! The level as a state machine: claims in, edges out.
 //!
-//! It holds no lock, reads no clock and commands nothing, so that the paper's
-//! two criteria can be checked on every order of events. A *claim* is the
-//! paper's `S(p) = 1`. It counts from the moment it is made, not from the
-//! moment it is granted: a request that arrives while a pause is still under
-//! way keeps the testbed paused although the first requester is done long
-//! before the second has been woken (Figure 4).
+//! It holds no lock, reads no clock and commands nothing, so that the paper's two criteria can be
+//! checked on every order of events. A *claim* is the paper's `S(p) = 1`. It counts from the moment
+//! it is made, not from the moment it is granted: a request that arrives while a pause is still
+//! under way keeps the testbed paused although the first requester is done long before the second
+//! has been woken (Figure 4).
 
 use timeloom_time::{Instant, Virtual};
 
-/// Where the line is between its two levels.
+/// State of the line between its two levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nobody holds it; the testbed runs.
+    /// No hold; the testbed runs.
     Low,
-    /// Somebody is stopping the testbed.
+    /// A requester is stopping the testbed.
     Rising,
-    /// The testbed stands at this instant.
+    /// The testbed is paused at this instant.
     High(Instant<Virtual>),
-    /// Somebody is starting the testbed again.
+    /// A requester is starting the testbed again.
     Falling,
-    /// Nobody knows whether the testbed runs.
+    /// It is unknown if the testbed runs.
     Broken,
 }
 
-/// What one who claims has to do next.
+/// Next step of a claimant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The claim is granted: the testbed stands at this instant.
+    /// The claim is granted: the testbed is paused at this instant.
     Granted(Instant<Virtual>),
     /// Stop the testbed, then report by `rose` or `rise_failed`.
     Raise,
@@ -37,7 +36,7 @@ pub(crate) enum Next {
     Refused,
 }
 
-/// The level, and how many claim it.
+/// Level, with the number of claims.
 #[derive(Debug)]
 pub(crate) struct Level {
     phase: Phase,
@@ -57,12 +56,12 @@ impl Level {
         self.phase
     }
 
-    /// A request arrives. Follow with `next` until it is granted or withdrawn.
+    /// Records a request. Follow with `next` until it is granted or withdrawn.
     pub(crate) fn claim(&mut self) {
         self.claims += 1;
     }
 
-    /// What a claimant that has not been granted yet has to do.
+    /// Returns the next step of a claimant that has no grant yet.
     pub(crate) fn next(&mut self) -> Next {
         debug_assert!(self.claims > 0, "asked without a claim");
         match self.phase {
@@ -76,27 +75,27 @@ impl Level {
         }
     }
 
-    /// The testbed stands. The claimant that was told to raise has its grant.
+    /// Records that the testbed is paused. The claimant that was to raise has its grant.
     pub(crate) fn rose(&mut self, frozen: Instant<Virtual>) {
         debug_assert_eq!(self.phase, Phase::Rising);
         self.phase = Phase::High(frozen);
     }
 
-    /// The testbed could not be stopped; the claimant told to raise gives up.
-    /// Any others ask `next` again, and one of them will try.
+    /// Records that the testbed could not be stopped; the claimant that was to raise gives up. Any
+    /// others call `next` again, and one of them will try.
     pub(crate) fn rise_failed(&mut self) {
         debug_assert_eq!(self.phase, Phase::Rising);
         self.phase = Phase::Low;
         self.withdraw();
     }
 
-    /// A claim that will not be granted goes away.
+    /// Removes a claim that will not be granted.
     pub(crate) fn withdraw(&mut self) {
         self.claims -= 1;
     }
 
-    /// A granted claim goes away. `true`: it was the last; start the testbed,
-    /// then report by `fell` or `broke`.
+    /// Removes a granted claim. Returns `true` for the last one: start the testbed, then report by
+    /// `fell` or `broke`.
     pub(crate) fn release(&mut self) -> bool {
         debug_assert!(self.claims > 0, "released more than was held");
         self.claims -= 1;
@@ -107,13 +106,13 @@ impl Level {
         last
     }
 
-    /// The testbed runs.
+    /// Records that the testbed runs.
     pub(crate) fn fell(&mut self) {
         debug_assert_eq!(self.phase, Phase::Falling);
         self.phase = Phase::Low;
     }
 
-    /// An edge ended in an unknown state.
+    /// Records that an edge ended in an unknown state.
     pub(crate) fn broke(&mut self) {
         self.phase = Phase::Broken;
     }
@@ -124,11 +123,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One requester's progress, as the bus would drive it.
+    /// Progress of one requester, as the bus would drive it.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Requester {
         Away,
-        /// Asked while this stand (by number) was being made or was there.
+        /// Requested while this pause (by number) was being made or was in force.
         Waiting(Option<i64>),
         Raising,
         Holding(Instant<Virtual>),
@@ -136,10 +135,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any interleaving of five requesters, with pauses that fail: the
-        /// testbed stands while somebody holds, overlapping holds see one
-        /// instant, a request that came in time is never overtaken by a
-        /// resume, and in the end the testbed runs.
+        /// Any interleaving of five requesters, with pauses that fail: the testbed is paused while
+        /// there is a hold, overlapping holds see one instant, a request that came in time is never
+        /// overtaken by a resume, and in the end the testbed runs.
         #[test]
         fn criteria_one_and_two_hold_in_every_order(
             steps in prop::collection::vec((0usize..5, any::<bool>()), 1..300)
@@ -210,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_request_during_the_pause_keeps_it_paused() {
-        // The paper's Figure 4: T1 on device 1, T1' on device n before T2.
+        // Figure 4 of the paper: T1 on device 1, T1' on device n before T2.
         let mut level = Level::new();
         level.claim();
         assert_eq!(level.next(), Next::Raise);

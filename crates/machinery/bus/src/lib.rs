@@ -1,22 +1,22 @@
-//! The pause wire: one level that stands the whole testbed still.
+//! The pause wire: one level that pauses the whole testbed.
 //!
-//! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) gives two
-//! criteria for the requests `S(p)` of all processes `p`. The testbed pauses
-//! while their sum is at least one (1) and resumes when it is zero (2). That is
-//! a wired-OR line: *paused while anybody holds it, running when the last lets
-//! go*. This crate is that line, and the record of who pulled it, why and for how long.
+//! "Distributed virtual time" (Hannon, Yan, Liu, Jin, PADS '19) gives two criteria for the requests
+//! `S(p)` of all processes `p`. The testbed pauses while their sum is at least one (1) and resumes
+//! when it is zero (2). That is a wired-OR line: *paused while there is a hold, running after the
+//! last release*. This crate is that line, and the record of each hold with its requester, reason
+//! and duration.
 //!
-//! - [`Bus::hold`] pulls the line and returns a [`Hold`]; dropping it lets go.
-//! - [`Testbed`] is what the line commands: the supervisor, or a simulated one.
-//! - [`Wire`] carries the level further, so that other machines stand still
-//!   too. [`Local`] ends at this machine's testbed; [`Udp`] joins machines, whose
-//!   testbeds ([`AgreedTestbed`]) all stand at one instant. [`Wired`] and [`Alone`] are
-//!   ends of a line of GPIO pins, with and without a network beside it.
+//! - [`Bus::hold`] pulls the line and returns a [`Hold`]; dropping it releases the line.
+//! - [`Testbed`] is commanded by the line: the supervisor, or a simulated one.
+//! - [`Wire`] carries the level further, so that other machines pause too. [`Local`] ends at this
+//!   machine's testbed; [`Udp`] joins machines, whose testbeds ([`AgreedTestbed`]) all pause at one
+//!   instant. [`Wired`] and [`Alone`] are ends of a line of GPIO pins, with and without a network
+//!   beside it.
 //! - [`Record`]s go to a [`Sink`]: the rows of `clock.parquet`.
 //!
-//! It is not a lock: holds overlap freely and say nothing about who may talk to
-//! a plant. `timeloom-plant` puts those in a row. Nor does it read the virtual
-//! clock or stop a process; the testbed does.
+//! The line is not a lock: holds overlap freely and do not restrict access to a plant.
+//! `timeloom-plant` serialises those. It neither reads the virtual clock nor stops a process; the
+//! testbed does.
 #![forbid(unsafe_code)]
 
 mod agreed;

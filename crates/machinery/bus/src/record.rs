@@ -1,28 +1,28 @@
-//! What happened on the wire: the rows of `clock.parquet`.
+//! Events on the wire: the rows of `clock.parquet`.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
-/// What a [`Record`] tells, with the meaning of its two wall quantities.
+/// Kind of a [`Record`], with the meaning of its two wall quantities.
 ///
-/// For every action, `t_wall - duration` is when it began: the duration always
-/// ends at the stated instant.
+/// For every action, `t_wall - duration` is its beginning: the duration always ends at the stated
+/// instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The testbed came to stand at `t_wall`; stopping it took `duration`.
+    /// The testbed was paused at `t_wall`; stopping it took `duration`.
     Pause,
     /// A requester got its hold at `t_wall`, `duration` after asking for it.
     Hold,
-    /// A requester let go at `t_wall` of what it had held for `duration`.
+    /// A requester released at `t_wall` a hold of `duration`.
     Release,
     /// The testbed ran again at `t_wall`; starting it took `duration`.
     Resume,
 }
 
 impl Action {
-    /// The word in the `action` column.
+    /// Returns the word in the `action` column.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pause => "pause",
@@ -33,50 +33,50 @@ impl Action {
     }
 }
 
-/// One row: an edge of the level, or one requester's hold beginning or ending.
+/// Row: an edge of the level, or the beginning or end of one hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counts the rows of one recorder from 0, in the order they happened.
+    /// Number of the row of one recorder from 0, in the order of events.
     pub seq: u64,
-    /// The frozen virtual instant (the present one when nothing is frozen).
+    /// Frozen virtual instant (the present one if nothing is frozen).
     pub t_virtual: Instant<Virtual>,
-    /// When, on the machine's monotonic clock.
+    /// Time on the machine's monotonic clock.
     pub t_wall: Instant<Wall>,
-    /// The machine on which it happened.
+    /// Machine of the event.
     pub host: String,
-    /// What.
+    /// Kind of the event.
     pub action: Action,
-    /// Who asked; for an edge, whose hold or release made it.
+    /// Requester; for an edge, the one whose hold or release made it.
     pub requester: String,
-    /// What for, in the requester's words.
+    /// Reason, in the requester's words.
     pub reason: String,
-    /// How long it took or was held; see [`Action`].
+    /// Duration of the action or of the hold; see [`Action`].
     pub duration: Duration,
 }
 
-/// Where records go. Called in order of `seq`, while the bus is locked: it must
-/// be quick, must not panic and must not call the bus.
+/// Destination of records. Called in order of `seq`, while the bus is locked: it must be quick,
+/// must not panic and must not call the bus.
 pub trait Sink: Send {
     /// Takes one record.
     fn record(&mut self, record: Record);
 }
 
 impl Sink for Sender<Record> {
-    /// A receiver that is gone wants no more records; that is no failure.
+    /// A receiver that is gone wants no more records; that is not a failure.
     fn record(&mut self, record: Record) {
         let _ = self.send(record);
     }
 }
 
-/// Numbers records and hands them to the sink. Shared by the bus, which
-/// records holds, and its wire, which records edges.
+/// Numbers records and passes them to the sink. Shared by the bus, which records holds, and its
+/// wire, which records edges.
 pub struct Recorder {
     host: String,
     state: Mutex<(u64, Option<Box<dyn Sink>>)>,
 }
 
 impl Recorder {
-    /// Records of machine `host`, to `sink`, or to nowhere.
+    /// Creates a recorder of machine `host`, with a sink or without.
     pub fn new(host: impl Into<String>, sink: Option<Box<dyn Sink>>) -> Self {
         Self {
             host: host.into(),

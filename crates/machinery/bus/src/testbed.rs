@@ -1,52 +1,52 @@
-//! What the bus commands.
+//! Testbeds, which the bus commands.
 
 use timeloom_time::{Instant, Virtual};
 
-/// The clock and the processes of one machine, as the bus sees them.
+/// Clock and processes of one machine, as commanded by the bus.
 ///
-/// The bus calls [`pause`](Self::pause) and [`resume`](Self::resume) strictly
-/// in turn, never two at a time, from whatever thread pulled or left the line.
-/// Neither may take a hold itself: it would wait for its own return.
+/// The bus calls [`pause`](Self::pause) and [`resume`](Self::resume) strictly in turn, never two at
+/// a time, from any thread that pulled or released the line. Neither may take a hold itself: it
+/// would wait for its own return.
 pub trait Testbed: Send + Sync {
-    /// Stops the virtual clock, then every process. Returns when all stand,
-    /// with the virtual instant at which the clock stopped.
+    /// Stops the virtual clock, then every process. Returns when all are stopped, with the virtual
+    /// instant at which the clock stopped.
     ///
     /// # Errors
-    /// When it cannot be done; the testbed must then run as before.
+    /// Fails if that cannot be done; the testbed must then run as before.
     fn pause(&self) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Lets the virtual clock go on from where it stopped, and every process.
+    /// Continues the virtual clock at the instant where it stopped, and every process.
     ///
     /// # Errors
-    /// When it cannot be done. What runs then is unknown, so the bus refuses
-    /// all further holds and reports it.
+    /// Fails if that cannot be done. The state is then unknown, so the bus refuses all further
+    /// holds and reports it.
     fn resume(&self) -> Result<(), TestbedError>;
 
-    /// `Some(present instant)` from a testbed that never stands still (time
-    /// mode `real`); the bus then commands nothing and a hold carries the
-    /// instant at which it was taken. The answer must be `Some` always or never.
+    /// Returns `Some(present instant)` for a testbed that never pauses (time mode `real`); the bus
+    /// then commands nothing and a hold carries the instant at which it was taken. The answer must
+    /// be `Some` always or never.
     fn free_running(&self) -> Option<Instant<Virtual>> {
         None
     }
 }
 
-/// What a testbed or a wire says when it could not obey.
+/// Error of a testbed or wire that could not obey.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TestbedError(String);
 
 impl TestbedError {
-    /// The reason in words, without a final stop.
+    /// Creates an error with a reason, without a final stop.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
-/// The testbed of time mode `real`: its clock runs on whatever is asked.
+/// Testbed of time mode `real`: its clock always runs.
 pub struct FreeRunning<Clock>(Clock);
 
 impl<Clock: Fn() -> Instant<Virtual> + Send + Sync> FreeRunning<Clock> {
-    /// A testbed whose present instant `clock` tells; it must never step back.
+    /// Creates a testbed whose present instant is `clock`, which must never step back.
     pub fn new(clock: Clock) -> Self {
         Self(clock)
     }

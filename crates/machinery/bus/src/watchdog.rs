@@ -1,4 +1,4 @@
-//! Names those who keep the testbed standing for long.
+//! Reports holders that pause the testbed for long.
 
 use std::sync::Weak;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,33 +9,32 @@ use timeloom_time::{Duration, Instant, Wall};
 
 use crate::bus::Inner;
 
-/// One who holds the line.
+/// Holder of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who.
+    /// Name of the requester.
     pub requester: String,
-    /// What for.
+    /// Purpose of the hold.
     pub reason: String,
-    /// When the hold was granted.
+    /// Time of the grant.
     pub since: Instant<Wall>,
 }
 
-/// The testbed has stood for longer than the stated limit.
+/// Report that the testbed has been paused for longer than the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongStand {
-    /// When it was first asked to stand, without a break since.
+    /// Time of the first request, without a break since.
     pub since: Instant<Wall>,
-    /// For how long that is by now.
+    /// Duration of the pause until now.
     pub stood_for: Duration,
-    /// Who holds it now, the longest first. Empty: the pause itself is stuck.
+    /// Present holders, the longest first. Empty: the pause itself is stuck.
     pub holders: Vec<Holder>,
 }
 
-/// What is called with it.
+/// Callback for the report.
 pub(crate) type ReportLongStand = Box<dyn Fn(LongStand) + Send>;
 
-/// A thread that looks at the bus four times per limit. It looks rather than
-/// being told, so that a hold costs nothing for being watched.
+/// Thread that checks the bus four times per limit. Polling makes a watched hold cost nothing.
 pub(crate) struct Watchdog {
     /// Dropped with the bus, which ends the thread.
     _alive: Sender<()>,
@@ -45,15 +44,15 @@ impl Watchdog {
     pub(crate) fn start(bus: Weak<Inner>, limit: Duration, report: ReportLongStand) -> Self {
         let (alive, gone) = channel::<()>();
         let look_every = std::time::Duration::from_nanos((limit.as_ns().max(4) / 4) as u64);
-        // Without the thread nobody would be named, and nothing else changes;
-        // a machine that cannot start one has said so elsewhere already.
+        // Without the thread there are no reports, and nothing else changes; a machine that cannot
+        // start one has reported that elsewhere already.
         let _ = thread::Builder::new()
             .name("bus-watchdog".to_owned())
             .spawn(move || {
                 let mut next_report: Option<(Instant<Wall>, Instant<Wall>)> = None;
                 while gone.recv_timeout(look_every) == Err(RecvTimeoutError::Timeout) {
-                    // The bus must not outlive its last user in here, so it is
-                    // released before the callback, which may take its time.
+                    // The bus must not outlive its last user in here, so it is released before the
+                    // callback, which may take long.
                     let Some(standing) = bus.upgrade().map(|bus| bus.standing()) else {
                         continue;
                     };

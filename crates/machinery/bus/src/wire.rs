@@ -1,4 +1,4 @@
-//! How far the level reaches.
+//! Reach of the level.
 
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,59 +10,57 @@ use timeloom_time::{Instant, Virtual};
 use crate::record::{Action, Recorder};
 use crate::testbed::{Testbed, TestbedError};
 
-/// Whose hold or release makes an edge.
+/// Hold or release that makes an edge.
 #[derive(Clone, Copy, Debug)]
 pub struct Cause<'a> {
-    /// Who.
+    /// Name of the requester.
     pub requester: &'a str,
-    /// What for.
+    /// Purpose of the hold.
     pub reason: &'a str,
 }
 
-/// One machine's end of the wired-OR line.
+/// End of the wired-OR line on one machine.
 ///
-/// The bus gathers the holds of its own machine into one level and drives the
-/// wire with it; the wire joins that with the levels of the other machines and
-/// commands this machine's testbed. It is the wire, not the bus, that knows
-/// when the *line* rises or falls, so the wire records `pause` and `resume`.
+/// The bus combines the holds of its own machine into one level and drives the wire with it; the
+/// wire combines that with the levels of the other machines and commands this machine's testbed.
+/// Only the wire knows when the *line* rises or falls, so the wire records `pause` and `resume`.
 ///
 /// - [`Local`] has no other machines: driving it commands the testbed.
-/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5, and commands
-///   the testbed from the edges of its input pins, its own included.
-/// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and
-///   returns when all stand there; [`crate::Wired`] has such a line beside that.
+/// - [`crate::Alone`] sets its output pin, as in the paper's Figure 5, and commands the testbed
+///   from the edges of its input pins, including those of its own output.
+/// - [`crate::Udp`] agrees with its peers on an instant that no clock has passed, and returns when
+///   all are paused there; [`crate::Wired`] has such a line beside that.
 ///
-/// Calls alternate, `raise` first, and never overlap. They may come from any
-/// thread. A requester on another machine reaches the testbed through its own
-/// bus and wire, never through this one.
+/// Calls alternate, `raise` first, and never overlap. They may come from any thread. A requester on
+/// another machine reaches the testbed through its own bus and wire, never through this one.
 pub trait Wire: Send + Sync {
-    /// Drives the line high. Returns when everything on it stands still, with
-    /// the common frozen instant; when another machine had pulled it already,
-    /// that is the instant of the pause under way.
+    /// Drives the line high. Returns when everything on it is paused, with the common frozen
+    /// instant; if another machine had pulled it already, that is the instant of the pause under
+    /// way.
     ///
     /// # Errors
-    /// When it cannot be done; the line is then not driven by this machine.
+    /// Fails if that cannot be done; the line is then not driven by this machine.
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Drives the line no more. The testbed goes on when no machine does.
+    /// Stops driving the line. The testbed continues when no machine drives it.
     ///
     /// # Errors
-    /// When the testbed could not be resumed; its state is then unknown.
+    /// Fails if the testbed could not be resumed; its state is then unknown.
     fn lower(&self, cause: Cause<'_>, frozen: Instant<Virtual>) -> Result<(), TestbedError>;
 }
 
-/// Why a run over a line that joins machines has stopped for good.
+/// Reason why a run over a line that joins machines has stopped permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halted {
-    /// Machines could not agree any more, or agreed to stop.
+    /// The machines could not agree any more, or agreed to stop.
     #[error("{words}")]
     Agreement {
-        /// What one of them found.
+        /// Reason found by one of them.
         why: Why,
-        /// That, with the names of the hosts.
+        /// The reason as text, with the names of the hosts.
         words: String,
     },
-    /// A line that is alone, or what it commands here, does not obey.
+    /// A line without a network, or its testbed, does not obey.
     #[error("{0}")]
     Line(String),
 }
@@ -73,12 +71,13 @@ impl From<Halted> for TestbedError {
     }
 }
 
-/// One machine's end of a line that joins machines: how a run over it begins and ends.
+/// End, on one machine, of a line that joins machines, with the beginning and the end of a run
+/// over it.
 pub trait MachineWire: Wire {
-    /// Waits until time goes on for the first time.
+    /// Waits until time starts.
     ///
     /// # Errors
-    /// When the run has stopped before.
+    /// Fails if the run has stopped before.
     fn wait_for_start(&self) -> Result<(), Halted> {
         self.wait_for_start_or(&|| false).map(drop)
     }
@@ -90,10 +89,10 @@ pub trait MachineWire: Wire {
     /// Fails if the run has stopped before.
     fn wait_for_start_or(&self, give_up: &dyn Fn() -> bool) -> Result<bool, Halted>;
 
-    /// Why the run has stopped for good, if it has.
+    /// Returns the reason if the run has stopped permanently.
     fn halted(&self) -> Option<Halted>;
 
-    /// Takes part no more.
+    /// Ends participation.
     fn end(&self);
 }
 
@@ -114,14 +113,14 @@ pub(crate) fn wait_or<'a, S>(
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The wire of a single machine: its level is the line's.
+/// Wire of a single machine: its level is the line's.
 pub struct Local {
     testbed: Arc<dyn Testbed>,
     recorder: Arc<Recorder>,
 }
 
 impl Local {
-    /// A wire that ends at `testbed`.
+    /// Creates a wire that ends at `testbed`.
     pub fn new(testbed: Arc<dyn Testbed>, recorder: Arc<Recorder>) -> Self {
         Self { testbed, recorder }
     }

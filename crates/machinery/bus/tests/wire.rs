@@ -9,8 +9,7 @@ use std::time::Duration as StdDuration;
 use timeloom_bus::{Action, Bus, BusError, FreeRunning, Record, Testbed, TestbedError};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// A testbed whose clock moves by one with every pause and that notices when
-/// it is commanded out of turn.
+/// Testbed whose clock advances by one with every pause and that detects commands out of turn.
 #[derive(Default)]
 struct Simulated {
     standing: AtomicBool,
@@ -118,8 +117,8 @@ fn the_testbed_stands_exactly_while_somebody_holds() {
     check_records(&records.iter().collect::<Vec<_>>(), THREADS * ROUNDS);
 }
 
-/// The record alone must prove the criteria: between a pause and its resume all
-/// holds and as many releases, at one instant, and nothing outside.
+/// The records alone must prove the criteria: between a pause and its resume there are all holds
+/// and as many releases, at one instant, and none outside.
 fn check_records(records: &[Record], holds: u64) {
     let mut standing: Option<Instant<Virtual>> = None;
     let (mut open, mut seen) = (0, 0);
@@ -178,7 +177,7 @@ fn a_request_during_a_pause_joins_it() {
         "the first one's release must not resume"
     );
 
-    // And one that comes while the resume is under way gets a pause of its own.
+    // A hold requested while the resume is under way gets a pause of its own.
     let releaser = thread::spawn(move || drop(second));
     under_way();
     assert_eq!(

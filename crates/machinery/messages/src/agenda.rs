@@ -1,4 +1,4 @@
-//! Messages that wait for their time, earliest first, in a thread of their own.
+//! Queue of messages that wait for their time, earliest first, with a thread of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use timeloom_timeline_client::{Stamp, Timeline};
 
 use crate::channel::{Callback, Message};
 
-/// The longest wait without a look at the timeline: it may be lost, or step.
+/// Longest wait without a check of the timeline: it may be lost, or step.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
-/// While the timeline has no interval nothing is certain, and it is looked at so often.
+/// Interval between checks while the timeline has no interval, when nothing is certain.
 const NO_TIME: Duration = Duration::from_ms(100);
-/// So much is kept of what waits, by [`cost`]: senders may say any number of messages for any
-/// time. Of more, what is due last goes.
+/// Limit of the waiting messages, by [`cost`]: senders may send any number of messages for any
+/// time. Beyond the limit, the message due last is dropped.
 pub(crate) const MOST_WAITING_BYTES: usize = 16 << 20;
 
-/// Ended, without what is still due, when it is dropped.
+/// Agenda; dropping it ends it, without the messages still due.
 pub(crate) struct Agenda {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -32,7 +32,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Due {
-    /// By when to act, then by when it came: of messages with one time the first comes first.
+    /// Messages by due time, then by order of arrival: of messages with one time the first to
+    /// arrive comes first.
     messages: BTreeMap<(Instant<Scale>, u64), Message>,
     count: u64,
     bytes: usize,
@@ -58,7 +59,7 @@ impl Agenda {
         })
     }
 
-    /// Returns how many messages there is no room for any more.
+    /// Adds a message; returns the number of messages dropped for lack of room.
     pub(crate) fn add(&self, act_at: Instant<Scale>, message: Message) -> u64 {
         let gone = self.shared.lock().add(act_at, message);
         self.shared.changed.notify_all();
@@ -88,7 +89,7 @@ impl Due {
     }
 }
 
-/// What a message that waits takes, roughly.
+/// Returns the approximate memory of a waiting message.
 fn cost(message: &Message) -> usize {
     2 * size_of::<Message>() + message.key.len() + message.payload.len()
 }
@@ -98,7 +99,8 @@ impl Shared {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message, certainly not before its time, with the reading that says so.
+    /// Waits for the next message, certainly not before its time, and returns it with the reading
+    /// that shows this.
     fn next(&self, timeline: &Timeline) -> Option<(Message, Stamp)> {
         let mut due = self.lock();
         while !due.is_over {
@@ -131,7 +133,7 @@ impl Drop for Agenda {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // It has not panicked unless its callback has, which says so itself.
+            // The thread has not panicked unless its callback has, which reports it itself.
             let _ = thread.join();
         }
     }

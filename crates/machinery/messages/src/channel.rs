@@ -1,4 +1,4 @@
-//! A place to publish and subscribe, by datagrams to peers that are named.
+//! Channel to publish and subscribe, by datagrams to listed peers.
 
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,34 +17,34 @@ use crate::envelope::Envelope;
 use crate::seal::Seal;
 use crate::{Refused, datagram, key};
 
-/// Where a channel is, and to whom it speaks. Nobody is looked for.
+/// Addresses of a channel and its peers. There is no discovery.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
-    /// Where messages come; port 0 takes a free one.
+    /// Address to receive at; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Who gets what is published.
+    /// Addresses that published messages are sent to.
     pub peers: Vec<SocketAddr>,
 }
 
-/// A message that has arrived.
+/// Received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Without the channel's prefix.
+    /// Key without the channel's prefix.
     pub key: String,
-    /// What it says.
+    /// Content.
     pub payload: Vec<u8>,
-    /// When it was sent, by its sender's reading.
+    /// Time of sending, by the sender's reading.
     pub sent: Stamp,
-    /// When it arrived, by ours.
+    /// Time of arrival, by our reading.
     pub arrived: Stamp,
-    /// When to act on it; `None` when that does not matter.
+    /// Time to act on it; `None` if it does not matter.
     pub act_at: Option<Instant<Scale>>,
-    /// What was read before the callback: at `act_at` or after it, where that was waited for.
+    /// Reading before the callback: at `act_at` or after it, if that was waited for.
     pub acted: Stamp,
 }
 
 impl Message {
-    /// Whether it certainly arrived before it was to be acted on; also when that does not matter.
+    /// Returns true if the message certainly arrived before its time to act, or if it has none.
     pub fn in_time(&self) -> bool {
         let latest = self.arrived.interval().map(|it| it.latest());
         self.act_at
@@ -52,37 +52,38 @@ impl Message {
     }
 }
 
-/// What came and was not taken.
+/// Numbers of received datagrams that were not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Not sealed with our key, changed, said before, or from before we began.
+    /// Not sealed with our key, modified, replayed, or from before our start.
     pub unproved: u64,
-    /// No message, under another prefix, of another timeline, or one too many that would have
-    /// waited for its time.
+    /// Not a message, under another prefix, of another timeline, or beyond the limit of waiting
+    /// messages.
     pub dropped: u64,
 }
 
-/// Why a channel does not do what it is asked for.
+/// Reason why an operation of a channel failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// A prefix or key has an empty part, stars where none may be, or is too long.
+    /// A prefix or key has an empty part, wildcards where none may be, or is too long.
     #[error("`{0}` is no key: parts with `/` between, and `*` or `**` only where is subscribed")]
     Key(String),
-    /// The message is longer than a datagram: so many bytes.
+    /// The message is longer than a datagram: this many bytes.
     #[error("a message of {0} bytes fits into no datagram")]
     Long(usize),
     /// The timeline cannot be read.
     #[error("{0}")]
     Page(Refusal),
-    /// No socket or thread can be had.
+    /// No socket or thread can be created.
     #[error("{0}")]
     System(std::io::Error),
 }
 
 pub(crate) type Callback = Arc<dyn Fn(&Message) + Send + Sync>;
 
-/// Publishes to its peers and hears what they publish. Callbacks run in threads of the channel's;
-/// it ends when it is dropped, and waits for a callback under way unless dropped by that.
+/// Channel that publishes to its peers and receives what they publish. Callbacks run in threads of
+/// the channel. It ends when it is dropped, and waits for a callback under way unless dropped by
+/// that.
 pub struct Channel {
     shared: Arc<Shared>,
     peers: Vec<SocketAddr>,
@@ -96,7 +97,7 @@ struct Shared {
     prefix: String,
     seal: Option<Seal>,
     socket: UdpSocket,
-    /// Read before anything could have come.
+    /// Reading from before anything could have come.
     since: Stamp,
     subscribers: Mutex<Vec<Arc<Subscriber>>>,
     unproved: AtomicU64,
@@ -106,7 +107,7 @@ struct Shared {
 struct Subscriber {
     pattern: String,
     told: Callback,
-    /// Of who is told at their time of messages that have one.
+    /// Messages waiting for their time, for subscribers that request it.
     agenda: Option<Agenda>,
 }
 
@@ -118,11 +119,12 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// Every run takes a `prefix` of its own. With a seal only what is sealed with the same key is
-    /// heard, once each, and of a sender that was not heard before only what was sent since now.
+    /// Opens a channel. Every run takes a `prefix` of its own. With a seal, only messages sealed
+    /// with the same key are accepted, once each; of a sender not heard before, only those sent
+    /// since now.
     ///
     /// # Errors
-    /// When the prefix is no key, or socket, thread or timeline cannot be had.
+    /// Fails if the prefix is not a key, or if socket, thread or timeline cannot be had.
     pub fn open(
         timeline: Arc<Timeline>,
         prefix: &str,
@@ -162,16 +164,16 @@ impl Channel {
         })
     }
 
-    /// Where messages come.
+    /// Returns the address at which messages are received.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Sends to every peer; returns when it was sent, as receivers will see it. That a peer is not
-    /// there is no error: nobody would know of a message that is lost on its way either.
+    /// Sends to every peer; returns the time of sending, as receivers will see it. A missing peer
+    /// is not an error: a message lost on its way would not be detected either.
     ///
     /// # Errors
-    /// When the key is none, the message too long, or the timeline cannot be read.
+    /// Fails if the key is invalid, the message too long, or the timeline cannot be read.
     pub fn publish(
         &self,
         key: &str,
@@ -199,11 +201,11 @@ impl Channel {
         Ok(sent)
     }
 
-    /// Has `told` called for each message whose key `pattern` stands for: as it comes, or with
-    /// `at_time` certainly not before its `act_at`, in that order.
+    /// Subscribes `told` to the messages whose key matches `pattern`: called as they arrive, or
+    /// with `at_time` certainly not before their `act_at`, in that order.
     ///
     /// # Errors
-    /// When it is no pattern, or no thread can be made.
+    /// Fails if the pattern is invalid, or no thread can be created.
     pub fn subscribe(
         &self,
         pattern: &str,
@@ -225,7 +227,7 @@ impl Channel {
         Ok(())
     }
 
-    /// What came and was not taken, until now.
+    /// Returns the numbers of datagrams not accepted until now.
     pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -237,7 +239,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // Counts from 0 once: it cannot be full.
+        // The counter is written once, from 0: it cannot overflow.
         let _ = rustix::io::write(&self.over, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
@@ -257,7 +259,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what comes until `over` can be read.
+    /// Receives until `over` is readable.
     fn hear(&self, over: &OwnedFd) {
         let mut bytes = vec![0; 1 << 16];
         loop {
@@ -271,7 +273,7 @@ impl Shared {
             if !ready[0].revents().is_empty() {
                 return;
             }
-            // An error here is one of a datagram that was sent: a peer that is not there.
+            // An error here belongs to a datagram that was sent: the peer is missing.
             if let Ok((length, _)) = self.socket.recv_from(&mut bytes) {
                 self.take(&bytes[..length]);
             }

@@ -1,26 +1,26 @@
-//! A message under its key, as it travels from socket to socket.
+//! Message with its key, as a datagram between sockets.
 
-/// Magic, version, 0; how long the key is, big-endian.
+/// Magic, version, 0; length of the key, big-endian.
 const MAGIC: &[u8; 4] = b"TLMD";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 8;
 
-/// What a datagram of IPv4 can carry.
+/// Largest payload of an IPv4 datagram.
 pub(crate) const MOST_BYTES: usize = 65_507;
 
-/// The bytes of a message under this key.
+/// Encodes a message under this key.
 pub(crate) fn write(name: &str, message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + name.len() + message.len());
     bytes.extend(MAGIC);
     bytes.extend([VERSION, 0]);
-    // A key has no more than `key::MOST_BYTES`, and the prefix neither.
+    // A key has no more than `key::MOST_BYTES`, and neither has the prefix.
     bytes.extend((name.len() as u16).to_be_bytes());
     bytes.extend(name.as_bytes());
     bytes.extend(message);
     bytes
 }
 
-/// The key and the message; `None` when it is no such datagram.
+/// Decodes the key and the message; `None` if it is not such a datagram.
 pub(crate) fn read(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     if &header[..4] != MAGIC || header[4..6] != [VERSION, 0] {

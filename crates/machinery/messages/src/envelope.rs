@@ -1,4 +1,4 @@
-//! What travels: when it was sent, when to act on it if that matters, and what it says.
+//! Envelope of a message: time of sending, time to act on it if that matters, and payload.
 
 use timeloom_clock::Timeline as Scale;
 use timeloom_time::Instant;
@@ -9,41 +9,41 @@ pub const HEADER_BYTES: usize = 56;
 
 const MAGIC: &[u8; 4] = b"TLMS";
 const VERSION: u8 = 1;
-/// Flags: the interval's ends and the instant to act are there. Without them they are 0.
+/// Flags: the interval's ends and the instant to act are present. If absent, they are 0.
 const BOUNDED: u8 = 1;
 const ACT_AT: u8 = 2;
 
-/// A message, borrowing what it says.
+/// Message, borrowing its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// When it was sent, by the sender's reading of the timeline.
+    /// Time of sending, by the sender's reading of the timeline.
     pub sent: Stamp,
-    /// When to act on it; `None` when that does not matter.
+    /// Time to act on it; `None` if it does not matter.
     pub act_at: Option<Instant<Scale>>,
-    /// What it says.
+    /// Content.
     pub payload: &'b [u8],
 }
 
-/// Bytes that are no message.
+/// Fault of bytes that are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// There are only so many of them.
+    /// There are only this many bytes.
     #[error("{0} bytes are too few for a message")]
     Short(usize),
-    /// Not our magic, or of another version.
+    /// Not our magic, or another version.
     #[error("another kind or version of message")]
     Other,
-    /// The status is none, or none that has the interval that is there.
+    /// The status is invalid, or does not allow the interval that is present.
     #[error("{0} is no status of such a stamp")]
     Status(u8),
-    /// Its ends are no interval.
+    /// The ends do not form an interval.
     #[error("an interval is earliest <= estimate <= latest")]
     Ends,
 }
 
 impl<'b> Envelope<'b> {
-    /// Magic, version, flags, status, 0; timeline, high half first; earliest, estimate, latest,
-    /// act at, in ns; payload. All big-endian.
+    /// Encodes magic, version, flags, status, 0; timeline, high half first; earliest, estimate,
+    /// latest, act at, in ns; payload. All big-endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let interval = self.sent.interval();
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -63,10 +63,10 @@ impl<'b> Envelope<'b> {
         bytes
     }
 
-    /// The message that these bytes are.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// When they are none.
+    /// Fails if the bytes are not a message.
     pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, Malformed> {
         let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(Malformed::Short(bytes.len()));
@@ -93,7 +93,7 @@ impl<'b> Envelope<'b> {
     }
 }
 
-/// The interval of these ends. One of centuries is refused: its lengths fit no number.
+/// Builds the interval of these ends. One of centuries is refused: its lengths do not fit the type.
 fn interval(
     earliest: Instant<Scale>,
     estimate: Instant<Scale>,
@@ -127,7 +127,7 @@ mod tests {
         )
     }
 
-    /// What Python wrote before this crate was there.
+    /// Bytes written by the Python implementation that preceded this crate.
     #[test]
     fn the_bytes_are_those_of_version_1() {
         let sent = stamp(Status::Ok, 2, 1, 1);

@@ -1,15 +1,16 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: datagrams as anybody could
-//! send them, each with what must hold of it. Not for programs.
+//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: arbitrary datagrams,
+//! with their invariants. Not for programs.
 
 use timeloom_timeline_client::{Stamp, Status, TimelineId};
 
 use crate::{Envelope, Refused, Seal, Unproved, datagram, key};
 
-/// A datagram at a channel, from somebody without the key and from somebody with it. A key is
-/// looked for under this pattern.
+/// Passes a datagram to a channel, from a sender without the key and from one with it. A key is
+/// matched with this pattern.
 ///
 /// # Panics
-/// When what is read is not what was sent, or is taken twice or without a seal.
+/// Panics if the decoded message differs from the encoded one, or is accepted twice or without a
+/// seal.
 pub fn message(pattern: &str, bytes: &[u8]) {
     let Some((name, body)) = datagram::read(bytes) else {
         return;
@@ -28,7 +29,7 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     let Ok(envelope) = Envelope::from_bytes(body) else {
         return;
     };
-    // Bytes that mean nothing may differ: what it says does not.
+    // Reserved bytes may differ; the decoded message does not.
     let written = envelope.to_bytes();
     assert_eq!(Envelope::from_bytes(&written), Ok(envelope));
     assert_eq!(crate::open(None, name, body, None), Ok(envelope));
@@ -36,7 +37,7 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     let there = Seal::new(b"of the receiver's").expect("a long key");
     let sealed = crate::write(Some(&there), name, &envelope);
     assert!(here.open("another name", &sealed).is_err());
-    // A reading without an interval is after nothing for certain.
+    // A reading without an interval is certainly after nothing.
     let since = Stamp::void(TimelineId(0), Status::Disrupted);
     let old = crate::open(Some(&here), name, &sealed, Some(&since));
     assert_eq!(old, Err(Refused::Unproved(Unproved::Old)));

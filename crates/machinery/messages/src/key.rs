@@ -1,15 +1,15 @@
-//! Keys, under which messages are published, and patterns of them: parts with `/` between.
-//! In a pattern `*` stands for one part and `**` for any number of them, none too.
+//! Keys, under which messages are published, and patterns of them: parts separated by `/`. In a
+//! pattern `*` matches one part and `**` any number of them, including none.
 
-/// Longer keys are refused.
+/// Longest key accepted.
 pub(crate) const MOST_BYTES: usize = 1024;
 
-/// Whether messages can be published under this key.
+/// Returns true if messages can be published under this key.
 pub(crate) fn is_key(key: &str) -> bool {
     is_pattern(key) && !key.contains('*')
 }
 
-/// Whether it has parts, none of them empty, and stars that stand for whole parts only.
+/// Returns true if no part is empty and wildcards are whole parts only.
 pub(crate) fn is_pattern(pattern: &str) -> bool {
     let is_part = |part: &str| {
         let has_star = part.contains('*');
@@ -18,11 +18,11 @@ pub(crate) fn is_pattern(pattern: &str) -> bool {
     pattern.len() <= MOST_BYTES && pattern.split('/').all(is_part)
 }
 
-/// Whether the pattern stands for this key.
+/// Returns true if the pattern matches this key.
 pub(crate) fn matches(pattern: &str, key: &str) -> bool {
     let parts: Vec<&str> = key.split('/').collect();
-    // Which beginnings of the key the pattern so far stands for: as many steps as both have
-    // parts, whatever stars there are.
+    // Prefixes of the key that the pattern so far matches: the number of steps is the product of
+    // both numbers of parts, whatever the wildcards.
     let mut reached = vec![false; parts.len() + 1];
     reached[0] = true;
     for wanted in pattern.split('/') {
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(matches(pattern, key), holds, "{pattern} {key}");
             assert!(is_pattern(pattern) && is_key(key));
         }
-        // No pattern takes longer than its parts times the key's.
+        // The cost of a match is at most the pattern's parts times the key's.
         let (many, key) = (["**"; 300].join("/") + "/b", ["a"; 300].join("/"));
         assert!(!matches(&many, &key));
         let too_long = "a".repeat(MOST_BYTES + 1);

@@ -1,5 +1,5 @@
-//! Messages between programs that share a timeline. Each carries when it was sent, as an
-//! interval, and may say when to act on it.
+//! Messages between programs that share a timeline. Each carries its time of sending, as an
+//! interval, and may state when to act on it.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -19,13 +19,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Three parts, of which each can be had without the next: an [`Envelope`] is what travels, a
-//! [`Seal`] proves who wrote it and that it was not said before, and a [`Channel`] brings both
-//! from place to place in datagrams. Who has a transport of his own (Zenoh, say) takes the first
-//! two: [`write()`] and [`open`]. `libtimeloom` gives them to C, and Python has them from there.
+//! There are three parts, of which each can be used without the next: an [`Envelope`] is the
+//! transmitted form, a [`Seal`] proves its writer and that it is not a replay, and a [`Channel`]
+//! transports both in datagrams. A program with a transport of its own (such as Zenoh) uses the
+//! first two: [`write()`] and [`open`]. `libtimeloom` exports them to C, and Python uses them from
+//! there.
 //!
-//! What it is not: reliable. A datagram that is lost is lost, since a command that comes too late is
-//! of no use. Nothing is encrypted.
+//! Delivery is not reliable. A lost datagram is not repeated, since a command that comes too late
+//! is of no use. Nothing is encrypted.
 #![forbid(unsafe_code)]
 
 mod agenda;
@@ -43,18 +44,18 @@ pub use seal::{LEAST_KEY_BYTES, Seal, ShortKey, Unproved};
 
 use timeloom_timeline_client::Stamp;
 
-/// Why a message was not taken.
+/// Reason why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It does not prove that it is new and of somebody with the key.
+    /// It does not prove that it is new and from a holder of the key.
     #[error("{0}")]
     Unproved(Unproved),
-    /// It is no message.
+    /// It is not a message.
     #[error("{0}")]
     Malformed(Malformed),
 }
 
-/// The bytes of a message that is sent under `name`, sealed if there is a seal.
+/// Encodes a message sent under `name`, sealed if there is a seal.
 pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8> {
     let bytes = envelope.to_bytes();
     match seal {
@@ -63,14 +64,15 @@ pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8
     }
 }
 
-/// What came under `name`. With a seal it must be sealed with the same key, and new.
+/// Decodes bytes received under `name`. With a seal, they must be sealed with the same key, and
+/// new.
 ///
-/// A sender of whom nothing has been heard under this name must have sent it after `since`,
-/// where that is given, or at least not certainly before: so who begins anew does not take what
-/// was said to one before him. `since` is a reading from before anything could have come.
+/// A sender not heard before under this name must have sent them after `since`, if that is given,
+/// or at least not certainly before: so a restarted receiver does not accept messages sent to its
+/// predecessor. `since` is a reading from before anything could have come.
 ///
 /// # Errors
-/// When the bytes are no message, or do not prove what they must.
+/// Fails if the bytes are not a message, or do not prove what they must.
 pub fn open<'b>(
     seal: Option<&Seal>,
     name: &str,

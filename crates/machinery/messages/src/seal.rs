@@ -1,8 +1,8 @@
-//! Seals on messages: who does not have the key can neither write one nor say an old one again.
+//! Seals on messages: without the key, a message can be neither written nor replayed.
 //!
-//! A sealed message is the magic, the sender (16 random bytes), a count, the HMAC-SHA256 over
-//! both, over the name under which it is sent and over the body, and the body. The body can be
-//! read by everybody: a seal proves, and hides nothing.
+//! A sealed message is the magic, the sender (16 random bytes), a count, the HMAC-SHA256 over both,
+//! over the name under which it is sent and over the body, and the body. The body is not encrypted:
+//! a seal authenticates and hides nothing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use timeloom_timeline_client::{Order, Stamp};
 
-/// Shorter keys are refused.
+/// Shortest key accepted.
 pub const LEAST_KEY_BYTES: usize = 16;
 
-/// So much is remembered of senders and names, by [`cost`]. What would be more is refused: who
-/// has forgotten what was said takes it again.
+/// Limit of remembered senders and names, by [`cost`]. Messages beyond it are refused: a receiver
+/// that forgets its counts would accept replays.
 const MOST_REMEMBERED_BYTES: usize = 16 << 20;
 
 const MAGIC: &[u8; 4] = b"TLS1";
@@ -26,7 +26,7 @@ const SENDER_BYTES: usize = 16;
 const HEADER_BYTES: usize = 4 + SENDER_BYTES + 8;
 const TAG_BYTES: usize = 32;
 
-/// One party's side: seals what it sends, and opens what others send with the same key.
+/// Seal of a party: seals the messages it sends, and opens those of others with the same key.
 pub struct Seal {
     keyed: Hmac<Sha256>,
     sender: [u8; SENDER_BYTES],
@@ -34,47 +34,47 @@ pub struct Seal {
     last_counts: Mutex<LastCounts>,
 }
 
-/// How far each sender has counted, so that nothing is taken twice.
+/// Last count of each sender, so that no message is accepted twice.
 #[derive(Default)]
 struct LastCounts {
-    /// The last count of each sender under each name. Only who has the key makes it grow.
+    /// The last count of each sender under each name. Only a holder of the key makes the map grow.
     last: HashMap<([u8; SENDER_BYTES], String), u64>,
     bytes: usize,
 }
 
-/// A key is not long enough.
+/// Key that is not long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key has {least} bytes at least, not {0}", least = LEAST_KEY_BYTES)]
 pub struct ShortKey(
-    /// How many bytes it has.
+    /// Length of the key in bytes.
     pub usize,
 );
 
-/// What a message does not prove.
+/// Reason why a message is not authentic or not new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
     /// It has no seal.
     #[error("not sealed")]
     Unsealed,
-    /// It was sealed with another key or under another name, or changed on the way.
+    /// It was sealed with another key or under another name, or modified on the way.
     #[error("another key or name, or changed on the way")]
     Forged,
-    /// It, or a later one of its sender, has been heard.
+    /// It, or a later one of its sender, was received before.
     #[error("said before")]
     Again,
-    /// It was certainly sent before its receiver began, or does not say when.
+    /// It was certainly sent before its receiver started, or does not state when.
     #[error("not certainly said since we began to listen")]
     Old,
-    /// Too many senders and names have been heard to remember one more.
+    /// Too many senders and names are known to remember one more.
     #[error("one sender or name more than are remembered")]
     Crowded,
 }
 
-/// What was sealed with our key.
+/// Body that was sealed with our key.
 pub(crate) struct Proved<'b> {
     sender: [u8; SENDER_BYTES],
     count: u64,
-    /// Nothing has been heard of the sender under this name.
+    /// True if no message of the sender was received under this name.
     pub(crate) is_first: bool,
     pub(crate) body: &'b [u8],
 }
@@ -86,10 +86,10 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// With a key that all parties have. Its sender is new each time.
+    /// Creates a seal with a key that all parties share. The sender is new each time.
     ///
     /// # Errors
-    /// When the key is too short to protect anything.
+    /// Fails if the key is too short to protect anything.
     pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
         if key.len() < LEAST_KEY_BYTES {
             return Err(ShortKey(key.len()));
@@ -103,7 +103,7 @@ impl Seal {
         })
     }
 
-    /// The bytes of this body under this name, with a count that no other has.
+    /// Seals this body under this name, with a unique count.
     pub fn seal(&self, name: &str, body: &[u8]) -> Vec<u8> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let mut bytes = Vec::with_capacity(HEADER_BYTES + TAG_BYTES + body.len());
@@ -116,10 +116,10 @@ impl Seal {
         bytes
     }
 
-    /// The body of what was sealed with our key under this name, and not said before.
+    /// Opens a body that was sealed with our key under this name and was not received before.
     ///
     /// # Errors
-    /// What it does not prove.
+    /// Returns the reason if the message is not authentic or not new.
     pub fn open<'b>(&self, name: &str, bytes: &'b [u8]) -> Result<&'b [u8], Unproved> {
         let proved = self.prove(name, bytes)?;
         self.remember(name, &proved)?;
@@ -138,7 +138,7 @@ impl Seal {
             return Err(Unproved::Unsealed);
         };
         let count = u64::from_be_bytes(count.try_into().map_err(|_| Unproved::Unsealed)?);
-        // In a time that tells nothing of where they differ.
+        // In constant time, which does not depend on where they differ.
         let sealed = self.tag(header, name, body);
         sealed.verify_slice(tag).map_err(|_| Unproved::Forged)?;
         let counts = self
@@ -157,7 +157,8 @@ impl Seal {
         })
     }
 
-    /// From now on this has been said before. Of two threads with one message, one is late.
+    /// Records the message, so that a repetition is refused. If two threads have the same message,
+    /// the later one fails.
     pub(crate) fn remember(&self, name: &str, proved: &Proved<'_>) -> Result<(), Unproved> {
         let mut counts = self
             .last_counts
@@ -195,13 +196,13 @@ impl LastCounts {
     }
 }
 
-/// What it takes to remember a sender under this name, roughly.
+/// Returns the approximate memory for a sender under this name.
 fn cost(name: &str) -> usize {
     2 * size_of::<([u8; SENDER_BYTES], String, u64)>() + name.len()
 }
 
-/// Whether `sent` is not certainly before `since`, of one timeline. What has no interval may be of
-/// any time.
+/// Returns true if `sent` is not certainly before `since`, of one timeline. A stamp without an
+/// interval may be of any time.
 pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
     sent.interval().is_some()
         && since.interval().is_some()
@@ -210,12 +211,12 @@ pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
             .is_ok_and(|order| order != Order::Before)
 }
 
-/// Bytes that nobody else has.
+/// Returns unique random bytes.
 fn random() -> [u8; SENDER_BYTES] {
     let mut bytes = [0; SENDER_BYTES];
     let mut filled = 0;
     while filled < bytes.len() {
-        // So few are given whole or, before the machine has any, not at all.
+        // Requests this small are complete or, before the kernel's generator is ready, fail.
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).unwrap_or(0);
     }
     bytes
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(there.open("cell/move", &next), Ok(&b"two"[..]));
     }
 
-    /// Python's `timeloom.seal`, before it was this, said so.
+    /// Bytes of Python's `timeloom.seal` before it used this crate.
     #[test]
     fn the_bytes_are_those_of_before() {
         let mut sealed = b"TLS1".to_vec();

@@ -1,4 +1,4 @@
-//! Channels beside a daemon whose source is this machine's clock, so that true time is known.
+//! Channels with a daemon whose source is this machine's clock, so that true time is known.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, mpsc};
@@ -20,7 +20,7 @@ struct World {
 }
 
 impl World {
-    /// A daemon and its timeline, once that is `Ok`.
+    /// Starts a daemon and waits until its timeline is `Ok`.
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let mut config: DaemonConfig = toml::from_str(
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// A channel of the run `run` that publishes to `peers`.
+    /// Opens a channel of the run `run` that publishes to `peers`.
     fn channel(&self, peers: &[SocketAddr], key: Option<&[u8]>) -> Channel {
         let seal = key.map(|key| Seal::new(key).expect("a long key"));
         Channel::open(Arc::clone(&self.timeline), "run", &endpoints(peers), seal)
@@ -58,13 +58,13 @@ fn endpoints(peers: &[SocketAddr]) -> Endpoints {
     }
 }
 
-/// True time: what this machine shows, as TAI.
+/// Returns true time: this machine's clock, as TAI.
 fn truth_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_nanos() as i64 + 37_000_000_000
 }
 
-/// All that is heard, each with true time.
+/// Receives all messages, each with true time.
 fn heard(channel: &Channel, pattern: &str, at_time: bool) -> mpsc::Receiver<(Message, i64)> {
     let (sender, receiver) = mpsc::channel();
     let told = move |message: &Message| {
@@ -96,7 +96,7 @@ fn messages_carry_their_interval_and_wait_for_their_time() {
     assert_eq!((message.sent, message.act_at), (sent, None));
     assert_ne!(message.sent.compare(&message.arrived), Ok(Order::After));
     assert!(message.in_time());
-    // Sent in another order than they are due in.
+    // Sent in another order than that of their due times.
     let base_ns = truth_ns() + 200_000_000;
     for after_ms in [20, 0, 40] {
         let act_at = Instant::from_ns(base_ns + after_ms * 1_000_000);
@@ -118,7 +118,7 @@ fn messages_carry_their_interval_and_wait_for_their_time() {
     assert_eq!(there.counts(), Counts::default());
 }
 
-/// What goes over the wire, taken down by somebody who listens, and said once more.
+/// Datagrams are recorded by a listener and sent once more.
 #[test]
 fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     let world = World::new();
@@ -141,7 +141,7 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     assert_eq!(next(&got).0.payload, b"first");
     tap.send_to(&first, to).unwrap();
     unproved(1);
-    // Changed at its end; under another key; by somebody with another secret, or none.
+    // Modified at its end; under another key; from a sender with another secret, or none.
     let mut changed = second.clone();
     *changed.last_mut().unwrap() ^= 1;
     tap.send_to(&changed, to).unwrap();
@@ -162,7 +162,7 @@ fn who_has_no_key_is_not_heard_and_what_was_said_is_said_once() {
     assert_eq!(there.counts().dropped, 0);
 }
 
-/// The gap that a count alone leaves: who begins anew has heard of nobody.
+/// The gap of counts alone: a restarted receiver has heard no sender.
 #[test]
 fn who_begins_anew_does_not_take_what_was_said_before() {
     let world = World::new();
@@ -173,14 +173,14 @@ fn who_begins_anew_does_not_take_what_was_said_before() {
     let before = here.publish("move", b"before", None).unwrap();
     let length = tap.recv(&mut datagram).unwrap();
     let recorded = datagram[..length].to_vec();
-    // Until it is certain that it was before.
+    // Until it is certain that the message was before.
     world.timeline.commit_wait(&before).unwrap();
 
     let there = world.channel(&[], Some(KEY));
     let got = heard(&there, "move", false);
     tap.send_to(&recorded, there.local_address()).unwrap();
     eventually("refused", || there.counts().unproved == 1);
-    // A sender who was there before is heard, from now on.
+    // A sender from before is accepted, from now on.
     here.publish("move", b"since", None).unwrap();
     let length = tap.recv(&mut datagram).unwrap();
     tap.send_to(&datagram[..length], there.local_address())
@@ -233,7 +233,7 @@ fn what_is_no_message_of_ours_is_counted_and_dropped() {
     assert!(there.subscribe("a*", false, |_| {}).is_err());
 }
 
-/// Whoever closes waits for the call under way, and what was still due is dropped.
+/// Closing waits for the call under way; messages still due are dropped.
 #[test]
 fn a_channel_ends_with_all_that_it_began() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! A segment for ClockBound's readers.
+//! Segment file for ClockBound's readers.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -9,24 +9,24 @@ use std::path::Path;
 use crate::foreign::clockbound::{AnySegment, SIZE_V3, next_generation};
 use crate::memory::Mapping;
 
-/// A file that programs written for ClockBound (`/var/run/clockbound/shm0` for
-/// version 2, `…/shm1` for version 3) read unchanged. One writer at a time.
+/// File that programs written for ClockBound (`/var/run/clockbound/shm0` for version 2, `…/shm1`
+/// for version 3) read unchanged. One writer at a time.
 #[derive(Debug)]
 pub struct ClockBoundFile {
     memory: Mapping<Words>,
 }
 
-/// The page that holds the segment; only its first bytes lie in the file.
+/// Page that holds the segment; only its first bytes lie in the file.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 struct Words([AtomicU64; 512]);
 
 impl ClockBoundFile {
-    /// Makes the file anew, beside an old one if there is one, and puts it in
-    /// its place whole: its readers would die of a file cut under them.
+    /// Creates a new file, beside an old one if there is one, and renames it into place when
+    /// complete: truncating the old file would kill its readers.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if the system refuses.
     pub fn create(path: &Path, first: impl Into<AnySegment>) -> std::io::Result<Self> {
         let first = first.into();
         let fresh = path.with_extension("new");
@@ -45,8 +45,7 @@ impl ClockBoundFile {
         Ok(made)
     }
 
-    /// Replaces the segment under its readers by another of the same version;
-    /// `generation` is taken care of.
+    /// Replaces the segment under its readers by another of the same version; sets `generation`.
     pub fn publish(&self, segment: impl Into<AnySegment>) {
         let segment = segment.into();
         let words = &self.memory.get().0;
@@ -61,8 +60,8 @@ impl ClockBoundFile {
         let odd = segment.emit_as(generation | 1);
         let even = segment.emit_as(next_generation(generation));
         words[1].store(word(&odd, 1), Relaxed);
-        // Their readers look at the generation, read, and look again: none of
-        // the fields may be seen before the odd generation is.
+        // Readers check the generation, read, and check it again: none of the fields may be visible
+        // before the odd generation is.
         fence(Release);
         for index in (0..segment.size() / 8).filter(|index| *index != 1) {
             words[index].store(word(&even, index), Relaxed);

@@ -1,4 +1,4 @@
-//! Cycles of the core that this thread runs on, through the user page of perf.
+//! Core cycles of the calling thread, through the user page of perf.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -13,17 +13,17 @@ use rustix::io::read;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use timeloom_clock::counter::CycleCounter;
 
-/// The core cycles of one thread in user mode and kernel mode, as far as it may
-/// count them: the paper's counter, which changes its pace with the core's
-/// frequency and stands while the core idles or another thread has it.
+/// Counter of one thread's core cycles in user mode and, if permitted, kernel mode: the paper's
+/// counter, which changes its rate with the core's frequency and stops while the core idles or runs
+/// another thread.
 ///
-/// It counts *for the thread that opened it*, whatever core that is on; so it is
-/// neither `Send` nor `Sync`. What it needs: a performance-monitoring unit, which
-/// many virtual machines lack, and `perf_event_paranoid` at 2 or below.
+/// It counts *for the thread that opened it*, on any core; so it is neither `Send` nor `Sync`. It
+/// needs a performance-monitoring unit, which many virtual machines lack, and `perf_event_paranoid`
+/// at 2 or below.
 ///
-/// The fast way is `rdpmc`, or on 64-bit ARM the register PMCCNTR_EL0, without a system
-/// call; where the page does not permit that (on ARM: `/proc/sys/kernel/perf_user_access`
-/// is not 1), or the counter is not on the unit at this moment, the descriptor is read.
+/// The fast path is `rdpmc`, or on 64-bit ARM the register PMCCNTR_EL0, without a system call. If
+/// the page does not permit that (on ARM: `/proc/sys/kernel/perf_user_access` is not 1), or the
+/// counter is not on the unit at this moment, the descriptor is read.
 #[derive(Debug)]
 pub struct CoreCycles {
     fd: OwnedFd,
@@ -31,10 +31,10 @@ pub struct CoreCycles {
     _not_send: PhantomData<UnsafeCell<()>>,
 }
 
-/// Why cores' cycles cannot be counted here.
+/// Reason why core cycles cannot be counted here.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCoreCycles {
-    /// There is no unit that counts them (a virtual machine, mostly).
+    /// There is no unit that counts them (usually a virtual machine).
     #[error("core cycles are not available: this machine shows no performance-monitoring unit")]
     NoUnit,
     /// The kernel does not permit it: `/proc/sys/kernel/perf_event_paranoid`.
@@ -42,7 +42,7 @@ pub enum NoCoreCycles {
         "core cycles are not available: not permitted (see /proc/sys/kernel/perf_event_paranoid)"
     )]
     NotPermitted,
-    /// Something else.
+    /// Another error of the system.
     #[error("core cycles are not available: {0}")]
     System(io::Error),
 }
@@ -62,7 +62,7 @@ struct Attributes {
     config1: u64,
 }
 
-/// The beginning of `struct perf_event_mmap_page`, as the kernel writes it.
+/// Beginning of `struct perf_event_mmap_page`, as the kernel writes it.
 #[repr(C)]
 #[derive(Debug)]
 struct UserPage {
@@ -83,12 +83,12 @@ const _: () = assert!(core::mem::offset_of!(UserPage, capabilities) == 40);
 const _: () = assert!(core::mem::offset_of!(UserPage, width) == 48);
 
 impl CoreCycles {
-    /// Begins to count for this thread.
+    /// Starts to count for the calling thread.
     ///
     /// # Errors
-    /// [`NoCoreCycles`], which says why in words.
+    /// Fails with [`NoCoreCycles`], whose text states the reason.
     pub fn open() -> Result<Self, NoCoreCycles> {
-        // With the kernel's cycles if that is permitted, else without.
+        // With kernel cycles if that is permitted, otherwise without.
         let fd = open(0).or_else(|_| open(EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR));
         let fd = fd.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENOSYS) => {
@@ -123,13 +123,12 @@ impl CoreCycles {
         Ok(made)
     }
 
-    /// Whether a reading needs no system call at this moment.
+    /// Returns true if a reading needs no system call at this moment.
     pub fn is_fast(&self) -> bool {
         self.read_page().is_some()
     }
 
-    /// `None` where the page does not permit it, or the counter is not on the
-    /// unit now.
+    /// Reads by the page; `None` if it does not permit that, or the counter is not on the unit now.
     fn read_page(&self) -> Option<u64> {
         // SAFETY: mapped until drop; the kernel writes what these atomics read.
         let page = unsafe { self.page.as_ref() };
@@ -140,7 +139,7 @@ impl CoreCycles {
                 return None;
             }
             let width = u32::from(page.width.load(Relaxed)).clamp(1, 64);
-            // What the unit shows is a signed number of `width` bits.
+            // The unit's value is a signed number of `width` bits.
             let unused = 64 - width;
             let shown = ((counter(index - 1)? << unused) as i64) >> unused;
             let count = page.offset.load(Relaxed).wrapping_add(shown);
@@ -151,7 +150,7 @@ impl CoreCycles {
         }
     }
 
-    /// 0 when it cannot be read.
+    /// Reads by the descriptor; returns 0 on failure.
     fn read_descriptor(&self) -> u64 {
         let mut count = [0; 8];
         match read(&self.fd, &mut count) {
@@ -173,7 +172,7 @@ impl CycleCounter for CoreCycles {
 
 impl Drop for CoreCycles {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `open` made; nobody refers into it.
+        // SAFETY: this is the mapping that `open` made, and there are no references into it.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
     }
 }
@@ -191,8 +190,8 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
         breakpoint_type: 0,
         config1: USER_ACCESS,
     };
-    // SAFETY: the structure says its size and lives for the call. This thread, on
-    // whatever processor, in no group.
+    // SAFETY: the structure states its size and lives for the call. Counts this thread, on any
+    // processor, in no group.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -206,17 +205,17 @@ fn open(flags: u64) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: fresh, and nobody else's.
+    // SAFETY: fresh, and without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The unit's counter with this number, if it can be read here.
+/// Reads the unit's counter with this number, if that is possible here.
 #[cfg(target_arch = "x86_64")]
 fn counter(index: u32) -> Option<u64> {
     let (low, high): (u32, u32);
-    // SAFETY: touches no memory; the page has just said that it is permitted. If
-    // the permission is taken away in between, the kernel kills the program: it
-    // is not, while the event is open.
+    // SAFETY: touches no memory; the page has just stated that it is permitted. The kernel would
+    // kill the program if the permission were revoked in between: it is not, while the event is
+    // open.
     unsafe {
         core::arch::asm!(
             "lfence",
@@ -230,16 +229,16 @@ fn counter(index: u32) -> Option<u64> {
     Some((u64::from(high) << 32) | u64::from(low))
 }
 
-/// The cycle counter proper; the kernel may have taken an event counter instead, each
-/// of which is a register of its own.
+/// Reads the cycle counter proper; the kernel may have chosen an event counter instead, each of
+/// which is a register of its own.
 #[cfg(target_arch = "aarch64")]
 fn counter(index: u32) -> Option<u64> {
     if index != CYCLE_COUNTER {
         return None;
     }
     let count: u64;
-    // SAFETY: reads a register, touches no memory; the page has just said that it is
-    // permitted, and it stays so while the event is open.
+    // SAFETY: reads a register, touches no memory; the page has just stated that it is permitted,
+    // and it remains so while the event is open.
     unsafe { core::arch::asm!("isb", "mrs {}, pmccntr_el0", out(reg) count, options(nostack)) };
     Some(count)
 }
@@ -249,11 +248,11 @@ fn counter(_: u32) -> Option<u64> {
     None
 }
 
-/// The number of PMCCNTR_EL0 among the counters, as the kernel tells it.
+/// Number of PMCCNTR_EL0 among the counters, as reported by the kernel.
 #[cfg(target_arch = "aarch64")]
 const CYCLE_COUNTER: u32 = 31;
 
-/// On ARM, access by programs is asked for with the event, and all 64 bits
+/// Access by user programs, which on ARM is requested with the event, and all 64 bits
 /// (Documentation/arch/arm64/perf.rst).
 const USER_ACCESS: u64 = if cfg!(target_arch = "aarch64") { 3 } else { 0 };
 
@@ -281,7 +280,7 @@ mod tests {
         let counter = CoreCycles::open();
         let counter =
             counter.expect("`scripts/exclusions` excludes this test where there are none");
-        // The frequency is only nominal; what counts is that time goes on.
+        // The frequency is only nominal; the test checks that time advances.
         let mut clock = CoreClock::new(&counter, Frequency::from_mhz(2_000));
         let mut last = clock.read(&counter).age;
         for turn in 0..10_000 {
@@ -289,7 +288,7 @@ mod tests {
             assert!(now > last, "turn {turn}: {now:?} after {last:?}");
             last = now;
         }
-        // Asleep the thread has no cycles: a sleep costs far less than its length.
+        // A sleeping thread uses no cycles: a sleep costs far fewer than its length.
         let before = counter.cycles();
         std::thread::sleep(core::time::Duration::from_millis(50));
         let slept = counter.cycles() - before;

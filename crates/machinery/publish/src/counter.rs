@@ -1,4 +1,4 @@
-//! The counters that a page's line may start from.
+//! Counters that can be the input of a page's line.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use timeloom_clock::Core;
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Counter, Instant, Rate};
 
-/// The counter's ticks as nanoseconds of the core clock: a fixed line, made once
-/// when the writer starts, with the counter's nominal rate.
+/// The counter's ticks as nanoseconds of the core clock: a fixed line, made once when the writer
+/// starts, with the counter's nominal rate.
 pub type CoreScale = ClockMap<Counter, Core>;
 
-/// The input of a timeline's line.
+/// Input of a timeline's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PageCounter {
     /// The processor's time-stamp counter.
     Tsc = 1,
-    /// The machine's CLOCK_MONOTONIC in nanoseconds, where the kernel does not
-    /// trust the processor's counter.
+    /// The machine's CLOCK_MONOTONIC in nanoseconds, if the kernel does not trust the processor's
+    /// counter.
     Monotonic = 2,
-    /// CLOCK_MONOTONIC_RAW of a host of a session, in nanoseconds, as its guests
-    /// read it: the host's crystal, which no daemon steers and no pause moves.
+    /// CLOCK_MONOTONIC_RAW of a host of a session, in nanoseconds, as read by its guests: the
+    /// host's oscillator, which no daemon steers and no pause moves.
     HostRaw = 3,
 }
 
 impl PageCounter {
-    /// The counter for its number in a page, when this build can read it.
+    /// Returns the counter with this number in a page, if this build can read it.
     pub(crate) fn from_number(number: u32) -> Option<Self> {
         match number {
             1 if cfg!(target_arch = "x86_64") => Some(Self::Tsc),
@@ -46,7 +46,7 @@ impl fmt::Display for PageCounter {
     }
 }
 
-/// What `counter` shows now, ordered after all earlier loads.
+/// Reads `counter`, ordered after all earlier loads.
 #[inline(always)]
 pub fn now_ticks(counter: PageCounter) -> u64 {
     match counter {
@@ -57,7 +57,7 @@ pub fn now_ticks(counter: PageCounter) -> u64 {
     }
 }
 
-/// The line for a counter that already counts nanoseconds.
+/// Returns the line of a counter that already counts nanoseconds.
 pub(crate) fn nanoseconds() -> CoreScale {
     ClockMap::new(Instant::ZERO, Instant::ZERO, Rate::ONE)
 }

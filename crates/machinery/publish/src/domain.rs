@@ -1,10 +1,10 @@
-//! Whose counter a page's line starts from, and in whose time a program lives.
+//! Domain of a page's counter, and of a program's time.
 //!
-//! In a session true time is the session's. The crystal of a host is virtual there:
-//! it stands while the session stands, and runs as slowly. So a line from the
-//! machine's counter is false inside a session, and one from a host's crystal is
-//! false outside of it and on other hosts. Each page names its domain, each program
-//! finds out its own, and a page of another is refused.
+//! In a session true time is the session's. The oscillator of a host is virtual there: it stops
+//! while the session is paused, and has the session's rate. So a line from the machine's counter is
+//! wrong inside a session, and one from a host's oscillator is wrong outside of it and on other
+//! hosts. Each page names its domain, each program determines its own, and a page of another domain
+//! is refused.
 
 use core::fmt;
 #[cfg(not(miri))]
@@ -20,7 +20,7 @@ use crate::memory::machine;
 use crate::refusal::Refusal;
 use crate::shared_counter::EmulatedTsc;
 
-/// A set of readers who share their counters.
+/// Set of readers that share their counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// A machine, between two boots.
@@ -30,20 +30,20 @@ pub enum Domain {
     },
     /// A host of a session.
     Host {
-        /// The number that was drawn for the session.
+        /// Random number of the session.
         session: u64,
-        /// The host's number in it.
+        /// Number of the host in the session.
         host: u32,
     },
 }
 
 impl Domain {
-    /// Where this program lives: by the clock page that a session maps into each of
-    /// its guests, at one address.
+    /// Returns the domain of this program, by the clock page that a session maps into each of its
+    /// guests, at one address.
     ///
     /// # Errors
-    /// In a session of another version of Timeloom, and when the system refuses a
-    /// pipe, without which nothing is known.
+    /// Fails in a session of another version of Timeloom, or if the system refuses a pipe, without
+    /// which the domain cannot be determined.
     pub fn here() -> Result<Self, Refusal> {
         Ok(HostPage::here()?.map_or_else(
             || Self::Machine { boot: machine() },
@@ -64,7 +64,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// The clock page of the host on which this program is a guest.
+/// Clock page of the host on which this program is a guest.
 #[derive(Clone, Copy)]
 pub(crate) struct HostPage(&'static ClockPage<Shown>);
 
@@ -75,10 +75,10 @@ impl fmt::Debug for HostPage {
 }
 
 impl HostPage {
-    /// The page, if this program lives in a session.
+    /// Returns the page, if this program runs in a session.
     ///
     /// # Errors
-    /// As [`Domain::here`].
+    /// Fails as [`Domain::here`] does.
     #[cfg(not(miri))]
     pub(crate) fn here() -> Result<Option<Self>, Refusal> {
         let mut start = [0; 192];
@@ -97,13 +97,12 @@ impl HostPage {
         if version != ABI_VERSION {
             return Err(Refusal::Session(version));
         }
-        // Let go from its session, a program's clocks are the machine's again.
+        // After release from its session, a program uses the machine's clocks again.
         if word(offset_of!(ClockPage<Shown>, counter)) == RELEASED {
             return Ok(None);
         }
-        // SAFETY: a clock page of this version is mapped there, for as long as the
-        // process has this memory; when it is let go another takes its place in one
-        // step. Every field is an atomic.
+        // SAFETY: a clock page of this version is mapped there, for as long as the process has this
+        // memory; on release another page replaces it in one step. Every field is an atomic.
         Ok(Some(Self(unsafe {
             &*(PAGE_ADDRESS as *const ClockPage<Shown>)
         })))
@@ -115,16 +114,15 @@ impl HostPage {
         Ok(None)
     }
 
-    /// The host's [`disruptions`](ClockPage::disruptions), loaded after what the
-    /// program has read before.
+    /// Returns the host's [`disruptions`](ClockPage::disruptions), loaded after the program's
+    /// earlier reads.
     #[inline(always)]
     pub(crate) fn disruptions(self) -> u64 {
         fence(Acquire);
         self.0.disruptions().load(Relaxed)
     }
 
-    /// The time-stamp counter that the session's programs see, where that is not the
-    /// machine's.
+    /// Returns the time-stamp counter that the session's programs see, if it is not the machine's.
     pub(crate) fn emulated_tsc(self) -> Option<EmulatedTsc> {
         let per_ns_8_56 = self.0.tsc_per_ns_8_56.load(Relaxed);
         (per_ns_8_56 != 0).then(|| EmulatedTsc {
@@ -134,11 +132,11 @@ impl HostPage {
     }
 }
 
-/// How often the host on which this program is a guest began or ceased to live at
-/// another pace than its session; odd while it does. `None` outside of sessions.
+/// Returns the number of times that the rate of this guest's host began or ceased to differ from
+/// its session's; odd while it differs. `None` outside of sessions.
 ///
 /// # Errors
-/// As [`Domain::here`].
+/// Fails as [`Domain::here`] does.
 pub fn host_disruptions() -> Result<Option<u64>, Refusal> {
     Ok(HostPage::here()?.map(HostPage::disruptions))
 }

@@ -1,4 +1,4 @@
-//! A segment as the page's words.
+//! Encoding of a segment as the page's words.
 
 use timeloom_clock::RateError;
 use timeloom_clock::quality::Status;
@@ -9,33 +9,33 @@ use crate::counter::CoreScale;
 use crate::layout::{WORDS, sum};
 use crate::refusal::Refusal;
 
-/// A segment in units of counter ticks, ready for readers that have one
-/// multiplication and no division to spend. The order is that of the words.
+/// Segment in units of counter ticks, for readers that use one multiplication and no division. The
+/// fields are in the order of the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSegment {
     /// Counter at the start of the line.
     pub counter0: u64,
-    /// The estimate there, in nanoseconds of the timeline.
+    /// Estimate at the start, in nanoseconds of the timeline.
     pub estimate0_ns: i64,
     /// Nanoseconds of the timeline per tick, 8.56 fixed point, rounded down.
     pub rate_8_56: u64,
-    /// How far true time may lie before the estimate, at the start and for all
-    /// rounding, in nanoseconds.
+    /// Distance of true time before the estimate, at most, at the start and for all rounding, in
+    /// nanoseconds.
     pub below_ns: u64,
-    /// As `below_ns`, after the estimate.
+    /// Distance after the estimate, likewise.
     pub above_ns: u64,
     /// Growth of `below_ns` in nanoseconds per tick, 0.64 fixed point, rounded up.
     pub below_growth_0_64: u64,
-    /// As `below_growth_0_64`, for `above_ns`.
+    /// Growth of `above_ns`, likewise.
     pub above_growth_0_64: u64,
     /// Ticks until which the source counts as heard.
     pub fresh_until: u64,
     /// Ticks after which there is no interval.
     pub void_after: u64,
-    /// How many ticks before `counter0` a counter may show without having gone
+    /// Maximum distance of a counter before `counter0`, in ticks, that does not count as going
     /// backwards.
     pub backwards: u64,
-    /// The machine's disruption marker when the segment was made.
+    /// Disruption marker of the machine when the segment was made.
     pub marker: u64,
     /// A [`Status`].
     pub status: u8,
@@ -44,9 +44,9 @@ pub struct PageSegment {
 impl PageSegment {
     /// Translates `segment`, whose core clock is `scale` of the counter.
     ///
-    /// All that is lost in translation is added to the bounds: the start is
-    /// moved to a whole tick and a whole nanosecond (2 ns), and the rate is cut
-    /// to 2^-56 ns per tick, which is up to `ticks to live * 2^-56`.
+    /// All translation errors are added to the bounds: the start is moved to a whole tick and a
+    /// whole nanosecond (2 ns), and the rate is cut to 2^-56 ns per tick, which is up to `ticks to
+    /// live * 2^-56`.
     pub fn new(segment: &Segment, scale: &CoreScale) -> Self {
         let ticks = |core| {
             scale
@@ -58,7 +58,7 @@ impl PageSegment {
         let start = segment.interval_at(core0);
         let void_after = ticks(segment.void_after).saturating_sub(1);
         let life = u128::from(void_after.saturating_sub(counter0));
-        // One more for the reader, who rounds the growth down.
+        // One more for the reader, which rounds the growth down.
         let rounding_ns = 4 + (life >> 56) as u64;
         let ns = |length: timeloom_time::Duration| length.as_ns().max(0) as u64;
         let back_ns = segment.watch.backwards.as_ns().max(0) as u64;
@@ -78,9 +78,9 @@ impl PageSegment {
         }
     }
 
-    /// How many ticks from `counter0` on a reading is good as far as the segment
-    /// knows, so that a reader has one comparison for the counter's side: 0 unless
-    /// the status is [`Status::Ok`].
+    /// Returns the number of ticks from `counter0` on for which a reading is good as far as the
+    /// segment determines it, so that a reader needs one comparison for the counter: 0 unless the
+    /// status is [`Status::Ok`].
     fn good_for(&self) -> u64 {
         let last = self.fresh_until.min(self.void_after);
         if self.status != Status::Ok as u8 || last < self.counter0 {
@@ -89,8 +89,8 @@ impl PageSegment {
         (last - self.counter0).saturating_add(1)
     }
 
-    /// The words, the last of which is the sum of the others. The first eight, a
-    /// cache line, are what a good reading computes with.
+    /// Encodes the words, the last of which is the sum of the others. The first eight, a cache
+    /// line, are the inputs of a good reading.
     pub fn to_words(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         words[..USED].copy_from_slice(&[
@@ -112,10 +112,10 @@ impl PageSegment {
         words
     }
 
-    /// From the words of a page that may be damaged or hostile.
+    /// Decodes the words of a page that may be damaged or hostile.
     ///
     /// # Errors
-    /// When the sum is wrong, or a value is one that no honest writer gives.
+    /// Fails if the sum is wrong, or a value is one that no honest writer gives.
     pub fn from_words(words: &[u64; WORDS]) -> Result<Self, Refusal> {
         if words[WORDS - 1] != sum(&words[..WORDS - 1]) {
             return Err(Refusal::Sum);
@@ -178,23 +178,23 @@ impl PageSegment {
     }
 }
 
-/// How many of the words have a meaning, without the sum.
+/// Number of words in use, without the sum.
 const USED: usize = 13;
 
-/// Which of the words says for how many ticks a reading is good.
+/// Index of the word with the number of ticks for which a reading is good.
 pub(crate) const GOOD_FOR: usize = 7;
 
-/// Which of the words is the disruption marker.
+/// Index of the disruption marker.
 pub(crate) const MARKER: usize = 8;
 
-/// One nanosecond per tick.
+/// Rate of one nanosecond per tick.
 const ONE_8_56: u64 = 1 << 56;
 
 fn to_8_56(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
 }
 
-/// Rounded up, with one unit more for the rounding of `ns_per_tick`.
+/// Converts a growth to a tick; rounded up, with one unit more for the rounding of `ns_per_tick`.
 fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
     let ppt = growth.as_ppt().max(0) as u128;
     let bits = ns_per_tick
@@ -208,7 +208,7 @@ fn per_tick_up(growth: RateError, ns_per_tick: Rate) -> u64 {
 mod tests {
     use super::*;
 
-    /// A reader asks nothing but that word, so it must follow from the others.
+    /// A reader checks only that word, so it must follow from the others.
     #[test]
     fn for_how_long_a_reading_is_good_follows_from_the_other_words() {
         let good = PageSegment {

@@ -1,6 +1,5 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: a clock page of any
-//! content, and the sum without which no reader looks at a timeline's words. Not for
-//! programs.
+//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: a clock page of any
+//! content, and the sum that readers require of a timeline's words. Not for programs.
 
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering::Relaxed;
@@ -9,17 +8,16 @@ use timeloom_page::{ClockPage, MapCopy, PAGE_SIZE, Shown};
 
 use crate::{RegionDirectory, TimelinePage, WORDS};
 
-/// A clock page, as words from its start, when the counter shows what the first word says.
-/// A reader gets an instant, whatever is there; and one that does not wait agrees with one
-/// that does.
+/// Reads a clock page, given as words from its start, when the counter is the first word. A reader
+/// gets an instant for any content, and a reader that does not wait agrees with one that does.
 ///
 /// # Panics
-/// When they do not.
+/// Panics if they disagree.
 pub fn clock_page(input: &[u8]) {
     let (ticks, page) = input.split_at(input.len().min(8));
     let ticks = words_of(ticks).next().unwrap_or_default();
     let page = page_of::<ClockPage<Shown>>(page);
-    // Odd, a reader waits for the writer for a second.
+    // With an odd sequence, a reader waits a second for the writer.
     page.sequence.fetch_and(!1, Relaxed);
     let offset = |copy: &MapCopy| copy.realtime_offset_ns.load(Relaxed);
     let (shown, offset_ns) = page.read(|| ticks, offset);
@@ -29,13 +27,13 @@ pub fn clock_page(input: &[u8]) {
     let _ = (page.tsc_at(page.read_raw(|| ticks)), page.is_valid());
 }
 
-/// What the last word of a timeline's page is to be.
+/// Returns the correct last word of a timeline's page.
 pub fn sum(words: &[u64]) -> u64 {
     crate::layout::sum(words)
 }
 
-/// Puts the sums that a region's directory and its timelines' pages should have into these
-/// bytes of one, which are a page at least.
+/// Stores the correct sums of a region's directory and its timelines' pages into the bytes of a
+/// region, which are a page at least.
 pub fn mend_region(bytes: &mut [u8]) {
     let (directory, pages) = bytes.split_at_mut(PAGE_SIZE);
     let sum_of_directory = page_of::<RegionDirectory>(directory).sum_of();
@@ -51,7 +49,7 @@ pub fn mend_region(bytes: &mut [u8]) {
             offset_of!(TimelinePage, header_sum),
             page.sum_of_header(),
         );
-        // The two copies of the words are the latch's end.
+        // The two copies of the words are at the end of the latch.
         let copies = offset_of!(TimelinePage, host) - 2 * 8 * WORDS;
         for copy in bytes[copies..][..2 * 8 * WORDS].chunks_exact_mut(8 * WORDS) {
             let words: Vec<u64> = words_of(copy).collect();
@@ -69,19 +67,19 @@ fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     words.map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
 }
 
-/// The page whose first bytes are these; zeros follow.
+/// Builds the page whose first bytes are these; zeros follow.
 fn page_of<T: Page>(bytes: &[u8]) -> Box<T> {
     const { assert!(size_of::<T>() == PAGE_SIZE) };
-    // SAFETY: atomics alone, as `Page` says, of which every content is one.
+    // SAFETY: atomics alone, as `Page` requires, for which every content is valid.
     let mut page = unsafe { Box::new(MaybeUninit::<T>::zeroed()).assume_init() };
     for (at, word) in words_of(bytes).take(PAGE_SIZE / 8).enumerate() {
-        // SAFETY: within the page, as `take` says, and aligned as it is; it is ours alone.
+        // SAFETY: within the page, as `take` ensures, and aligned as it is; it is ours alone.
         unsafe { (&raw mut *page).cast::<u64>().add(at).write(word) };
     }
     page
 }
 
-/// A page of atomics alone: every content is one.
+/// Page of atomics alone, for which every content is valid.
 trait Page {}
 
 impl Page for ClockPage<Shown> {}

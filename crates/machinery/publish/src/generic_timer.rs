@@ -1,14 +1,14 @@
-//! The generic timer of ARM processors as a counter of the RVEC structure.
+//! Generic timer of ARM processors as a counter of the RVEC structure.
 
 use timeloom_clock::counter::{CycleCounter, Frequency};
 
-/// CNTVCT_EL0: one rate on all cores, whatever their frequency (ARM ARM, D12). It
-/// does not stop while a core idles. Linux permits user programs to read it.
+/// CNTVCT_EL0: one rate on all cores, at any frequency (ARM ARM, D12). It does not stop while a
+/// core idles. Linux permits user programs to read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenericTimer;
 
 impl GenericTimer {
-    /// Its rate, as the firmware has stated it; `None` where it has not.
+    /// Returns the rate, as set by the firmware; `None` if it is not set.
     pub fn frequency(self) -> Option<Frequency> {
         let hz: u64;
         // SAFETY: reads a register, touches no memory.
@@ -18,15 +18,15 @@ impl GenericTimer {
 }
 
 impl CycleCounter for GenericTimer {
-    /// The architecture promises no more than 56.
+    /// Returns 56, the width that the architecture guarantees.
     fn width_bits(&self) -> u32 {
         56
     }
 
     fn cycles(&self) -> u64 {
         let count: u64;
-        // SAFETY: as above. `isb` keeps it after what comes before in the program;
-        // not `nomem`, so that the compiler does so too.
+        // SAFETY: as above. `isb` orders it after earlier instructions; without `nomem`, the
+        // compiler keeps that order too.
         unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack)) };
         count & (u64::MAX >> 8)
     }

@@ -1,11 +1,13 @@
-//! The clock page of a session's host, as the guest of a virtual machine on it is given it.
+//! Clock page of a session's host, as passed to the guest of a virtual machine on it.
 //!
-//! What a guest reads of its host's timelines is by the host's crystal. When the host is held
-//! or slowed by itself, that is not what it was for the timelines' daemon, and its clock page
-//! says so before anybody on it computes again. A guest that looks there is told in time; by
-//! way of the relay, which is on the host too, it would be some milliseconds late.
+//! A guest reads its host's timelines by the host's oscillator. When the host is held or slowed by
+//! itself, that oscillator differs from what the timelines' daemon assumed, and the host's clock
+//! page reports this before any program on it computes again. A guest that checks the page is
+//! informed in time; by way of the relay, which is on the host too, it would be some milliseconds
+//! late.
 //!
-//! What it is not: a clock for the guest, whose counter is shifted by what it has to measure.
+//! The page is not a clock for the guest, which cannot know the offset of its own counter without
+//! measuring it.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -20,12 +22,12 @@ use crate::domain::HostPage;
 use crate::memory::{Mapping, is_fixed, length_of};
 use crate::refusal::Refusal;
 
-/// The page of the host on which this program is a guest, to be given on read-only; `None`
+/// Returns the page of the host on which this program is a guest, to be passed on read-only; `None`
 /// outside of sessions.
 ///
 /// # Errors
-/// When it is not known where this program lives, or without the right to open what is
-/// mapped (`CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`).
+/// Fails if the domain of this program cannot be determined, or without the right to open mapped
+/// files (`CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`).
 pub fn clock_page_here() -> std::io::Result<Option<File>> {
     let refused = |refusal: Refusal| std::io::Error::other(refusal.to_string());
     if HostPage::here().map_err(refused)?.is_none() {
@@ -35,8 +37,8 @@ pub fn clock_page_here() -> std::io::Result<Option<File>> {
     File::open(format!("/proc/self/map_files/{PAGE_ADDRESS:x}-{end:x}")).map(Some)
 }
 
-/// A clock page that was given to a guest. A host is untrusted input for its guest: all that
-/// is read of it is one word.
+/// Clock page that was passed to a guest. A host is untrusted input for its guest: only one word of
+/// the page is read.
 pub struct GivenClock(Mapping<ClockPage<Shown>>);
 
 impl fmt::Debug for GivenClock {
@@ -46,10 +48,10 @@ impl fmt::Debug for GivenClock {
 }
 
 impl GivenClock {
-    /// Opens it behind a descriptor, such as that of a PCI device's memory.
+    /// Opens the page by a descriptor, such as that of a PCI device's memory.
     ///
     /// # Errors
-    /// When it is none of this version.
+    /// Fails if it is not a clock page of this version.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let (expected, found) = (PAGE_SIZE as u64, length_of(&fd).map_err(refused)?);
@@ -72,7 +74,7 @@ impl GivenClock {
         Ok(Self(memory))
     }
 
-    /// The host's [`disruptions`](ClockPage::disruptions), loaded after what was read before.
+    /// Returns the host's [`disruptions`](ClockPage::disruptions), loaded after earlier reads.
     #[inline(always)]
     pub(crate) fn disruptions(&self) -> u64 {
         fence(Acquire);

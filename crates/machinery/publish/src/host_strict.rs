@@ -8,19 +8,17 @@ use timeloom_time::{Instant, Scale};
 
 use crate::memory::Mapping;
 
-/// One word of shared memory through which all processes that have its
-/// descriptor get readings no two of which are alike.
+/// Word of shared memory by which all processes that have its descriptor get distinct readings.
 ///
-/// Not part of the clock page, which its readers cannot write: whoever shares
-/// this word can push it into the future for all others. It is for processes
-/// that trust each other.
+/// It is not part of the clock page, which its readers cannot write: any process that shares this
+/// word can push it into the future for all others. It is for processes that trust each other.
 #[derive(Debug)]
 pub struct HostStrict {
     word: Mapping<Word>,
     fd: OwnedFd,
 }
 
-/// A page with the word in it.
+/// Page that contains the word.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 struct Word {
@@ -31,10 +29,10 @@ struct Word {
 const _: () = assert!(size_of::<Word>() == crate::PAGE_SIZE);
 
 impl HostStrict {
-    /// A new word; hand [`Self::fd`] to the others.
+    /// Creates a new word; pass [`Self::fd`] to the other processes.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if the system refuses.
     pub fn create() -> std::io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("timeloom-strict", flags)?;
@@ -44,10 +42,10 @@ impl HostStrict {
         Self::open(fd)
     }
 
-    /// The word behind a descriptor that was handed over.
+    /// Opens the word by a descriptor from another process.
     ///
     /// # Errors
-    /// When it is not as long as the word's page, or cannot be mapped.
+    /// Fails if it is not as long as the word's page, or cannot be mapped.
     pub fn open(fd: OwnedFd) -> std::io::Result<Self> {
         if rustix::fs::fstat(&fd)?.st_size as usize != size_of::<Word>() {
             return Err(std::io::ErrorKind::InvalidData.into());
@@ -58,14 +56,13 @@ impl HostStrict {
         })
     }
 
-    /// The descriptor to hand over.
+    /// Returns the descriptor to pass on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// What `now` shows, or one nanosecond after the last reading that any
-    /// process got. A new word has last shown 0: of instants before the scale's
-    /// zero it makes 1, 2, 3 …
+    /// Returns `now`, or one nanosecond after the last reading of any process. A new word starts at
+    /// 0: instants before the scale's zero become 1, 2, 3 …
     pub fn next<S: Scale>(&self, now: Instant<S>) -> StrictTime<S> {
         self.word.get().last.next(now)
     }

@@ -1,6 +1,5 @@
-//! For Miri, which maps no files: a page of the heap for each file that is mapped,
-//! the same one whenever it is mapped again. What is written to the page does not
-//! get into the file.
+//! Replacement of file mappings for Miri: a heap page for each mapped file, the same one for every
+//! mapping of it. Writes to the page do not reach the file.
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
@@ -19,13 +18,13 @@ use crate::PAGE_SIZE;
 #[repr(align(4096))]
 struct Page([AtomicU64; PAGE_SIZE / 8]);
 
-/// By inode and offset. A page stays for good: others may have it mapped.
+/// Pages by inode and offset. They are never freed: others may have them mapped.
 static PAGES: Mutex<BTreeMap<(u64, u64), &'static Page>> = Mutex::new(BTreeMap::new());
 
-/// As the kernel's, for one page of a file that is shared.
+/// Maps a page of a shared file, in place of the kernel's `mmap`.
 ///
 /// # Safety
-/// As the call that it stands for; here, none is needed.
+/// Requires what the replaced call requires; this version needs nothing.
 pub(crate) unsafe fn mmap(
     _: *mut c_void,
     _: usize,
@@ -43,16 +42,16 @@ pub(crate) unsafe fn mmap(
     Ok(page.0.as_ptr().cast_mut().cast())
 }
 
-/// Nothing: see [`PAGES`].
+/// Does nothing: see [`PAGES`].
 ///
 /// # Safety
-/// As [`mmap`].
+/// Requires what [`mmap`] requires.
 pub(crate) unsafe fn munmap(_: *mut c_void, _: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the file behind `fd`. (Miri has no `fstat`, but what the standard
-/// library does instead.)
+/// Returns the length of the file behind `fd`. (Miri has no `fstat`, but supports the standard
+/// library's equivalent.)
 pub(crate) fn length_of(fd: impl AsFd) -> Result<u64> {
     Ok(metadata(fd)?.len())
 }

@@ -1,35 +1,32 @@
-//! Two copies, of which one is always whole.
+//! Latch of two copies, of which one is always consistent.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::sync::{AtomicU32, AtomicU64, fence};
 
-/// `N` words that one writer replaces together and any number of readers read
-/// together.
+/// `N` words that one writer replaces together and any number of readers read together.
 ///
-/// The copy in force is the one that the sequence's lowest bit names. The writer
-/// fills the *other* one and then moves the sequence by one. So, unlike with a
-/// sequence lock, nothing is ever half written where readers look: a writer that
-/// is stopped or killed in the middle costs them nothing, and its successor just
-/// goes on. A reader starts again only when a whole publication *and* the
-/// beginning of the next fell into its few nanoseconds.
+/// The lowest bit of the sequence selects the copy in force. The writer fills the *other* one and
+/// then increments the sequence. So, unlike with a sequence lock, readers never see a half-written
+/// copy: a writer that is stopped or killed in the middle does not delay them, and its successor
+/// just continues. A reader retries only if a whole publication *and* the beginning of the next
+/// fell into the few nanoseconds of its read.
 ///
-/// The words are atomics, so a torn read is a wrong value that is thrown away
-/// and not undefined behaviour.
+/// The words are atomics, so a torn read is a wrong value that is discarded and not undefined
+/// behaviour.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Latch<const N: usize> {
     sequence: AtomicU32,
     reserved: AtomicU32,
-    /// Words that change by themselves, without a publication. They are on the
-    /// sequence's cache line, since who reads the one reads the others; and each
-    /// copy starts on a line of its own.
+    /// Words that change without a publication. They are on the sequence's cache line, since a
+    /// reader of one reads the others too; and each copy starts on a line of its own.
     pub(crate) beside: [AtomicU64; 7],
     copies: [[AtomicU64; N]; 2],
 }
 
 impl<const N: usize> Latch<N> {
-    /// A latch that holds `words`.
+    /// Creates a latch that holds `words`.
     pub fn new(words: [u64; N]) -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -40,11 +37,11 @@ impl<const N: usize> Latch<N> {
         }
     }
 
-    /// Replaces the words. One writer at a time, which the caller sees to.
+    /// Replaces the words. The caller ensures that there is one writer at a time.
     pub fn publish(&self, words: [u64; N]) {
         let next = self.sequence.load(Relaxed).wrapping_add(1);
-        // A reader that sees any of the words below must also see the sequence
-        // that took this copy out of force, else it would not start again.
+        // A reader that sees any of the words below must also see the sequence that took this copy
+        // out of force; otherwise it would not retry.
         fence(Release);
         let copy = if next & 1 == 0 {
             &self.copies[0]
@@ -54,14 +51,14 @@ impl<const N: usize> Latch<N> {
         for (place, word) in copy.iter().zip(words) {
             place.store(word, Relaxed);
         }
-        // Whoever sees the new sequence sees all of the words.
+        // A reader that sees the new sequence sees all of the words.
         self.sequence.store(next, Release);
     }
 
-    /// Takes from the words in force; `take` is told their sequence too.
+    /// Reads the words in force; `take` also gets their sequence.
     ///
-    /// `take` may be called again, and may be given words of two publications
-    /// mixed; then its result is dropped.
+    /// `take` may be called again, and may get words of two publications mixed; then its result is
+    /// dropped.
     #[inline(always)]
     pub fn read<T>(&self, mut take: impl FnMut(&[AtomicU64; N], u32) -> T) -> T {
         loop {
@@ -72,14 +69,14 @@ impl<const N: usize> Latch<N> {
         }
     }
 
-    /// Which publication is in force.
+    /// Returns the sequence of the publication in force.
     #[inline(always)]
     pub fn sequence(&self) -> u32 {
         self.sequence.load(Acquire)
     }
 
-    /// Takes from the words of the publication `sequence`, which [`Self::sequence`]
-    /// has just given; `None` when they are not in force any more.
+    /// Reads the words of the publication `sequence`, which [`Self::sequence`] has just returned;
+    /// `None` if they are not in force any more.
     #[inline(always)]
     pub fn read_at<T>(&self, sequence: u32, take: impl FnOnce(&[AtomicU64; N]) -> T) -> Option<T> {
         let copy = if sequence & 1 == 0 {
@@ -88,12 +85,12 @@ impl<const N: usize> Latch<N> {
             &self.copies[1]
         };
         let taken = take(copy);
-        // Before the second look, all of the words must have been loaded.
+        // All of the words must have been loaded before the second check.
         fence(Acquire);
         (self.sequence.load(Relaxed) == sequence).then_some(taken)
     }
 
-    /// All of the words in force.
+    /// Returns all of the words in force.
     pub fn words(&self) -> [u64; N] {
         self.read(|copy, _| core::array::from_fn(|index| copy[index].load(Relaxed)))
     }
@@ -123,7 +120,7 @@ mod tests {
                     }
                 });
             }
-            // Under Miri every one of its seeds is another interleaving.
+            // Under Miri each seed is another interleaving.
             let turns = if cfg!(miri) { 60 } else { 300_000 };
             for turn in 1..turns {
                 latch.publish([turn; 8]);
@@ -137,7 +134,7 @@ mod tests {
         for words_written in 0..8 {
             let latch = Latch::<8>::new([1; 8]);
             latch.publish([2; 8]);
-            // What a publication does until it is killed.
+            // The stores of a publication before it is killed.
             for place in &latch.copies[0][..words_written] {
                 place.store(99, Relaxed);
             }

@@ -1,4 +1,4 @@
-//! Where every byte of a timeline's page lies.
+//! Layout of a timeline's page.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -12,14 +12,14 @@ pub const PAGE_SIZE: usize = 4096;
 /// First word of our part: "TLTL", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLTL");
 
-/// Raised whenever the layout changes.
+/// Version, raised whenever the layout changes.
 pub const VERSION: u32 = 3;
 
-/// 64-bit words in a copy.
+/// Number of 64-bit words in a copy.
 pub const WORDS: usize = 16;
 
-/// A timeline's clock page. All fields are atomics: the other side may be
-/// writing, and may be hostile.
+/// Clock page of a timeline. All fields are atomics: the other side may be writing, and may be
+/// hostile.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct TimelinePage {
@@ -34,24 +34,24 @@ pub struct TimelinePage {
     pub size: AtomicU32,
     /// A [`crate::PageCounter`]: the input of the line.
     pub counter: AtomicU32,
-    /// The timeline's id, low half.
+    /// Low half of the timeline's id.
     pub timeline_low: AtomicU64,
-    /// The timeline's id, high half.
+    /// High half of the timeline's id.
     pub timeline_high: AtomicU64,
-    /// Whose counter: a hash of the machine's boot id, or the number of the session
-    /// that has the host ([`crate::Domain`]). A page that was copied elsewhere, or
-    /// has outlived a boot or its session, is refused.
+    /// Owner of the counter: a hash of the machine's boot id, or the number of the session that has
+    /// the host ([`crate::Domain`]). A page that was copied elsewhere, or has outlived a boot or
+    /// its session, is refused.
     pub owner: AtomicU64,
-    /// Differs with every writer: a reader notices a successor.
+    /// Number that differs with every writer, so that a reader detects a successor.
     pub incarnation: AtomicU64,
     /// Sum over the words from `magic` to `incarnation`, and `host`.
     pub header_sum: AtomicU64,
     pub(crate) reserved_too: AtomicU64,
-    /// The line in force and its limits, as [`crate::PageSegment`] encodes them;
-    /// beside it [`Self::alive_until`] and [`Self::disruption_marker`]. So a reader
-    /// needs three cache lines: this one, and the two of the copy in force.
+    /// The line in force and its limits, as [`crate::PageSegment`] encodes them; beside it
+    /// [`Self::alive_until`] and [`Self::disruption_marker`]. So a reader needs three cache lines:
+    /// this one, and the two of the copy in force.
     pub latch: Latch<WORDS>,
-    /// Which host of the session; 0 on a machine's page.
+    /// Number of the host in the session; 0 on a machine's page.
     pub host: AtomicU64,
     pub(crate) rest: [AtomicU64; REST],
 }
@@ -59,21 +59,21 @@ pub struct TimelinePage {
 const REST: usize = (PAGE_SIZE - 192 - size_of::<Latch<WORDS>>()) / 8 - 1;
 
 impl TimelinePage {
-    /// Later readings find the daemon dead; in ticks, not negative. Renewed by
-    /// itself, without a publication.
+    /// Returns the time after which readings find the daemon dead; in ticks, not negative. Renewed
+    /// without a publication.
     #[inline(always)]
     pub fn alive_until(&self) -> &AtomicU64 {
         &self.latch.beside[0]
     }
 
-    /// Changes with every disruption of the counter; what readers compare with the
-    /// segment's. `vmclock` has it as well, for its own readers.
+    /// Returns the marker that changes with every disruption of the counter; readers compare it
+    /// with the segment's. `vmclock` has it as well, for its own readers.
     #[inline(always)]
     pub fn disruption_marker(&self) -> &AtomicU64 {
         &self.latch.beside[1]
     }
 
-    /// The sum that `header_sum` should hold.
+    /// Returns the correct value of `header_sum`.
     pub(crate) fn sum_of_header(&self) -> u64 {
         use core::sync::atomic::Ordering::Relaxed;
         let pair = |a: &AtomicU32, b: &AtomicU32| {
@@ -91,8 +91,8 @@ impl TimelinePage {
     }
 }
 
-/// A sum that notices changed, swapped and zeroed words. It guards against
-/// accidents (a torn file, a page of something else), not against intent.
+/// Computes a sum that detects changed, swapped and zeroed words. It guards against accidents (a
+/// torn file, a page of another kind), not against attacks.
 pub(crate) fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0x6c6f_6f6d_7469_6d65, |sum: u64, word| {
         (sum ^ word)

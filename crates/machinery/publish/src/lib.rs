@@ -1,29 +1,26 @@
-//! Timelines in shared memory: how a time that knows how good it is gets from
-//! its keeper to every reader of the machine.
+//! Timelines in shared memory: distribution of time with error bounds from its keeper to every
+//! reader of the machine.
 //!
-//! One 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the
-//! kernel's `vmclock_abi` *with its error fields filled*, which no producer is
-//! known to do; from byte 128 on our own extension: asymmetric bounds that grow,
-//! limits of age, the timeline's id.
+//! There is one 4 KiB page per timeline ([`TimelinePage`]). Bytes 0–111 are exactly the kernel's
+//! `vmclock_abi` *with its error fields filled*, which no other producer is known to do; from byte
+//! 128 on our own extension: asymmetric bounds that grow, limits of age, the timeline's id.
 //!
 //! - [`PageWriter`] owns the page: a sealed memfd, or a file for containers. It
 //!   is never truncated under a reader.
-//! - [`PageReader`] reads it without a lock, a system call or an allocation; it
-//!   is `Send + Sync`. A writer stopped or killed in the middle of a publication
-//!   does not hold it up, because the copy in force is never written to
-//!   ([`Latch`]).
-//! - [`RegionWriter`] and [`RegionReader`] do the same for the guest of a virtual machine,
-//!   whose counter is another one.
-//! - [`foreign`] speaks other people's formats: vmclock, ClockBound segments,
-//!   chrony's SOCK samples, NTP's shared memory.
+//! - [`PageReader`] reads it without a lock, a system call or an allocation; it is `Send + Sync`. A
+//!   writer stopped or killed in the middle of a publication does not block it, because the copy in
+//!   force is never written to ([`Latch`]).
+//! - [`RegionWriter`] and [`RegionReader`] do the same for the guest of a virtual machine, which
+//!   has another counter.
+//! - [`foreign`] implements formats of other projects: vmclock, ClockBound segments, chrony's SOCK
+//!   samples, NTP's shared memory.
 //!
-//! What a page's reader finds out itself: age, a dead daemon, a counter gone
-//! backwards, and a disruption that the daemon or a hypervisor has marked
-//! ([`PageWriter::disrupt`]). What it cannot see without a system call (a suspend
-//! in which the counter went on counting something else, a step that left the
-//! counter ahead) is for the daemon to see and to mark.
+//! A page's reader detects by itself: age, a dead daemon, a counter gone backwards, and a
+//! disruption that the daemon or a hypervisor has marked ([`PageWriter::disrupt`]). Events that it
+//! cannot detect without a system call (a suspend during which the counter did not measure time, a
+//! step that left the counter ahead) must be detected and marked by the daemon.
 //!
-//! What it is not: a keeper. What the page says is decided in `timeloom-clock`.
+//! The crate keeps no time. The content of the page is determined by `timeloom-clock`.
 
 mod clockbound_file;
 mod core_cycles;

@@ -1,4 +1,4 @@
-//! What this machine's cores run at, as the kernel's cpufreq tells it.
+//! Frequencies of this machine's cores, as reported by the kernel's cpufreq.
 
 use std::fs::File;
 use std::io;
@@ -7,44 +7,44 @@ use std::path::{Path, PathBuf};
 
 use timeloom_clock::counter::{CoreClock, CoreTime, CycleCounter, Frequency};
 
-/// The frequency of one processor, asked of the kernel again and again: the file
-/// `scaling_cur_freq`, in kHz. There is no event that a program without privileges
-/// could wait for; how late a change is noticed is how seldom it is asked.
+/// Frequency of one processor, polled from the kernel: the file `scaling_cur_freq`, in kHz. There
+/// is no event that an unprivileged program could wait for; the poll interval determines the delay
+/// with which a change is noticed.
 #[derive(Debug)]
 pub struct MachineFrequency {
     file: File,
     last: Frequency,
 }
 
-/// Why it cannot be known what a processor runs at.
+/// Reason why the frequency of a processor is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFrequency {
-    /// There is no such file: a virtual machine, mostly, or a kernel without cpufreq.
+    /// There is no such file: usually a virtual machine, or a kernel without cpufreq.
     #[error("this machine does not tell what its processor runs at: there is no {0}")]
     Untold(PathBuf),
-    /// It has something else in it.
+    /// The file has another content.
     #[error("what it is said to run at is not a number of kHz")]
     Absurd,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("a processor's frequency cannot be read: {0}")]
     System(io::Error),
 }
 
 impl MachineFrequency {
-    /// That of the processor with this number.
+    /// Opens the frequency of the processor with this number.
     ///
     /// # Errors
-    /// [`NoFrequency`], which says why in words.
+    /// Fails with [`NoFrequency`], whose text states the reason.
     pub fn of(processor: u32) -> Result<Self, NoFrequency> {
         Self::in_directory(&PathBuf::from(format!(
             "/sys/devices/system/cpu/cpu{processor}/cpufreq"
         )))
     }
 
-    /// As the kernel's directory `cpufreq` of a processor tells it.
+    /// Opens the frequency by a processor's directory `cpufreq`.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Fails as [`Self::of`] does.
     pub fn in_directory(directory: &Path) -> Result<Self, NoFrequency> {
         let path = directory.join("scaling_cur_freq");
         let file = File::open(&path).map_err(|error| match error.kind() {
@@ -55,15 +55,15 @@ impl MachineFrequency {
         Ok(Self { file, last })
     }
 
-    /// As last asked.
+    /// Returns the frequency of the last poll.
     pub fn last(&self) -> Frequency {
         self.last
     }
 
-    /// Asks again; the new frequency if it is another one.
+    /// Polls the frequency and returns it if it has changed.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Fails as [`Self::of`] does.
     pub fn poll(&mut self) -> Result<Option<Frequency>, NoFrequency> {
         let now = read(&self.file)?;
         let changed = now != self.last;
@@ -71,11 +71,11 @@ impl MachineFrequency {
         Ok(changed.then_some(now))
     }
 
-    /// Asks again, tells `clock`, which counts the processor's cycles by `counter`,
-    /// of a change, and reads it.
+    /// Polls the frequency, informs `clock`, which counts the processor's cycles by `counter`, of a
+    /// change, and reads it.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Fails as [`Self::of`] does.
     pub fn read_clock(
         &mut self,
         clock: &mut CoreClock,
@@ -146,8 +146,8 @@ mod tests {
         assert!(gone.to_string().contains("scaling_cur_freq"), "{gone}");
     }
 
-    /// The timer is coarser than a read takes: it shows the same twice, which [`SharedStrict`]
-    /// is for.
+    /// Checks a timer that is coarser than a read takes, which returns equal values:
+    /// [`SharedStrict`] makes them distinct.
     #[cfg(target_arch = "aarch64")]
     fn increases_by_strict(timer: crate::GenericTimer) {
         use timeloom_clock::Core;
@@ -167,13 +167,13 @@ mod tests {
         println!("strictly increasing over the generic timer (CNTVCT_EL0, {hz} Hz), by `Strict`");
     }
 
-    /// Over each counter that there is, told of frequencies where the machine tells
-    /// them; it says which.
+    /// Tests each available counter, with the frequencies that the machine reports, and prints
+    /// which ones.
     #[test]
     fn rvec_increases_strictly_over_whichever_counters_there_are() {
         fn increases(name: &str, counter: &impl CycleCounter, told: bool) {
             let mut machine = MachineFrequency::of(0).ok().filter(|_| told);
-            // Nominal where nobody tells it; what counts is that time goes on.
+            // Nominal if the machine reports none; the test checks that time advances.
             let first = machine.as_ref().map(MachineFrequency::last);
             let mut clock = CoreClock::new(counter, first.unwrap_or(Frequency::from_mhz(2_000)));
             let mut last = clock.read(counter).age;

@@ -1,4 +1,4 @@
-//! The memory behind a page.
+//! Memory of pages.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -15,8 +15,8 @@ use rustix::mm::{mmap, munmap};
 
 use crate::PAGE_SIZE;
 
-/// A page mapped into this process until it is dropped, as a `T`: a page of
-/// atomics, for which every bit pattern is a value.
+/// Page mapped into this process until it is dropped, as a `T`: a page of atomics, for which every
+/// bit pattern is a value.
 #[derive(Debug)]
 pub(crate) struct Mapping<T> {
     page: NonNull<T>,
@@ -24,7 +24,7 @@ pub(crate) struct Mapping<T> {
 
 // SAFETY: the page holds atomics only, and the mapping belongs to no thread.
 unsafe impl<T: Sync> Send for Mapping<T> {}
-// SAFETY: as above; shared access to atomics is what they are for.
+// SAFETY: as above; atomics may be accessed concurrently.
 unsafe impl<T: Sync> Sync for Mapping<T> {}
 
 impl<T> Mapping<T> {
@@ -75,7 +75,7 @@ impl<T> Mapping<T> {
         Ok(Self { page })
     }
 
-    /// The page. Through a read-only mapping nothing may be stored.
+    /// Returns the page. Through a read-only mapping nothing may be stored.
     #[inline(always)]
     pub(crate) fn get(&self) -> &T {
         // SAFETY: mapped until drop, aligned to a page, and every bit pattern is a value of the
@@ -88,13 +88,13 @@ impl<T> Mapping<T> {
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `new` made, and nobody can hold a
-        // reference into it any more. Failure would leave it mapped: no harm.
+        // SAFETY: this is the mapping that `new` made, and there can be no reference into it any
+        // more. Failure would leave it mapped, which is harmless.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_SIZE) };
     }
 }
 
-/// Bytes of the file behind `fd`.
+/// Returns the length of the file behind `fd`, in bytes.
 #[cfg(not(miri))]
 pub(crate) fn length_of(fd: impl AsFd) -> rustix::io::Result<u64> {
     Ok(rustix::fs::fstat(fd)?.st_size as u64)
@@ -113,7 +113,7 @@ pub(crate) fn is_fixed(fd: impl AsFd) -> rustix::io::Result<bool> {
     Ok(!is_file || fstatfs(&fd)?.f_type == SYSFS)
 }
 
-/// Under Miri a page is heap memory.
+/// Returns true: under Miri a page is heap memory.
 #[cfg(miri)]
 pub(crate) fn is_fixed(_: impl AsFd) -> rustix::io::Result<bool> {
     Ok(true)
@@ -140,8 +140,8 @@ pub(crate) fn copy_of<T>(fd: impl AsFd) -> rustix::io::Result<Result<Box<T>, u64
 #[cfg(not(miri))]
 const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
-/// A number for this boot of this machine, so that a page that was copied
-/// elsewhere is not believed. 0 where the kernel does not tell.
+/// Returns a number for this boot of this machine, so that a page that was copied elsewhere is not
+/// accepted. 0 if the kernel does not report it.
 pub(crate) fn machine() -> u64 {
     if cfg!(miri) {
         return 0; // it warns about files of /proc

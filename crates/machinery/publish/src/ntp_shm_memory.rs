@@ -1,5 +1,5 @@
-//! The memory of NTP's shared-memory reference clock, for its readers (ntpd,
-//! chronyd, gpsd's tools). The bytes are [`crate::foreign::ntp_shm`]'s.
+//! Memory of NTP's shared-memory reference clock, for its readers (ntpd, chronyd, gpsd's tools).
+//! The format is in [`crate::foreign::ntp_shm`].
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
@@ -20,8 +20,8 @@ type Words = [AtomicU32; SIZE / 4];
 const COUNT: usize = 1;
 const VALID: usize = 12;
 
-/// A unit's segment, attached until this is dropped. It stays when its writer
-/// ends: readers have it attached too. One writer at a time.
+/// Segment of a unit, attached until this is dropped. It remains when its writer ends: readers have
+/// it attached too. One writer at a time.
 #[derive(Debug)]
 pub struct NtpShm {
     words: NonNull<Words>,
@@ -32,22 +32,21 @@ pub struct NtpShm {
 unsafe impl Send for NtpShm {}
 
 impl NtpShm {
-    /// Attaches the unit's segment, which is made (for its own user only) when
-    /// there is none.
+    /// Attaches the unit's segment, or creates it (for its own user only) if it does not exist.
     ///
     /// # Errors
-    /// When the system refuses, or what is there has another size or form, or
+    /// Fails if the system refuses, if the existing segment has another size or form, or if it
     /// belongs to a user that is neither this one nor root.
     pub fn open(unit: u16) -> io::Result<Self> {
         let key = KEY + i32::from(unit);
-        // SAFETY: takes and gives numbers.
+        // SAFETY: takes and returns numbers.
         let id = unsafe { libc::shmget(key, SIZE, libc::IPC_CREAT | 0o600) };
         if id == -1 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `shmid_ds` is numbers, for which zeros are values.
         let mut about: libc::shmid_ds = unsafe { core::mem::zeroed() };
-        // SAFETY: `about` is what IPC_STAT fills.
+        // SAFETY: IPC_STAT fills `about`.
         if unsafe { libc::shmctl(id, libc::IPC_STAT, &mut about) } == -1 {
             return Err(io::Error::last_os_error());
         }
@@ -72,7 +71,7 @@ impl NtpShm {
         Ok(made)
     }
 
-    /// Gives the reader a sample; `count` and `valid` are taken care of.
+    /// Publishes a sample; sets `count` and `valid`.
     pub fn publish(&self, sample: &ShmSample) {
         let words = self.get();
         let count = words[COUNT].load(Relaxed).wrapping_add(1);
@@ -90,16 +89,16 @@ impl NtpShm {
         words[VALID].store(1, Release);
     }
 
-    /// Takes back a sample that was not yet taken.
+    /// Withdraws a sample that was not yet taken.
     pub fn free(&self) {
         self.get()[VALID].store(0, Relaxed);
         fence(Release);
     }
 
-    /// What the segment holds now.
+    /// Returns the present content of the segment.
     ///
     /// # Errors
-    /// When it is no reference clock's, or changes while it is read.
+    /// Fails if it is not that of a reference clock, or changes while it is read.
     pub fn read(&self) -> Result<ShmSample, Malformed> {
         let words = self.get();
         let count = words[COUNT].load(Acquire);
@@ -114,12 +113,12 @@ impl NtpShm {
         ShmSample::parse(&bytes)
     }
 
-    /// Has the system take the segment away when nobody has it attached.
+    /// Marks the segment for removal once it is detached everywhere.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if the system refuses.
     pub fn remove(self) -> io::Result<()> {
-        // SAFETY: IPC_RMID looks at no buffer.
+        // SAFETY: IPC_RMID uses no buffer.
         match unsafe { libc::shmctl(self.id, libc::IPC_RMID, core::ptr::null_mut()) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
@@ -127,16 +126,16 @@ impl NtpShm {
     }
 
     fn get(&self) -> &Words {
-        // SAFETY: attached until drop, at a page's start, `SIZE` bytes long as
-        // asked for, and every bit pattern is a value of the atomics in it.
+        // SAFETY: attached until drop, at a page's start, `SIZE` bytes long as requested, and every
+        // bit pattern is a value of the atomics in it.
         unsafe { self.words.as_ref() }
     }
 }
 
 impl Drop for NtpShm {
     fn drop(&mut self) {
-        // SAFETY: this is the attachment that `open` made, and nobody can hold a
-        // reference into it any more.
+        // SAFETY: this is the attachment that `open` made, and there can be no reference into it
+        // any more.
         let _ = unsafe { libc::shmdt(self.words.as_ptr().cast()) };
     }
 }

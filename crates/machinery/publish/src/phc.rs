@@ -1,16 +1,16 @@
-//! A network card's clock (`/dev/ptp*`) beside the system clock.
+//! Clock of a network card (`/dev/ptp*`), compared with the system clock.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// A PTP hardware clock.
+/// PTP hardware clock.
 #[derive(Debug)]
 pub struct Phc {
     device: File,
 }
 
-/// The hardware clock between two readings of CLOCK_REALTIME.
+/// Reading of the hardware clock between two readings of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhcLook {
     /// CLOCK_REALTIME before, in nanoseconds.
@@ -49,23 +49,23 @@ struct SysOffset {
 const _: () = assert!(size_of::<SysOffsetExtended>() == 16 + 25 * 3 * 16);
 const _: () = assert!(size_of::<SysOffset>() == 16 + 51 * 16);
 
-/// Looks at a time; the closest is taken.
+/// Number of samples per reading; the closest is taken.
 const SAMPLES: u32 = 9;
 
 impl Phc {
     /// # Errors
-    /// When there is no such device, or not for us.
+    /// Fails if there is no such device, or access is denied.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         Ok(Self {
             device: File::open(path)?,
         })
     }
 
-    /// The closest of a few looks: by PTP_SYS_OFFSET_EXTENDED, which reads the
-    /// system clock right around the register, else by PTP_SYS_OFFSET.
+    /// Returns the closest of several samples: by PTP_SYS_OFFSET_EXTENDED, which reads the system
+    /// clock immediately around the register, otherwise by PTP_SYS_OFFSET.
     ///
     /// # Errors
-    /// When the device has neither, or is none.
+    /// Fails if the device supports neither, or is not a PTP clock.
     pub fn look(&self) -> std::io::Result<PhcLook> {
         let looks = self.extended().or_else(|_| self.plain())?;
         let closest = looks
@@ -130,7 +130,7 @@ const EXTENDED: libc::Ioctl = request(3, 9, size_of::<SysOffsetExtended>());
 /// `_IOW('=', 5, struct ptp_sys_offset)`.
 const PLAIN: libc::Ioctl = request(1, 5, size_of::<SysOffset>());
 
-/// The generic encoding (asm-generic/ioctl.h); powerpc and mips have another.
+/// Generic encoding (asm-generic/ioctl.h); powerpc and mips have another.
 const fn request(direction: u32, number: u32, size: usize) -> libc::Ioctl {
     ((direction << 30) | ((size as u32) << 16) | ((b'=' as u32) << 8) | number) as libc::Ioctl
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_kernels_numbers_and_other_devices_refuse_them() {
-        // From a C program with linux/ptp_clock.h.
+        // Values from a C program with linux/ptp_clock.h.
         assert_eq!((EXTENDED as u32, PLAIN as u32), (0xc4c0_3d09, 0x4340_3d05));
         let none = Phc::open(Path::new("/dev/null")).unwrap().look();
         assert_eq!(none.unwrap_err().raw_os_error(), Some(libc::ENOTTY));

@@ -1,4 +1,4 @@
-//! Reading a timeline: lock-free, from any thread.
+//! Reading of a timeline: lock-free, from any thread.
 
 mod line;
 
@@ -19,8 +19,7 @@ use crate::refusal::Refusal;
 pub(crate) use line::Line;
 use line::{VOID, displaced, doubtful, is_displaced};
 
-/// A timeline's page, open for reading. `Send + Sync`, no lock: share one
-/// between all threads.
+/// Page of a timeline, open for reading. `Send + Sync`, no lock: share one between all threads.
 #[derive(Debug)]
 pub struct PageReader {
     memory: Mapping<TimelinePage>,
@@ -30,36 +29,36 @@ pub struct PageReader {
     kind: PageCounter,
     timeline: TimelineId,
     incarnation: u64,
-    /// Whose pages are read here.
+    /// Domain of the pages that are accepted.
     domain: Domain,
-    /// The host on which the reader is a guest, when it reads by its crystal.
+    /// Host on which the reader is a guest, if it reads by the host's oscillator.
     host: Option<HostPage>,
-    /// The sequence whose words were found good, plus one; a reader looks at the
-    /// sum only when the writer has published.
+    /// Sequence whose words were found valid, plus one; the sum is checked only after a
+    /// publication.
     verified: AtomicU64,
 }
 
-/// A reading in plain numbers, as the fast path gives it.
+/// Reading in plain numbers, as the fast path returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The best single value, in nanoseconds of the timeline.
+    /// Best single estimate, in nanoseconds of the timeline.
     pub estimate_ns: i64,
     /// True time may lie this much before it. [`u64::MAX`] without an interval.
     pub below_ns: u64,
     /// True time may lie this much after it. [`u64::MAX`] without an interval.
     pub above_ns: u64,
-    /// How far the reading can be trusted.
+    /// Trustworthiness of the reading.
     pub status: Status,
-    /// Whether there is an interval.
+    /// True if there is an interval.
     pub bounded: bool,
 }
 
 impl PageReader {
-    /// Opens the page behind a descriptor that was handed over or opened.
+    /// Opens the page by a descriptor.
     ///
     /// # Errors
-    /// When it is not a page of this version, of this machine and boot, that
-    /// this build can read.
+    /// Fails if it is not a page of this version, of this machine and boot, that this build can
+    /// read.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let host = HostPage::here()?;
         let mut reader = Self::map(fd, Domain::here()?)?;
@@ -68,18 +67,18 @@ impl PageReader {
         Ok(reader)
     }
 
-    /// Opens the page of a host's timeline from outside: for the session's
-    /// supervisor, which knows what the host's crystal shows. It reads by
-    /// [`Self::read_by`]; all other readings are void.
+    /// Opens the page of a host's timeline from outside: for the session's supervisor, which knows
+    /// the value of the host's oscillator. Readings are taken by [`Self::read_by`]; all other
+    /// readings are void.
     ///
     /// # Errors
-    /// As [`Self::open`], when the page is of another domain than `domain`.
+    /// Fails as [`Self::open`] does, if the page is of another domain than `domain`.
     pub fn open_as(fd: impl AsFd, domain: Domain) -> Result<Self, Refusal> {
         Self::map(fd, domain)
     }
 
-    /// Opens the page of this number in a region, which is long enough for it, and whose
-    /// counter is of `domain`. It reads by [`Self::read_with`].
+    /// Opens the page of this number in a region, which is long enough for it, and whose counter is
+    /// of `domain`. Readings are taken by [`Self::read_with`].
     pub(crate) fn in_region(fd: impl AsFd, number: u32, domain: Domain) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let memory = Mapping::at(&fd, number, false).map_err(refused)?;
@@ -127,25 +126,26 @@ impl PageReader {
     /// Opens the page at a path.
     ///
     /// # Errors
-    /// As [`Self::open`]; a missing file is [`Refusal::Map`].
+    /// Fails as [`Self::open`] does; a missing file is [`Refusal::Map`].
     pub fn open_path(path: &std::path::Path) -> Result<Self, Refusal> {
         let file = std::fs::File::open(path)
             .map_err(|error| Refusal::Map(error.raw_os_error().unwrap_or(0)))?;
         Self::open(&file)
     }
 
-    /// Which timeline this is.
+    /// Returns the identifier of the timeline.
     pub fn timeline(&self) -> TimelineId {
         self.timeline
     }
 
-    /// How many seconds TAI is ahead of UTC, as the daemon knew it when it last
-    /// published; `None` when it does not know, or the timeline is not TAI.
+    /// Returns TAI minus UTC in seconds, as known to the daemon at its last publication; `None` if
+    /// it is unknown, or the timeline is not TAI.
     pub fn tai_offset_s(&self) -> Option<i16> {
         self.fresh().ok()?.vmclock.tai_offset_s()
     }
 
-    /// The page's counter now; what a *past* local stamp is taken with.
+    /// Returns the present value of the page's counter, from which *past* timestamps can be
+    /// converted.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         now_ticks(self.kind)
@@ -154,8 +154,7 @@ impl PageReader {
     /// Reads the timeline.
     ///
     /// # Errors
-    /// When the page is damaged or absurd. That the timeline knows nothing is
-    /// not an error but a status.
+    /// Fails if the page is damaged or invalid. An unknown time is a status, not an error.
     pub fn read(&self) -> Result<Stamp, Refusal> {
         self.read_ns().map(|reading| reading.stamp(self.timeline))
     }
@@ -163,19 +162,19 @@ impl PageReader {
     /// Reads the timeline as plain numbers: the fast path.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     #[inline(always)]
     pub fn read_ns(&self) -> Result<Reading, Refusal> {
         match self.kind {
-            // A branch for the whole read; inside there is none.
+            // One branch for the whole read; inside there is none.
             #[cfg(target_arch = "x86_64")]
             PageCounter::Tsc => self.read_with(timeloom_page::ticks_ordered),
             _ => self.read_by_call(),
         }
     }
 
-    /// By a counter that is asked of the system. A call of its own, so that a reading
-    /// by the processor's is small enough to be a part of the program that reads.
+    /// Reads by a counter that needs a system call. A function of its own, so that a reading by the
+    /// processor's counter is small enough to be inlined.
     #[inline(never)]
     fn read_by_call(&self) -> Result<Reading, Refusal> {
         match self.kind {
@@ -184,7 +183,7 @@ impl PageReader {
         }
     }
 
-    /// By the crystal of the host on which this program is a guest.
+    /// Reads by the oscillator of the host on which this program is a guest.
     fn read_on_host(&self) -> Result<Reading, Refusal> {
         match self.host {
             Some(host) => self.read_marked(
@@ -195,11 +194,11 @@ impl PageReader {
         }
     }
 
-    /// Reads the timeline, with what the page's counter showed for it: to convert the
-    /// reading again when more is known.
+    /// Reads the timeline, and returns the value of the page's counter too, so that the reading can
+    /// be converted again when more is known.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn read_event(&self) -> Result<(u64, Reading), Refusal> {
         let taken = core::cell::Cell::new(0);
         let counter = || {
@@ -213,13 +212,12 @@ impl PageReader {
         Ok((taken.get(), reading))
     }
 
-    /// Reads the timeline by a look at the host from outside, which gives what its
-    /// crystal shows in nanoseconds, and its clock page's
-    /// [`disruptions`](timeloom_page::ClockPage::disruptions). It is called once the
-    /// page has been looked at, perhaps several times: the last look counts.
+    /// Reads the timeline of a host from outside. `look` returns the value of the host's oscillator
+    /// in nanoseconds, and its clock page's [`disruptions`](timeloom_page::ClockPage::disruptions).
+    /// It is called after the page has been read, perhaps several times: the last call counts.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn read_by(&self, look: impl Fn() -> (u64, u64)) -> Result<Reading, Refusal> {
         let disruptions = core::cell::Cell::new(0);
         let counter = || {
@@ -230,18 +228,18 @@ impl PageReader {
         self.read_marked(counter, || Some(disruptions.get()))
     }
 
-    /// As [`Self::read_ns`] with the counter given: for tests, for stamps taken a
+    /// Reads as [`Self::read_ns`] does with the counter given: for tests, for timestamps taken a
     /// moment ago, for guests whose counter needs translation.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     #[inline(always)]
     pub fn read_with(&self, counter: impl Fn() -> u64) -> Result<Reading, Refusal> {
         self.read_marked(counter, || None)
     }
 
-    /// `marker` is looked at after the counter: what disrupts it has changed that
-    /// before.
+    /// Reads with a `marker` that is loaded after the counter: a disruption of the counter has
+    /// changed the marker before.
     #[inline(always)]
     fn read_marked(
         &self,
@@ -251,7 +249,7 @@ impl PageReader {
         let page = self.memory.get();
         let sequence = page.latch.sequence();
         if self.verified.load(Relaxed) == u64::from(sequence) + 1 {
-            // The counter last: with the words in hand it is used at once.
+            // The counter last: the loaded words are then used at once.
             let take = |words: &_| (Line::load(words), counter());
             let taken = page.latch.read_at(sequence, take);
             let taken = taken.filter(|(line, _)| !is_displaced(marker(), line.marker));
@@ -262,9 +260,8 @@ impl PageReader {
         self.read_slowly(counter, marker)
     }
 
-    /// As [`Self::read_marked`] for words that were not looked at yet, that change
-    /// just now, or that do not make a good reading. Not a loop: what a writer
-    /// publishes meanwhile is for the next reading.
+    /// Reads as [`Self::read_marked`] does if the words were not checked yet, are changing, or do
+    /// not give a good reading. Does not retry: a later publication is for the next reading.
     #[cold]
     fn read_slowly(
         &self,
@@ -292,8 +289,8 @@ impl PageReader {
         Ok(good.unwrap_or_else(|| doubtful(page, &segment, now)))
     }
 
-    /// Reads, as [`Self::read_slowly`], a page in a file. The page is read before the counter and
-    /// again after it: a disruption of a counter shows on the page before the counter changes.
+    /// Reads, as [`Self::read_slowly`] does, a page in a file. The page is read before the counter
+    /// and again after it: a disruption of a counter shows on the page before the counter changes.
     fn read_copied(
         &self,
         file: &OwnedFd,
@@ -337,13 +334,13 @@ impl PageReader {
         self.memory.get()
     }
 
-    /// Which publication is in force.
+    /// Returns the sequence of the publication in force.
     #[inline(always)]
     pub(crate) fn sequence(&self) -> u32 {
         self.page().latch.sequence()
     }
 
-    /// The line in force, whose words were found good at a reading, with its publication.
+    /// Returns the line in force, if its words were found valid at a reading, with its sequence.
     pub(crate) fn line(&self) -> Option<(u32, Line)> {
         let sequence = self.sequence();
         let known = self.verified.load(Relaxed) == u64::from(sequence) + 1;
@@ -351,10 +348,11 @@ impl PageReader {
         line.flatten().map(|line| (sequence, line))
     }
 
-    /// What is in force, for whoever gives it on; `None` when that is what `before` was.
+    /// Returns the segment in force, for distribution; `None` if it is still the publication
+    /// `before`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub(crate) fn segment_after(
         &self,
         before: Option<u32>,
@@ -372,9 +370,9 @@ impl PageReader {
         Ok(Some((sequence, segment)))
     }
 
-    /// The marker as it is now, and until when the daemon has shown itself. On a host's page
-    /// the marker is another one too while its crystal is not what it was for the daemon.
-    /// A truncated page counts as one whose daemon was never alive.
+    /// Returns the present marker, and the time until which the daemon has shown itself alive. On a
+    /// host's page the marker also differs while its oscillator is not what the daemon assumed. A
+    /// truncated page counts as one whose daemon was never alive.
     pub(crate) fn beside(&self) -> (u64, u64) {
         let Ok(page) = self.fresh() else {
             return (u64::MAX, 0);
@@ -389,18 +387,18 @@ impl PageReader {
         (marker, page.alive_until().load(Relaxed))
     }
 
-    /// Until when the daemon has shown that it lives, in ticks.
+    /// Returns the time until which the daemon has shown itself alive, in ticks.
     pub fn alive_until(&self) -> u64 {
         self.beside().1
     }
 
-    /// The page's counter.
+    /// Returns the kind of the page's counter.
     pub fn counter(&self) -> PageCounter {
         self.kind
     }
 
-    /// A successor that took the page over goes on with the same timeline, or else
-    /// this reader must not.
+    /// Checks that a successor that took the page over continues the same timeline; otherwise this
+    /// reader must not continue.
     fn meet_successor(&self, page: &TimelinePage) -> Result<(), Refusal> {
         if page.incarnation.load(Relaxed) != self.incarnation
             && (check_header(page, self.domain)? != self.kind || timeline_of(page) != self.timeline)
@@ -440,7 +438,7 @@ fn copied(file: &OwnedFd) -> Result<Box<TimelinePage>, Refusal> {
 const COPIES: u32 = 64;
 
 impl Reading {
-    /// With its timeline, for keeping and comparing.
+    /// Adds the timeline, for storage and comparison.
     pub fn stamp(&self, timeline: TimelineId) -> Stamp {
         if !self.bounded {
             return Stamp::void(timeline, self.status);

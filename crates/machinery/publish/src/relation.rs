@@ -1,41 +1,39 @@
-//! How a guest's counter stands to its host's: found by what follows from cause and
-//! effect, never by an average.
+//! Relation of a guest's counter to its host's: derived from causality, never from an average.
 //!
-//! The guest of a virtual machine sees the same processor's counter, shifted by a number
-//! that the emulator chose and tells nobody. Two events bound it. What the host read
-//! *before* the guest saw it gives a lower bound of host less guest. What the host read
-//! *after* the guest did something gives an upper one. So a [`Relation`] is an interval,
-//! and who reads by it adds its width to his own ([`crate::RegionReader`]).
+//! The guest of a virtual machine sees the same processor's counter, shifted by an offset that the
+//! emulator chose and does not disclose. Two events bound it. A value that the host read *before*
+//! the guest saw it gives a lower bound of host less guest. A value that the host read *after* the
+//! guest did something gives an upper one. So a [`Relation`] is an interval, and a reader adds its
+//! width to its own interval ([`crate::RegionReader`]).
 //!
-//! State machines: they read no counter.
+//! The types here are state machines: they read no counter.
 
 /// Host's counter less guest's, in ticks: somewhere in `[low, high]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Not less than this.
+    /// Lower bound.
     pub low: i64,
-    /// Not more than this.
+    /// Upper bound.
     pub high: i64,
-    /// The guest's counter when this was so.
+    /// Guest's counter at the measurement.
     pub measured_at: u64,
-    /// How much farther each end may be per tick since then, 0.64 fixed point.
+    /// Growth of the uncertainty of each end per tick since then, 0.64 fixed point.
     pub growth_0_64: u64,
-    /// The region's generation then; with another one nothing of this holds.
+    /// Region's generation at the measurement; with another generation the relation is invalid.
     pub generation: u64,
 }
 
-/// The host's counter for one of the guest's: the latest that it may show, and how much
-/// earlier it may be.
+/// Host's counter for a value of the guest's: the latest possible value, and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translated {
-    /// Not later than this.
+    /// Latest possible value.
     pub latest: u64,
-    /// Earlier by no more than so many ticks.
+    /// Number of ticks by which it may be earlier, at most.
     pub width: u64,
 }
 
 impl Relation {
-    /// The host's counter when the guest's shows `own`. Total for all values.
+    /// Translates the guest's counter `own` to the host's. Total for all values.
     #[inline(always)]
     pub fn translate(&self, own: u64) -> Translated {
         let age = own.abs_diff(self.measured_at);
@@ -48,8 +46,8 @@ impl Relation {
         }
     }
 
-    /// What both say; `None` when they contradict each other: the guest's counter is not
-    /// what it was. `later` is of the same generation and measured later.
+    /// Intersects two relations; `None` if they contradict each other: the guest's counter has
+    /// changed. `later` is of the same generation and measured later.
     pub fn and(&self, later: &Self) -> Option<Self> {
         let aged = self.aged_to(later.measured_at);
         let (low, high) = (aged.low.max(later.low), aged.high.min(later.high));
@@ -72,23 +70,23 @@ impl Relation {
         }
     }
 
-    /// Whether a reader may compute with it.
+    /// Returns true if a reader may compute with it.
     pub(crate) fn is_sound(&self) -> bool {
-        // A minute of ignorance is no relation; a ten-thousandth is no counter.
+        // A width of a minute is not a relation; an error of a ten-thousandth is not a counter's.
         self.low <= self.high
             && self.high.abs_diff(self.low) < MOST_WIDTH
             && self.growth_0_64 < u64::MAX / 10_000
     }
 }
 
-/// Bounds of a relation, closer with each event.
+/// Bounds of a relation, narrowed by each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     low: i64,
     high: i64,
-    /// A stamp that the guest saw, and when it had last seen the one before.
+    /// Stamp that the guest saw, and its counter when it had last seen the one before.
     turned: Option<(u64, u64)>,
-    /// The stamp that was seen last, and the guest's counter before that look.
+    /// Stamp that was seen last, and the guest's counter before that read.
     seen: Option<(u64, u64)>,
 }
 
@@ -104,21 +102,22 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The host had read `host` before the guest read `own`.
+    /// Records that the host had read `host` before the guest read `own`.
     pub fn host_first(&mut self, host: u64, own: u64) {
         self.low = self.low.max(host.wrapping_sub(own) as i64);
     }
 
-    /// The guest had read `own` before the host read `host`.
+    /// Records that the guest had read `own` before the host read `host`.
     pub fn guest_first(&mut self, own: u64, host: u64) {
         self.high = self.high.min(host.wrapping_sub(own) as i64);
     }
 
-    /// Between `before` and `after` of its counter the guest saw `stamp` in the region.
+    /// Records that the guest saw `stamp` in the region between `before` and `after` of its
+    /// counter.
     ///
-    /// The host stores a stamp that it has just read, again and again, and each is visible
-    /// before it reads the next. So a stamp that was *not* yet there became visible before
-    /// the one that follows it was read.
+    /// The host repeatedly stores a stamp that it has just read, and each is visible before it
+    /// reads the next. So a stamp that was *not* yet there became visible before the one that
+    /// follows it was read.
     pub fn saw(&mut self, before: u64, stamp: u64, after: u64) {
         self.host_first(stamp, after);
         let Some((last, last_before)) = self.seen.replace((stamp, before)) else {
@@ -133,7 +132,7 @@ impl Bounds {
         }
     }
 
-    /// What is known, when that is something: `slack` more on both sides.
+    /// Returns the relation, if both bounds are known, with `slack` added on both sides.
     pub fn relation(
         &self,
         own: u64,
@@ -154,10 +153,10 @@ impl Bounds {
     }
 }
 
-/// Parts of 10^9 as 0.64 fixed point, rounded up.
+/// Converts parts of 10^9 to 0.64 fixed point, rounded up.
 fn growth(ppb: u32) -> u64 {
     ((u128::from(ppb) << 64).div_ceil(1_000_000_000)) as u64
 }
 
-/// Ticks; some seconds on any processor.
+/// Maximum width in ticks; some seconds on any processor.
 const MOST_WIDTH: u64 = 1 << 34;

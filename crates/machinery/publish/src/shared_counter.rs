@@ -1,14 +1,14 @@
-//! The time-stamp counter as the virtual machines of this domain share it, shifted, and how
-//! pages are said by it.
+//! The time-stamp counter as shared with the virtual machines of this domain, up to an offset, and
+//! the translation of pages to it.
 //!
-//! Outside of sessions it is the processor's, by which the pages are already. In a session
-//! that emulates it, it goes as the host's CLOCK_MONOTONIC_RAW goes, by a line that never
-//! changes ([`timeloom_page::ClockPage::tsc_at`]). So the page of a host's timeline, which is
-//! by that clock, can be said by the counter, and what rounding loses is added to its bounds.
-//! Where a session does not emulate it, a guest's counter goes on while the session stands:
-//! nothing relates the two.
+//! Outside of sessions it is the processor's, which the pages use already. In a session that
+//! emulates it, the counter is a fixed linear function of the host's CLOCK_MONOTONIC_RAW
+//! ([`timeloom_page::ClockPage::tsc_at`]). So the page of a host's timeline, which uses that clock,
+//! can be translated to the counter, with the rounding added to its bounds. If a session does not
+//! emulate the counter, a guest's counter continues while the session is paused: there is no
+//! relation between the two.
 //!
-//! What it is not: what a guest knows of its own shift ([`crate::Relation`]).
+//! The guest's own offset is not part of this module ([`crate::Relation`]).
 
 use timeloom_time::{Instant, Rate};
 
@@ -16,15 +16,15 @@ use crate::counter::{CoreScale, PageCounter};
 use crate::domain::HostPage;
 use crate::{PageSegment, Refusal};
 
-/// The counter that guests share with this program, and its rate.
+/// Counter that guests share with this program, and its rate.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedCounter {
     scale: CoreScale,
-    /// On a host of a session: how its crystal becomes the counter.
+    /// On a host of a session: conversion of its oscillator to the counter.
     emulated: Option<EmulatedTsc>,
 }
 
-/// Why guests share no counter with this program.
+/// Reason why guests share no counter with this program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
     /// The session leaves programs the machine's own counter.
@@ -34,20 +34,20 @@ pub enum NotShared {
          `timeloom exec --tsc emulate`"
     )]
     Native,
-    /// In whose time this program lives is not known.
+    /// The domain of this program is unknown.
     #[error("{0}")]
     Domain(Refusal),
-    /// The processor's is not to be used, and why.
+    /// The processor's counter is not usable, and the reason.
     #[error("{0}")]
     Processor(String),
 }
 
 impl SharedCounter {
-    /// The counter of where this program lives. Takes 40 ms outside of sessions, to compare
-    /// it with the kernel's clock.
+    /// Returns the counter of this program's domain. Takes 40 ms outside of sessions, to compare it
+    /// with the kernel's clock.
     ///
     /// # Errors
-    /// [`NotShared`].
+    /// Fails with [`NotShared`].
     pub fn here() -> Result<Self, NotShared> {
         let Some(host) = HostPage::here().map_err(NotShared::Domain)? else {
             return Self::of_processor();
@@ -73,12 +73,12 @@ impl SharedCounter {
         Err(NotShared::Processor(what.to_owned()))
     }
 
-    /// A line of the counter to a core clock, of which only the rate means anything.
+    /// Returns a line of the counter to a core clock, of which only the rate is meaningful.
     pub fn scale(&self) -> &CoreScale {
         &self.scale
     }
 
-    /// By which counter the pages of this domain are that guests may be given.
+    /// Returns the counter of those pages of this domain that can be passed to guests.
     pub fn of_pages(&self) -> PageCounter {
         match self.emulated {
             None => PageCounter::Tsc,
@@ -86,27 +86,27 @@ impl SharedCounter {
         }
     }
 
-    /// What a page of this domain says, by the shared counter.
+    /// Translates a page of this domain to the shared counter.
     pub(crate) fn say(&self, segment: PageSegment) -> PageSegment {
         self.emulated.map_or(segment, |tsc| tsc.say(segment))
     }
 
-    /// What the shared counter shows when a page's shows `ticks`; 0 to 2^63.
+    /// Returns the shared counter's value when a page's is `ticks`; 0 to 2^63.
     pub(crate) fn ticks_at(&self, ticks: u64) -> u64 {
         self.emulated.map_or(ticks, |tsc| tsc.limit_at(ticks))
     }
 }
 
 impl From<CoreScale> for SharedCounter {
-    /// The processor's, by which pages are already.
+    /// Uses the processor's counter, which pages use already.
     fn from(scale: CoreScale) -> Self {
         let emulated = None;
         Self { scale, emulated }
     }
 }
 
-/// The counter as a session's programs see it: so many ticks at the zero of the host's
-/// CLOCK_MONOTONIC_RAW, modulo 2^64, and so many more for each nanosecond of that.
+/// Counter as seen by a session's programs: this many ticks at the zero of the host's
+/// CLOCK_MONOTONIC_RAW, modulo 2^64, and `per_ns_8_56` more for each nanosecond of that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmulatedTsc {
     pub(crate) tsc0: u64,
@@ -115,9 +115,9 @@ pub(crate) struct EmulatedTsc {
 }
 
 impl EmulatedTsc {
-    /// A line by nanoseconds of the host's crystal as one by the counter.
+    /// Translates a line by nanoseconds of the host's oscillator to one by the counter.
     ///
-    /// Both counters are cut to whole numbers, so that a reading of the one is known by the
+    /// Both counters are truncated to whole numbers, so that a reading of the one determines the
     /// other to less than a tick's time, twice: at the start of the line and at the reading.
     fn say(self, segment: PageSegment) -> PageSegment {
         let counter0 = self.at(segment.counter0);
@@ -125,8 +125,8 @@ impl EmulatedTsc {
         let life = void_after.saturating_sub(counter0);
         let per_tick = |part: u64| (u128::from(part) << 56) / u128::from(self.per_ns_8_56);
         let narrow = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-        // Twice, since a timeline may pass a little faster than the crystal. And roundings:
-        // of the estimate, of the growth, of the rate.
+        // Twice, since a timeline may be slightly faster than the oscillator. And roundings: of the
+        // estimate, of the growth, of the rate.
         let tick_ns = narrow(per_tick(1)).saturating_add(1);
         let rounding_ns = tick_ns.saturating_mul(2).saturating_add(2 + (life >> 56));
         PageSegment {
@@ -147,12 +147,12 @@ impl EmulatedTsc {
         (u128::from(ns) * u128::from(self.per_ns_8_56)) >> 56
     }
 
-    /// What it shows at this nanosecond, as programs read it.
+    /// Returns the value at this nanosecond, as read by programs.
     fn at(self, raw_ns: u64) -> u64 {
         self.tsc0.wrapping_add(self.ticks_in(raw_ns) as u64)
     }
 
-    /// As [`Self::at`] for a limit, which may be so far that it means never.
+    /// Converts a limit as [`Self::at`] does; it may be so far that it means never.
     fn limit_at(self, raw_ns: u64) -> u64 {
         // Signed: before the zero of its clock the counter had not begun, either.
         let zero = i128::from(self.tsc0 as i64);
@@ -161,7 +161,7 @@ impl EmulatedTsc {
     }
 }
 
-/// One tick per nanosecond.
+/// Rate of one tick per nanosecond.
 const ONE_8_56: u64 = 1 << 56;
 
 #[cfg(test)]
@@ -173,8 +173,8 @@ mod tests {
     use timeloom_clock::quality::Status;
 
     proptest! {
-        /// Whatever the page claims at an instant of the crystal, what is said by the counter
-        /// at that instant claims too, and hardly more.
+        /// At every instant of the oscillator, the interval of the translated page contains that of
+        /// the page, and is hardly wider.
         #[test]
         fn a_line_by_the_counter_claims_what_the_page_does(
             tsc0 in (0_u64..1 << 60).prop_union(0_u64.wrapping_sub(1 << 50)..u64::MAX),
@@ -203,7 +203,7 @@ mod tests {
             };
             let tsc = EmulatedTsc { tsc0, per_ns_8_56 };
             let said = tsc.say(page);
-            // A counter that has begun, as from_words wants it.
+            // A counter that has begun, as from_words requires.
             prop_assume!(said.counter0 < u64::MAX >> 1);
             prop_assert_eq!(PageSegment::from_words(&said.to_words()), Ok(said));
             let raw_ns = began + later;

@@ -5,24 +5,24 @@ use timeloom_clock::timeline::{Era, Exchange};
 use timeloom_sys::clock::civil_state;
 use timeloom_time::{Duration, Instant};
 
-/// What the kernel says of CLOCK_REALTIME.
+/// State of CLOCK_REALTIME, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemClock {
     /// CLOCK_REALTIME, in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// The kernel's bound of its error: what the daemon last gave it (half of the
-    /// root delay plus the root dispersion, with chrony) and 500 ppm since.
+    /// The kernel's bound of its error: the daemon's last value (half of the root delay plus the
+    /// root dispersion, with chrony) and 500 ppm since.
     pub max_error: Duration,
-    /// TAI minus UTC in seconds; 0 when nobody has told the kernel.
+    /// TAI minus UTC in seconds; 0 if the kernel's value was never set.
     pub tai_offset_s: i32,
-    /// Whether a daemon vouches for the clock.
+    /// True if a daemon disciplines the clock.
     pub synchronised: bool,
 }
 
-/// Why the system clock tells nothing.
+/// Reason why the system clock is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// No daemon vouches for it (STA_UNSYNC), or a leap second is in progress.
+    /// No daemon disciplines it (STA_UNSYNC), or a leap second is in progress.
     #[error("no daemon vouches for the system clock")]
     Unsynchronised,
     /// The kernel's bound has only grown from 0 (or is at its maximum): the daemon in charge states
@@ -44,11 +44,11 @@ pub enum Unusable {
 }
 
 impl SystemClock {
-    /// Asks the kernel; time and bound are of one instant. About a microsecond:
-    /// for a keeper's poll, not for every read.
+    /// Reads the clock; time and bound are of one instant. Takes about a microsecond: for a
+    /// keeper's poll, not for every read.
     ///
     /// # Errors
-    /// [`Unusable::Failed`].
+    /// Fails with [`Unusable::Failed`].
     pub fn ask() -> Result<Self, Unusable> {
         let state = civil_state()
             .map_err(|error| Unusable::Failed(error.raw_os_error().unwrap_or_default()))?;
@@ -78,8 +78,8 @@ impl SystemClock {
             return Err(Unusable::NoError);
         }
         let shows = Instant::from_ns(self.realtime_ns) + from_utc;
-        // The kernel counts the bound in whole microseconds, and a
-        // microsecond clock is cut to one.
+        // The kernel counts the bound in whole microseconds, and a microsecond clock is truncated
+        // to one.
         let error = self.max_error + Duration::from_us(2);
         Ok(Exchange::direct(era, between, shows, error))
     }

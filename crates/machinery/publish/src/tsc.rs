@@ -1,44 +1,43 @@
-//! The processor's time-stamp counter as a counter of the RVEC structure and as
-//! a page's input.
+//! The processor's time-stamp counter as a counter of the RVEC structure and as a page's input.
 
 use timeloom_clock::counter::CycleCounter;
 use timeloom_time::{Instant, Rate};
 
 use crate::counter::CoreScale;
 
-/// The x86 time-stamp counter. Invariant where Linux uses it as clock source: it
-/// has one rate whatever the cores do, so RVEC over it is one segment.
+/// The x86 time-stamp counter. It is invariant if Linux uses it as clock source: it has one rate in
+/// all states of the cores, so RVEC over it is one segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     _proof: (),
 }
 
-/// Why the counter is not to be used.
+/// Reason why the counter is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TscError {
-    /// The kernel uses another clock source now; its name. That the counter is
-    /// *available* means nothing: the kernel may have found it unstable.
+    /// The kernel uses another clock source now; its name. That the counter is *available* is not
+    /// enough: the kernel may have found it unstable.
     #[error("the kernel's clock source is {0}, not the time-stamp counter")]
     NotTrusted(String),
-    /// It could not be compared with the kernel's clock: too much else was going
-    /// on, or it does not run evenly.
+    /// The counter could not be compared with the kernel's clock: the machine was too busy, or the
+    /// counter is uneven.
     #[error("the time-stamp counter cannot be compared with the clock")]
     Uneven,
 }
 
 impl Tsc {
-    /// The counter, if the kernel itself trusts it now.
+    /// Returns the counter, if the kernel itself trusts it now.
     ///
     /// # Errors
-    /// [`TscError::NotTrusted`].
+    /// Fails with [`TscError::NotTrusted`].
     pub fn trusted() -> Result<Self, TscError> {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let source = std::fs::read_to_string(path)
             .unwrap_or_default()
             .trim()
             .to_owned();
-        // kvm-clock and Hyper-V's page are this counter with a scale on it, but
-        // their owner may change the scale: not ours to use raw.
+        // kvm-clock and Hyper-V's page are this counter with a scale on it, but their owner may
+        // change the scale: the raw counter is not usable.
         if source == "tsc" {
             Ok(Self { _proof: () })
         } else {
@@ -46,16 +45,15 @@ impl Tsc {
         }
     }
 
-    /// The counter's nominal rate as a line to a core clock whose zero is now,
-    /// by comparison with CLOCK_MONOTONIC_RAW over 40 ms.
+    /// Returns the counter's nominal rate as a line to a core clock whose zero is now, by
+    /// comparison with CLOCK_MONOTONIC_RAW over 40 ms.
     ///
-    /// How wrong that may be is bounded by the two looks' uncertainty, below
-    /// 10 ppm here or it is not given; it belongs to the error that the
-    /// oscillator's spec states. All writers of a host should share one line:
-    /// the core clock is what it makes it.
+    /// Its error is bounded by the uncertainty of the two samples, below 10 ppm or the result is an
+    /// error; it belongs to the error that the oscillator's spec states. All writers of a host
+    /// should share one line: the line defines the core clock.
     ///
     /// # Errors
-    /// [`TscError::Uneven`] after a few attempts.
+    /// Fails with [`TscError::Uneven`] after a few attempts.
     pub fn calibrate(&self) -> Result<CoreScale, TscError> {
         for _ in 0..8 {
             let before = look();
@@ -86,14 +84,14 @@ impl CycleCounter for Tsc {
     }
 }
 
-/// The kernel's clock between two looks at the counter.
+/// Reading of the kernel's clock between two readings of the counter.
 struct Look {
     ticks: u64,
     raw_ns: u64,
     unsure: u64,
 }
 
-/// The tightest of many.
+/// Returns the tightest of many samples.
 fn look() -> Look {
     let once = || {
         let first = timeloom_page::ticks_ordered();
@@ -123,7 +121,7 @@ mod tests {
         let scale = tsc.calibrate().unwrap();
         let hz = (1e9 / scale.rate.as_f64()).round() as u64;
         let mut clock = CoreClock::new(&tsc, Frequency::from_hz(hz).unwrap());
-        // The age between two looks at the kernel's clock.
+        // The age between two readings of the kernel's clock.
         let between = |clock: &mut CoreClock| (look().raw_ns, clock.read(&tsc).age, look().raw_ns);
         let first = between(&mut clock);
         let mut last = first.1;
@@ -136,7 +134,7 @@ mod tests {
         let second = between(&mut clock);
         let age_ns = (second.1 - first.1).as_duration().as_ns();
         let (least_ns, most_ns) = ((second.0 - first.2) as i64, (second.2 - first.0) as i64);
-        // The rate's error is below 100 ppm, and a look's a few microseconds.
+        // The rate's error is below 100 ppm, and a sample's a few microseconds.
         let slack_ns = most_ns / 10_000 + 100_000;
         assert!(
             (least_ns - slack_ns..=most_ns + slack_ns).contains(&age_ns),

@@ -1,4 +1,4 @@
-//! Publishing a timeline: one writer per page.
+//! Publication of a timeline: one writer per page.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -20,23 +20,23 @@ use crate::layout::{MAGIC, PAGE_SIZE, TimelinePage, VERSION};
 use crate::memory::Mapping;
 use crate::refusal::Refusal;
 
-/// The owner of a timeline's page.
+/// Owner of a timeline's page.
 #[derive(Debug)]
 pub struct PageWriter {
     memory: Mapping<TimelinePage>,
     fd: OwnedFd,
     kind: PageCounter,
     scale: CoreScale,
-    /// What readers of `vmclock_abi` are told that the time is.
+    /// Time scale for readers of `vmclock_abi`.
     time_type: AtomicU32,
     /// Held while this writer lives: a second daemon for the file is refused.
     _lock: Option<File>,
 }
 
-/// What a timeline's nanoseconds count.
+/// Time scale of a timeline's nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeType {
-    /// TAI, and how many seconds it is ahead of UTC now, when that is known.
+    /// TAI, and TAI minus UTC in seconds now, if that is known.
     Tai(Option<i16>),
     /// A zero of the timeline's own.
     Local,
@@ -60,17 +60,17 @@ impl TimeType {
     }
 }
 
-/// Why a page cannot be made.
+/// Reason why a page cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// Another writer has the file: two daemons for one timeline.
     #[error("another daemon keeps this timeline")]
     Taken,
-    /// The counter is not one of the domain in which this program lives: the
-    /// machine's counter in a session, or a host's crystal outside of one.
+    /// The counter is not one of the domain of this program: the machine's counter in a session, or
+    /// a host's oscillator outside of one.
     #[error("nothing counts by {0} where this program lives")]
     Counter(PageCounter),
-    /// It is not known in whose time this program lives.
+    /// The domain of this program is unknown.
     #[error("{0}")]
     Domain(Refusal),
     /// The system refuses.
@@ -91,13 +91,12 @@ impl From<rustix::io::Errno> for WriterError {
 }
 
 impl PageWriter {
-    /// A page in a memfd that is sealed: no reader can write to it through its
-    /// descriptor (a read-only one can be opened again through /proc), and
-    /// nobody can change its length. `scale` is the core clock for `kind`;
-    /// `None` when the counter counts nanoseconds.
+    /// Creates a page in a memfd that is sealed: no reader can write to it through its descriptor
+    /// (a read-only one can be opened again through /proc), and its length cannot be changed.
+    /// `scale` is the core clock for `kind`; `None` if the counter counts nanoseconds.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if the system refuses.
     pub fn in_memory(
         timeline: TimelineId,
         kind: PageCounter,
@@ -121,13 +120,12 @@ impl PageWriter {
         ))
     }
 
-    /// A page in a file, for containers and virtual machines that are given the
-    /// file. An existing page is taken over in place, so that its readers go on;
-    /// a new one appears under its name whole. It is never truncated: a reader
-    /// that has it mapped would die of SIGBUS.
+    /// Opens a page in a file, for containers and virtual machines that get the file. An existing
+    /// page is taken over in place, so that its readers continue; a new one appears under its name
+    /// when complete. It is never truncated: that would kill readers that have it mapped by SIGBUS.
     ///
     /// # Errors
-    /// [`WriterError::Taken`] while another writer has it.
+    /// Fails with [`WriterError::Taken`] while another writer has it.
     pub fn at_path(
         path: &Path,
         timeline: TimelineId,
@@ -171,32 +169,32 @@ impl PageWriter {
         ))
     }
 
-    /// The descriptor to hand to readers.
+    /// Returns the descriptor for readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The core clock for a value of the page's counter.
+    /// Returns the core clock for a value of the page's counter.
     pub fn core_at(&self, ticks: u64) -> Instant<Core> {
         self.scale.at(Instant::from_ticks(ticks))
     }
 
-    /// What the page's counter shows now.
+    /// Returns the present value of the page's counter.
     pub fn ticks(&self) -> u64 {
         crate::counter::now_ticks(self.kind)
     }
 
-    /// Gives readers a new segment. No system call, no allocation.
+    /// Publishes a new segment. No system call, no allocation.
     pub fn publish(&self, segment: &Segment) {
         let page = self.page();
         let encoded = PageSegment::new(segment, &self.scale);
-        // Before the segment: with an older deadline a reader would call a
-        // living daemon dead, with a newer one it is just told sooner.
+        // Before the segment: with an older deadline a reader would consider a living daemon dead;
+        // with a newer one it only learns this sooner.
         self.keep_alive(segment.alive_until);
         let marker = segment.origin.marker;
         if page.disruption_marker().load(Relaxed) != marker {
-            // Before the segment that carries it: until then readers see a
-            // disruption, which is what it was.
+            // Before the segment that carries it: until then readers see a disruption, which is
+            // correct.
             page.disruption_marker().store(marker, Relaxed);
         }
         page.vmclock.disruption_marker.store(marker, Relaxed);
@@ -206,19 +204,19 @@ impl PageWriter {
         page.vmclock.store(&vmclock.with_type(time_type));
     }
 
-    /// Says what the timeline's nanoseconds count, from the next publication on.
-    /// A new page says TAI, with an unknown offset of UTC.
+    /// Sets the time scale, from the next publication on. A new page has TAI, with an unknown
+    /// offset of UTC.
     pub fn set_time_type(&self, time_type: TimeType) {
         self.time_type.store(time_type.packed(), Relaxed);
     }
 
-    /// Gives readers words as they are: for tests of readers.
+    /// Publishes words unchanged: for tests of readers.
     #[doc(hidden)]
     pub fn publish_words(&self, words: [u64; crate::WORDS]) {
         self.page().latch.publish(words);
     }
 
-    /// Shows that the daemon lives, without publishing.
+    /// Extends the daemon's life without a publication.
     pub fn keep_alive(&self, until: Instant<Core>) {
         let ticks = self.scale.first_reaching(until);
         let ticks = ticks.map_or(i64::MAX, |at| at.as_ns().saturating_sub(1));
@@ -226,8 +224,8 @@ impl PageWriter {
         self.page().alive_until().store(ticks, Relaxed);
     }
 
-    /// Makes every reading *disrupted* at once, in one store (and a second for the
-    /// readers of vmclock), before there is time to publish why.
+    /// Makes every reading *disrupted* at once, in one store (and a second for the readers of
+    /// vmclock), before the reason can be published.
     pub fn disrupt(&self) {
         let page = self.page();
         page.disruption_marker().fetch_add(1, Relaxed);
@@ -258,7 +256,7 @@ impl PageWriter {
             suspended: Duration::ZERO,
             witness: None,
         };
-        // First of all nothing is known, whatever a predecessor left.
+        // A new page starts without a known time, whatever a predecessor left.
         let unknown = Segment::void(
             timeline,
             Status::NeverSynchronised,
@@ -293,7 +291,7 @@ impl PageWriter {
     }
 }
 
-/// Where this program lives, if `counter` is one of there.
+/// Returns the domain of this program, if `counter` belongs to it.
 fn domain_for(counter: PageCounter) -> Result<Domain, WriterError> {
     let domain = Domain::here().map_err(WriterError::Domain)?;
     let is_raw = counter == PageCounter::HostRaw;

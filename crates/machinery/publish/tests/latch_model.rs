@@ -1,6 +1,6 @@
-//! The latch under every order that the memory model allows, up to three
-//! preemptions: loom runs the closure again and again. The source is built a second
-//! time here, with loom's atomics in the place of the processor's (`sync`).
+//! The latch under every order that the memory model allows, up to three preemptions: loom runs the
+//! closure repeatedly. The source is built a second time here, with loom's atomics in the place of
+//! the processor's (`sync`).
 
 #![expect(
     unreachable_pub,

@@ -1,4 +1,4 @@
-//! Users, as the machine's database has them, by a name or a number that people write.
+//! Users of the machine's user database, given by name or number.
 
 use std::ffi::{CStr, CString, OsString};
 use std::fmt;
@@ -8,21 +8,21 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Who is meant: a name, or numbers.
+/// User as given: a name or numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserName {
-    /// A name of the machine's database.
+    /// Name in the machine's user database.
     Named(String),
-    /// A user's number, and its group's where that is not the database's.
+    /// Number of a user, and of its group if that differs from the database's.
     Numbered {
-        /// The user's.
+        /// User number.
         user: u32,
-        /// The group's.
+        /// Group number.
         group: Option<u32>,
     },
 }
 
-/// A text that can be no user's name.
+/// Text that cannot be a user name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadUserName(pub String);
 
@@ -43,7 +43,7 @@ impl FromStr for UserName {
 
     fn from_str(text: &str) -> Result<Self, BadUserName> {
         let bad = || BadUserName(text.to_owned());
-        // The kernel takes the greatest number for "as it is".
+        // The kernel takes the greatest number to mean "unchanged".
         let number = |part: &str| {
             let is_digits = part.bytes().all(|c| c.is_ascii_digit());
             let number = part.parse().ok().filter(|id| is_digits && *id != u32::MAX);
@@ -78,25 +78,25 @@ impl fmt::Display for UserName {
     }
 }
 
-/// A user with the groups.
+/// User with its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The user's number.
+    /// User number.
     pub user: u32,
-    /// The group's.
+    /// Group number.
     pub group: u32,
-    /// All groups, that one among them.
+    /// All groups, including `group`.
     pub groups: Vec<u32>,
-    /// Name and home directory, of a user whom the database has.
+    /// Name and home directory, if the user is in the database.
     pub known: Option<(OsString, PathBuf)>,
 }
 
 impl Account {
-    /// Who is meant; `None` when the database has no such name. Numbers need not be in it:
-    /// the group is the user's number then.
+    /// Returns the account of `name`, or `None` if the database has no such name. Numbers need not
+    /// be in the database; the group defaults to the user's number.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn of(name: &UserName) -> io::Result<Option<Self>> {
         match name {
             UserName::Named(name) => {
@@ -142,7 +142,7 @@ impl Account {
         rustix::process::geteuid().as_raw() == self.user
     }
 
-    /// What to tell who had `program` executed by this user, and was refused.
+    /// Returns the message for a user without permission to execute `program`.
     pub fn may_not_execute(&self, program: &str) -> String {
         let user = self.user;
         format!(
@@ -151,7 +151,7 @@ impl Account {
         )
     }
 
-    /// The variables by which programs know who they are, of a user whom the database has.
+    /// Returns the variables that identify the user to programs, for a user of the database.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, OsString)> + '_ {
         self.known.iter().flat_map(|(name, home)| {
             [
@@ -163,7 +163,7 @@ impl Account {
     }
 }
 
-/// What the database says of a user.
+/// Database entry of a user.
 struct Entry {
     name: CString,
     home: OsString,
@@ -183,7 +183,7 @@ impl Entry {
     }
 }
 
-/// Asks the database with a buffer that is long enough.
+/// Queries the database, with a buffer that is long enough.
 fn entry(
     mut ask: impl FnMut(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> libc::c_int,
 ) -> io::Result<Option<Entry>> {
@@ -196,7 +196,8 @@ fn entry(
             libc::EINTR => {}
             _ if found.is_null() => return Ok(None),
             0 => {
-                // SAFETY: found, so it is written, and its texts lie in the buffer.
+                // SAFETY: the entry was found, so it is initialised, and its texts lie in the
+                // buffer.
                 return Ok(Some(unsafe {
                     let entry = entry.assume_init();
                     let home = CStr::from_ptr(entry.pw_dir).to_bytes().to_vec();
@@ -213,12 +214,12 @@ fn entry(
     }
 }
 
-/// All groups of a user.
+/// Returns all groups of a user.
 fn groups(name: &CStr, group: u32) -> io::Result<Vec<u32>> {
     let mut groups = vec![0; 64];
     loop {
         let mut count = libc::c_int::try_from(groups.len()).map_err(io::Error::other)?;
-        // SAFETY: a C string, and room for as many as `count` says.
+        // SAFETY: a C string, and room for `count` groups.
         let done = unsafe {
             libc::getgrouplist(name.as_ptr(), group, groups.as_mut_ptr(), &raw mut count)
         };
@@ -234,7 +235,7 @@ fn groups(name: &CStr, group: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// No entry is longer, and no user has so many groups (NGROUPS_MAX).
+/// Upper bound: no entry is longer, and no user has more groups (NGROUPS_MAX).
 const MOST_BYTES: usize = 1 << 17;
 
 #[cfg(test)]

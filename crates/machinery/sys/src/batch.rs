@@ -1,4 +1,4 @@
-//! Many datagrams or frames by one system call, and trains of datagrams out.
+//! Several datagrams or frames per system call, and sending of datagram trains (GSO).
 
 use core::ptr::{from_mut, null_mut};
 use std::io;
@@ -9,19 +9,19 @@ use rustix::net::RecvFlags;
 use crate::control::{self, ControlMessage};
 use crate::option::{done, set};
 
-/// Room for `N` datagrams or frames, and what the last call put there.
+/// Buffers for `N` datagrams or frames, with the results of the last call.
 #[derive(Debug)]
 pub struct Batch<const N: usize> {
     room: usize,
-    /// The bytes, `room` apart.
+    /// Packet bytes, one packet every `room` bytes.
     storage: Vec<u8>,
     envelopes: Box<[Envelope; N]>,
-    /// Whether frames are received, whose addresses say which way they went.
+    /// True if frames are received; their addresses give the direction.
     frames: bool,
     filled: usize,
 }
 
-/// What the kernel says of one, beside its bytes.
+/// Metadata of one packet, as reported by the kernel.
 #[derive(Debug, Clone, Copy)]
 struct Envelope {
     address: libc::sockaddr_ll,
@@ -35,35 +35,34 @@ struct Envelope {
 #[derive(Debug, Clone, Copy)]
 struct Area([u8; CONTROL_LEN]);
 
-/// Room for the one control message of a train on its way out.
+/// Buffer for the one control message of a train that is sent.
 #[repr(C, align(8))]
 struct Short([u8; 32]);
 
-/// A stamp takes 32 bytes, auxiliary data 40, a train's length 24.
+/// Size of the control area: a timestamp takes 32 bytes, auxiliary data 40, a train's length 24.
 const CONTROL_LEN: usize = 128;
 
-/// One datagram or frame of a [`Batch`].
+/// Datagram or frame of a [`Batch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Its bytes, as far as there was room for them.
+    /// Bytes received, as far as they fit.
     pub bytes: &'a [u8],
-    /// How many it had; equal to those that were kept unless
-    /// [`RecvFlags::TRUNC`] was asked for.
+    /// Original length; equal to that of `bytes` unless [`RecvFlags::TRUNC`] was set.
     pub length: usize,
-    /// Whether it is a frame that its interface sent.
+    /// True for a frame that was sent by its interface.
     pub is_outgoing: bool,
     control: &'a [u8],
 }
 
 impl Received<'_> {
-    /// What else the kernel says of it.
+    /// Returns the packet's control messages.
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         control::messages(self.control)
     }
 }
 
 impl<const N: usize> Batch<N> {
-    /// For datagrams of at most `room` bytes.
+    /// Creates a batch for datagrams of at most `room` bytes.
     pub fn datagrams(room: usize) -> Self {
         let empty = Envelope {
             // SAFETY: plain old data; zero is a valid value of every field.
@@ -82,7 +81,7 @@ impl<const N: usize> Batch<N> {
         }
     }
 
-    /// For frames of a packet socket, of at most `room` bytes.
+    /// Creates a batch for frames of a packet socket, of at most `room` bytes.
     pub fn frames(room: usize) -> Self {
         Self {
             frames: true,
@@ -90,10 +89,10 @@ impl<const N: usize> Batch<N> {
         }
     }
 
-    /// Fills the batch with at most `most` of what is there, and says how many.
+    /// Receives at most `most` packets and returns their number.
     ///
     /// # Errors
-    /// As recvmmsg(2).
+    /// Fails as recvmmsg(2) does.
     pub fn receive(
         &mut self,
         socket: impl AsFd,
@@ -123,9 +122,8 @@ impl<const N: usize> Batch<N> {
             header.msg_control = envelope.control.0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL_LEN as _;
         }
-        // SAFETY: every header points to a buffer, a control area and, if any, an
-        // address of the stated sizes, all alive and untouched until the call
-        // returns; there are `N` of them.
+        // SAFETY: every header points to a buffer, a control area and, if any, an address of the
+        // stated sizes, all alive and untouched until the call returns; there are `N` of them.
         let answer = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -144,7 +142,7 @@ impl<const N: usize> Batch<N> {
         Ok(self.filled)
     }
 
-    /// What the last call brought, in the order of arrival.
+    /// Returns the packets of the last call, in the order of arrival.
     pub fn received(&self) -> impl Iterator<Item = Received<'_>> {
         let rooms = self.storage.chunks_exact(self.room);
         let filled = rooms.zip(self.envelopes.iter()).take(self.filled);
@@ -157,20 +155,20 @@ impl<const N: usize> Batch<N> {
     }
 }
 
-/// Lets the kernel hand over datagrams of one length as trains
+/// Permits the kernel to deliver datagrams of equal length as trains
 /// ([`ControlMessage::Segments`]).
 ///
 /// # Errors
-/// Before Linux 5.0.
+/// Fails before Linux 5.0.
 pub fn take_trains(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, &1)
 }
 
-/// Cuts whatever this socket sends into datagrams of `segment` bytes; 0 for not at
-/// all.
+/// Makes the kernel split all data sent on this socket into datagrams of `segment` bytes; 0
+/// disables it.
 ///
 /// # Errors
-/// Before Linux 4.18.
+/// Fails before Linux 4.18.
 pub fn cut_into(socket: impl AsFd, segment: u16) -> io::Result<()> {
     set(
         socket,
@@ -180,11 +178,11 @@ pub fn cut_into(socket: impl AsFd, segment: u16) -> io::Result<()> {
     )
 }
 
-/// Sends `bytes` by a connected UDP socket without waiting: as one datagram, or as a
-/// train of datagrams of `segment` bytes, of which the last may be shorter.
+/// Sends `bytes` on a connected UDP socket without blocking: as one datagram, or as a train of
+/// datagrams of `segment` bytes, of which the last may be shorter.
 ///
 /// # Errors
-/// As sendmsg(2).
+/// Fails as sendmsg(2) does.
 pub fn send_train(socket: impl AsFd, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),

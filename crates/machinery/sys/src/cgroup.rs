@@ -1,9 +1,9 @@
-//! Where the control groups (version 2) are.
+//! Paths of control groups (version 2).
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Where the cgroup v2 hierarchy is mounted, if it is.
+/// Returns the mount point of the cgroup v2 hierarchy, if it is mounted.
 pub fn mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     mounts.lines().find_map(|line| {
@@ -14,7 +14,7 @@ pub fn mount() -> Option<PathBuf> {
     })
 }
 
-/// The cgroup that a process is in now.
+/// Returns the present cgroup of a process.
 pub fn of(pid: u32) -> Option<PathBuf> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;

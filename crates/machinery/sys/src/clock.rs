@@ -5,40 +5,40 @@ use std::io;
 pub use rustix::time::ClockId;
 use timeloom_time::{ClockMap, Duration, Instant, Utc, Wall};
 
-/// Now on the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
+/// Returns the present instant of the wall scale: CLOCK_MONOTONIC, nanoseconds since boot.
 ///
-/// All programs of a machine share it, and nobody sets it. The standard library's
-/// `Instant` is the same clock but keeps its number to itself, and records of
-/// several programs must be comparable.
+/// All programs of a machine share this clock, and it is never set. The standard library's
+/// `Instant` reads the same clock but does not expose its number, and records of several programs
+/// must be comparable.
 #[inline]
 pub fn wall_now() -> Instant<Wall> {
     Instant::from_ns(read_ns(ClockId::Monotonic))
 }
 
-/// What the civil clock shows: CLOCK_REALTIME, nanoseconds since 1970.
+/// Reads CLOCK_REALTIME, in nanoseconds since 1970.
 #[inline]
 pub fn realtime_ns() -> i64 {
     read_ns(ClockId::Realtime)
 }
 
-/// Processor time that the calling thread has had.
+/// Returns the processor time used by the calling thread.
 #[inline]
 pub fn thread_time() -> Duration {
     Duration::from_ns(read_ns(ClockId::ThreadCPUTime))
 }
 
-/// What any of the machine's clocks shows, in nanoseconds since its zero; in a session
-/// what the host's clock shows.
+/// Reads any of the machine's clocks, in nanoseconds since its zero; in a session, the host's
+/// clock.
 ///
-/// By the C library, which takes the vDSO that the program was launched with. `rustix`
-/// looks for the kernel's own.
+/// Calls the C library, which uses the vDSO that the program was launched with. `rustix` looks for
+/// the kernel's own.
 #[inline]
 pub fn read_ns(clock: ClockId) -> i64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: it writes a timespec there. It cannot fail for a clock that has a name.
+    // SAFETY: the call writes a timespec there. It cannot fail for a clock that has a name.
     unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut now) };
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
@@ -49,22 +49,22 @@ pub fn tick() -> Duration {
     Duration::from_ns((tick.tv_sec * 1_000_000_000 + tick.tv_nsec).max(1))
 }
 
-/// Civil minus monotonic time, and how wrong that may be.
+/// Difference of civil and monotonic time, with its error bound.
 ///
-/// Linux steers both with the same frequency, so their difference is constant
-/// until somebody sets the civil clock. It cannot be read in one go: the civil
-/// clock is read between two readings of the monotonic one, and half the gap
-/// between those bounds the error.
+/// Linux steers both clocks with the same frequency, so their difference is constant until the
+/// civil clock is set. The two cannot be read at once: the civil clock is read between two readings
+/// of the monotonic one, and half the gap between those is the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilOffset {
     /// Civil minus monotonic time.
     pub offset: Duration,
-    /// How wrong that is at most, unless the civil clock was set in between.
+    /// Error bound, unless the civil clock was set between the readings.
     pub error: Duration,
 }
 
 impl CivilOffset {
-    /// The tightest of three brackets; one of them may have been interrupted.
+    /// Measures the offset by the tightest of three brackets; one of them may have been
+    /// interrupted.
     pub fn measure() -> Self {
         let brackets: [Self; 3] = core::array::from_fn(|_| Self::bracket());
         brackets
@@ -73,25 +73,25 @@ impl CivilOffset {
             .expect("three brackets")
     }
 
-    /// One bracket, for who can do with a coarse one.
+    /// Measures the offset by one bracket, for callers that accept a coarse value.
     pub fn bracket() -> Self {
         let before_ns = read_ns(ClockId::Monotonic);
         let civil_ns = read_ns(ClockId::Realtime);
         let width_ns = read_ns(ClockId::Monotonic) - before_ns;
         Self {
             offset: Duration::from_ns(civil_ns - (before_ns + width_ns / 2)),
-            // Rounded up, and one more for the kernel's own rounding.
+            // Rounded up, plus one for the kernel's own rounding.
             error: Duration::from_ns(width_ns / 2 + 2),
         }
     }
 
-    /// When the civil clock showed `civil`.
+    /// Converts a time of the civil clock to the wall scale.
     pub fn to_wall(&self, civil: Instant<Utc>) -> Instant<Wall> {
         ClockMap::ahead_by(-self.offset).at(civil)
     }
 
-    /// How far the civil clock was set since `earlier`; `None` when the difference
-    /// is within what both may be wrong by, and `noise`.
+    /// Returns the step of the civil clock since `earlier`, or `None` if the difference is within
+    /// both error bounds plus `noise`.
     pub fn step_since(&self, earlier: &Self, noise: Duration) -> Option<Duration> {
         let moved = self.offset - earlier.offset;
         let bound = self.error + earlier.error + noise;
@@ -99,29 +99,28 @@ impl CivilOffset {
     }
 }
 
-/// Sets the civil clock forward (or back) by `length`, once.
+/// Steps the civil clock by `length`, forwards or backwards.
 ///
 /// # Errors
-/// Without CAP_SYS_TIME.
+/// Fails without CAP_SYS_TIME.
 pub fn step_civil(length: Duration) -> io::Result<()> {
     adjust(&mut step_request(length)).map(drop)
 }
 
-/// The frequency at which the kernel runs the civil clock: parts per million, 16
-/// bits after the point.
+/// Returns the frequency correction of the civil clock: parts per million, scaled by 2^16.
 ///
 /// # Errors
-/// When the kernel refuses, which it has no reason to.
+/// Fails if the kernel refuses, for which no reason is known.
 pub fn civil_frequency() -> io::Result<i64> {
     let mut request = blank();
     adjust(&mut request)?;
     Ok(request.freq)
 }
 
-/// Sets [`civil_frequency`]; the kernel takes at most 500 parts per million.
+/// Sets [`civil_frequency`]; the kernel accepts at most 500 parts per million.
 ///
 /// # Errors
-/// Without CAP_SYS_TIME.
+/// Fails without CAP_SYS_TIME.
 pub fn set_civil_frequency(scaled_ppm: i64) -> io::Result<()> {
     let mut request = blank();
     request.modes = libc::ADJ_FREQUENCY;
@@ -129,23 +128,23 @@ pub fn set_civil_frequency(scaled_ppm: i64) -> io::Result<()> {
     adjust(&mut request).map(drop)
 }
 
-/// What the kernel says of its civil clock (adjtimex(2)).
+/// State of the kernel's civil clock (adjtimex(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilState {
-    /// What it shows, in nanoseconds since 1970.
+    /// Time of the clock, in nanoseconds since 1970.
     pub realtime_ns: i64,
-    /// How wrong it is at most, as who steers it has said and time has widened it.
+    /// Maximum error, as set by the synchronisation program and widened since by the kernel.
     pub max_error: Duration,
-    /// TAI minus UTC in seconds; zero where nobody has said.
+    /// TAI minus UTC in seconds; zero if it was never set.
     pub tai_offset_s: i32,
-    /// Whether somebody steers it, and no leap second is in progress.
+    /// True if the clock is synchronised and no leap second is in progress.
     pub synchronised: bool,
 }
 
-/// Asks the kernel how its civil clock is; changes nothing.
+/// Reads the state of the kernel's civil clock; changes nothing.
 ///
 /// # Errors
-/// When the kernel refuses, which it has no reason to.
+/// Fails if the kernel refuses, for which no reason is known.
 pub fn civil_state() -> io::Result<CivilState> {
     let mut timex = blank();
     let state = adjust(&mut timex)?;
@@ -163,7 +162,7 @@ pub fn civil_state() -> io::Result<CivilState> {
 }
 
 fn blank() -> libc::timex {
-    // SAFETY: numbers, for which zero is a value; with `modes` zero nothing is set.
+    // SAFETY: numbers, for which zero is a valid value; with `modes` zero nothing is set.
     unsafe { core::mem::zeroed() }
 }
 
@@ -176,8 +175,8 @@ fn adjust(request: &mut libc::timex) -> io::Result<libc::c_int> {
     Ok(state)
 }
 
-/// With ADJ_NANO the kernel reads `tv_usec` as nanoseconds, from 0 up also
-/// when the seconds are negative.
+/// Builds the request for a step. With ADJ_NANO the kernel reads `tv_usec` as nanoseconds, which
+/// are not negative even if the seconds are.
 fn step_request(length: Duration) -> libc::timex {
     let mut request = blank();
     request.modes = libc::ADJ_SETOFFSET | libc::ADJ_NANO;
@@ -241,7 +240,7 @@ mod tests {
     fn what_the_kernel_says_of_its_clock_is_what_it_shows() {
         let before_ns = realtime_ns();
         let state = civil_state().expect("reading needs no right");
-        // Without STA_NANO it counts microseconds.
+        // Without STA_NANO the kernel counts microseconds.
         assert!((before_ns - 1_000..=realtime_ns()).contains(&state.realtime_ns));
         assert!(civil_frequency().expect("likewise").abs() <= 500 << 16);
     }

@@ -1,5 +1,5 @@
-//! What a child does between fork and exec, where only calls that a signal's
-//! handler may make are allowed: no memory, no lock. And what it inherits.
+//! Preparation of a child between fork and exec, where only async-signal-safe calls are allowed (no
+//! allocation, no locks), and descriptors that a child inherits.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -11,15 +11,15 @@ pub use rustix::process::Signal;
 use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// The kernel kills what `command` starts when the *thread* that started it ends,
-/// however that happens. It gets the limit of descriptors that this process had first.
+/// Makes the kernel kill the child of `command` when the *thread* that started it ends, for any
+/// reason. The child gets the descriptor limit that this process was started with.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         crate::limit::restore_descriptors();
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Had the parent died before that call, no signal would ever come.
-        // A parent in another PID namespace shows as none.
+        // If the parent died before that call, the signal would never be sent. A parent in another
+        // PID namespace is reported as none.
         if getppid().is_some_and(|now| now != parent) {
             return Err(Errno::SRCH.into());
         }
@@ -29,23 +29,23 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// What `command` starts has these rights. To be said before [`die_with_parent`]: with the
-/// user goes the signal at the parent's death.
+/// Restricts the child of `command` to these rights. Must be called before [`die_with_parent`]: a
+/// change of user clears the parent-death signal.
 pub fn restrict(command: &mut Command, rights: Rights) {
     let take = move || Ok(rights.take()?);
     // SAFETY: system calls; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(take) };
 }
 
-/// Makes the process of `command` lead a session of its own, without a terminal: it can neither
-/// read from nor type into ours. It leads a process group, too.
+/// Makes the child of `command` the leader of a new session without a terminal: it can neither read
+/// from nor type into ours. It leads a process group, too.
 pub fn lead_session(command: &mut Command) {
     let lead = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(lead) };
 }
 
-/// Makes the process of `command` inherit no descriptors but its streams and those passed by
+/// Makes the child of `command` inherit no descriptors but its standard streams and those passed by
 /// [`inherit`], which must be called after this.
 pub fn inherit_nothing(command: &mut Command) {
     let close = || {
@@ -62,32 +62,32 @@ pub fn inherit_nothing(command: &mut Command) {
 
 const CLOEXEC: libc::c_uint = libc::CLOSE_RANGE_CLOEXEC;
 
-/// What `command` starts inherits `descriptor`, under its present number. No other
-/// child does. The command holds it until it is dropped.
+/// Makes the child of `command` inherit `descriptor`, under its present number. No other child
+/// inherits it. The command holds it until it is dropped.
 pub fn inherit(command: &mut Command, descriptor: OwnedFd) {
     let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// What `command` starts runs inside `network`, a network namespace. The command
-/// holds that until it is dropped.
+/// Runs the child of `command` in `network`, a network namespace. The command holds the descriptor
+/// until it is dropped.
 pub fn enter_network(command: &mut Command, network: OwnedFd) {
     let enter = move || Ok(into_network(&network)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(enter) };
 }
 
-/// What `command` starts runs in a cgroup from the beginning: that of which `door` is the
-/// file `cgroup.procs`, open for writing. The command holds it until it is dropped.
+/// Runs the child of `command` in a cgroup from the beginning: the one whose file `cgroup.procs`,
+/// open for writing, is `door`. The command holds it until it is dropped.
 pub fn enter_cgroup(command: &mut Command, door: OwnedFd) {
-    // Zero is whoever writes it.
+    // Zero denotes the writing process.
     let enter = move || Ok(rustix::io::write(&door, b"0").map(drop)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.
     unsafe { command.pre_exec(enter) };
 }
 
-/// This process, and what it starts from now on, ignores `signal`.
+/// Makes this process, and all that it starts from now on, ignore `signal`.
 pub fn ignore(signal: Signal) {
     // SAFETY: no handler is installed, only the disposition changes.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
@@ -96,7 +96,7 @@ pub fn ignore(signal: Signal) {
 /// Moves the calling thread into a network namespace.
 ///
 /// # Errors
-/// Without CAP_SYS_ADMIN.
+/// Fails without CAP_SYS_ADMIN.
 pub fn into_network(network: impl AsFd) -> Result<(), Errno> {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
 }
@@ -104,8 +104,8 @@ pub fn into_network(network: impl AsFd) -> Result<(), Errno> {
 /// Moves the calling thread into a new network namespace.
 ///
 /// # Errors
-/// Without CAP_SYS_ADMIN, or on a kernel without such namespaces.
+/// Fails without CAP_SYS_ADMIN, or on a kernel without network namespaces.
 pub fn into_new_network() -> Result<(), Errno> {
-    // SAFETY: the descriptors stay shared, which is what can go wrong.
+    // SAFETY: the hazard of this call is unsharing descriptors; they stay shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
 }

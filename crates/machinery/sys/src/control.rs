@@ -1,5 +1,5 @@
-//! What `recvmsg` says beside the bytes: control messages, and what is in them.
-//! Layouts: cmsg(3), timestamping.rst, linux/if_packet.h, linux/errqueue.h.
+//! Control messages of `recvmsg`, decoded. Layouts: cmsg(3), timestamping.rst, linux/if_packet.h,
+//! linux/errqueue.h.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -10,48 +10,46 @@ use timeloom_time::Duration;
 
 use crate::option::set;
 
-/// One control message.
+/// Control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
-    /// The civil clock at the arrival, in nanoseconds since 1970
-    /// (SCM_TIMESTAMPNS).
+    /// Arrival time by the civil clock, in nanoseconds since 1970 (SCM_TIMESTAMPNS).
     Arrived {
-        /// `None` where the kernel had no stamp.
+        /// `None` if the kernel had no timestamp.
         realtime_ns: Option<i64>,
     },
-    /// An arrival or a departure by two clocks (SCM_TIMESTAMPING).
+    /// Arrival or departure time by two clocks (SCM_TIMESTAMPING).
     Stamped {
         /// By the civil clock, in nanoseconds since 1970.
         software_ns: Option<i64>,
         /// By the card's clock.
         hardware_ns: Option<i64>,
     },
-    /// A VLAN tag that the kernel has taken out of the frame (PACKET_AUXDATA).
+    /// VLAN tag that the kernel has removed from the frame (PACKET_AUXDATA).
     Vlan {
         /// Priority and identifier.
         tci: u16,
-        /// The tag's Ethertype.
+        /// Ethertype of the tag.
         tpid: u16,
     },
-    /// The datagrams of a train are this long, but for the last (UDP_GRO).
+    /// Length of the datagrams of a train, except for the last (UDP_GRO).
     Segments(usize),
-    /// Why something that was sent went wrong, or which departure a stamp is of
-    /// (IP_RECVERR).
+    /// Error of a sent packet, or the departure that a timestamp belongs to (IP_RECVERR).
     Error {
         /// The errno.
         errno: i32,
         /// Type and code of the ICMP message.
         kind: (u8, u8),
-        /// What that says further, such as the MTU of the way.
+        /// Additional information of the ICMP message, such as the path MTU.
         info: u32,
-        /// A stamp's running number.
+        /// Sequence number of a timestamp.
         data: u32,
-        /// Who sent the ICMP message. `None` when it is not about one.
+        /// Sender of the ICMP message; `None` if there is no such message.
         by: Option<Ipv4Addr>,
     },
 }
 
-/// Room for control messages, and what the last call put there.
+/// Buffer for control messages, with the result of the last call.
 #[derive(Clone, Debug)]
 pub struct Control {
     area: Area,
@@ -63,7 +61,7 @@ pub struct Control {
 #[derive(Clone, Debug)]
 struct Area([u8; CONTROL_LEN]);
 
-/// Three stamps take 64 bytes, auxiliary data 40, an error report 48.
+/// Size of the control area: three timestamps take 64 bytes, auxiliary data 40, an error report 48.
 const CONTROL_LEN: usize = 256;
 
 impl Default for Control {
@@ -76,26 +74,25 @@ impl Default for Control {
 }
 
 impl Control {
-    /// What came, of the kinds that are known here.
+    /// Returns the messages received, of the kinds known here.
     pub fn messages(&self) -> impl Iterator<Item = ControlMessage> + '_ {
         messages(&self.area.0[..self.used])
     }
 }
 
-/// Lets a UDP socket hear of ICMP errors, as [`ControlMessage::Error`] in its error
-/// queue.
+/// Makes a UDP socket report ICMP errors, as [`ControlMessage::Error`] in its error queue.
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn hear_errors(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, &1)
 }
 
-/// Receives one datagram or frame, as `flags` say; what does not fit `buffer` is cut.
-/// Gives how many bytes it has (with [`RecvFlags::TRUNC`]: had).
+/// Receives one datagram or frame with `flags`; bytes beyond `buffer` are cut. Returns the number
+/// of bytes received (with [`RecvFlags::TRUNC`]: the original length).
 ///
 /// # Errors
-/// As recvmsg(2).
+/// Fails as recvmsg(2) does.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -122,7 +119,7 @@ pub fn receive(
     Ok(got)
 }
 
-/// What is in a control area, of the kinds that are known here.
+/// Decodes the messages of a control area, of the kinds known here.
 pub(crate) fn messages(area: &[u8]) -> impl Iterator<Item = ControlMessage> + '_ {
     raw_messages(area).filter_map(|(level, kind, data)| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => Some(ControlMessage::Arrived {
@@ -143,9 +140,8 @@ pub(crate) fn messages(area: &[u8]) -> impl Iterator<Item = ControlMessage> + '_
     })
 }
 
-/// Walks `struct cmsghdr`: length (with this header), level, kind, data, and
-/// padding to the next multiple of 8. Each is given as level, kind and data; what
-/// claims to be longer than the area ends the walk.
+/// Walks `struct cmsghdr`: length (with this header), level, kind, data, and padding to the next
+/// multiple of 8. Yields level, kind and data of each; a length beyond the area ends the walk.
 fn raw_messages(mut area: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     core::iter::from_fn(move || {
         let (len, rest) = area.split_first_chunk::<8>()?;
@@ -159,11 +155,10 @@ fn raw_messages(mut area: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
 }
 
 const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
-/// The control messages are taken apart as a 64-bit kernel writes them.
+/// Control messages are decoded in the layout of a 64-bit kernel.
 const _: () = assert!(size_of::<usize>() == 8 && HEADER_LEN == 16);
 
-/// Nanoseconds in a `struct timespec` of a 64-bit machine; zero means that there
-/// is no stamp.
+/// Returns the nanoseconds in a `struct timespec` of a 64-bit machine; zero means no timestamp.
 fn timespec_ns(data: &[u8]) -> Option<i64> {
     let (s, rest) = data.split_first_chunk::<8>()?;
     let (ns, _) = rest.split_first_chunk::<8>()?;
@@ -171,8 +166,8 @@ fn timespec_ns(data: &[u8]) -> Option<i64> {
     (time != 0).then_some(time)
 }
 
-/// The tag in `struct tpacket_auxdata`: status, len, snaplen `u32`, mac, net,
-/// vlan_tci, vlan_tpid `u16`.
+/// Decodes the tag in `struct tpacket_auxdata`: status, len, snaplen `u32`, mac, net, vlan_tci,
+/// vlan_tpid `u16`.
 fn vlan(data: &[u8]) -> Option<ControlMessage> {
     let half = |at: usize| Some(u16::from_ne_bytes(*data.get(at..)?.first_chunk()?));
     let status = u32::from_ne_bytes(*data.first_chunk()?);
@@ -189,8 +184,8 @@ fn vlan(data: &[u8]) -> Option<ControlMessage> {
     Some(ControlMessage::Vlan { tci, tpid })
 }
 
-/// `struct sock_extended_err`: errno `u32`, origin, type, code, padding `u8`, info,
-/// data `u32`; then, for an ICMP message, the `sockaddr_in` of who sent it.
+/// Decodes `struct sock_extended_err`: errno `u32`, origin, type, code, padding `u8`, info, data
+/// `u32`; then, for an ICMP message, the `sockaddr_in` of its sender.
 fn error(data: &[u8]) -> Option<ControlMessage> {
     let word = |at: usize| Some(*data.get(at..)?.first_chunk::<4>()?);
     let by = if *data.get(4)? == libc::SO_EE_ORIGIN_ICMP {

@@ -1,4 +1,4 @@
-//! A descriptor from one process to another, over a pair of local sockets.
+//! Passing of a descriptor between processes, over a pair of local sockets.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,10 +11,10 @@ use rustix::net::{
 };
 
 /// Sends a byte with a descriptor. Makes only one system call, and allocates nothing: a forked
-/// child may.
+/// child may call it.
 ///
 /// # Errors
-/// When nobody is at the other end.
+/// Fails if the peer has closed its end.
 pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); ROOM];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -24,7 +24,7 @@ pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Result<(), Er
     sendmsg(socket, &byte, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// A byte, and a descriptor if one came with it; `None` when the other end was closed.
+/// Receives a byte, and a descriptor if one came with it; `None` if the peer has closed its end.
 pub fn receive(socket: impl AsFd) -> Option<(u8, Option<OwnedFd>)> {
     let mut byte = [0u8];
     let mut space = [MaybeUninit::uninit(); ROOM];
@@ -41,5 +41,5 @@ pub fn receive(socket: impl AsFd) -> Option<(u8, Option<OwnedFd>)> {
     Some((byte[0], descriptor))
 }
 
-/// For one descriptor in an ancillary message.
+/// Buffer size for one descriptor in an ancillary message.
 const ROOM: usize = rustix::cmsg_space!(ScmRights(1));

@@ -1,4 +1,4 @@
-//! Sleeping on many descriptors, to the nanosecond.
+//! Waiting for many descriptors with nanosecond timeouts.
 //!
 //! `rustix::event::epoll` rounds its timeouts up to milliseconds.
 
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use timeloom_time::Duration;
 
-/// A set of descriptors, each with a number.
+/// Set of descriptors, each with a number.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
@@ -16,10 +16,10 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// An empty set. `most` descriptors are reported by one [`Epoll::wait`].
+    /// Creates an empty set. One [`Epoll::wait`] reports at most `most` descriptors.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub fn new(most: usize) -> io::Result<Self> {
         Ok(Self {
             fd: epoll::create(CreateFlags::CLOEXEC)?,
@@ -27,11 +27,11 @@ impl Epoll {
         })
     }
 
-    /// This set, for somebody else to wait on. It reports `most` descriptors by
-    /// one [`Epoll::wait`].
+    /// Duplicates the set for a second waiter. One [`Epoll::wait`] on it reports at most `most`
+    /// descriptors.
     ///
     /// # Errors
-    /// As [`Epoll::new`].
+    /// Fails as [`Epoll::new`] does.
     pub fn share(&self, most: usize) -> io::Result<Self> {
         Ok(Self {
             fd: self.fd.try_clone()?,
@@ -39,30 +39,29 @@ impl Epoll {
         })
     }
 
-    /// Reports `number` whenever there is something to read from `descriptor`. A
-    /// descriptor that is closed leaves the set.
+    /// Reports `number` whenever `descriptor` is readable. A descriptor that is closed leaves the
+    /// set.
     ///
     /// # Errors
-    /// When it is in the set already, or cannot be waited for.
+    /// Fails if the set has the descriptor already, or if it cannot be polled.
     pub fn add(&self, descriptor: impl AsFd, number: u64) -> io::Result<()> {
         let data = EventData::new_u64(number);
         Ok(epoll::add(&self.fd, descriptor, data, EventFlags::IN)?)
     }
 
-    /// Takes it out.
+    /// Removes a descriptor.
     ///
     /// # Errors
-    /// When it is not in the set.
+    /// Fails if the descriptor is not in the set.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.fd, descriptor)?)
     }
 
-    /// Sleeps until there is something to read, at most for `nap` (for ever
-    /// without), and gives the numbers of those that can be read. A signal
-    /// ends the sleep with none.
+    /// Waits until a descriptor is readable, for at most `nap` (without it: forever), and returns
+    /// the numbers of the readable ones. A signal ends the wait with none.
     ///
     /// # Errors
-    /// None that the kernel has a reason for.
+    /// No cause of failure is known.
     pub fn wait(
         &mut self,
         nap: Option<Duration>,
@@ -74,8 +73,8 @@ impl Epoll {
         let timeout = timeout
             .as_ref()
             .map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: the events are ours and as many as said; the timeout lives
-        // until the call returns; there is no signal mask.
+        // SAFETY: the events are ours and as many as stated; the timeout lives until the call
+        // returns; there is no signal mask.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -1,12 +1,11 @@
-//! How long TCP waits before it sends the first packet of a connection once more.
+//! Initial retransmission timeout of TCP connections.
 //!
-//! That is a second (TCP_TIMEOUT_INIT), and no setting says otherwise. A program of BPF at
-//! a control group is asked for it, for each socket that was made in the group or in one
-//! below: type SOCK_OPS, question BPF_SOCK_OPS_TIMEOUT_INIT. It is asked for a SYN and, of
-//! the listening socket, for a SYN-ACK. This one answers with a number, and leaves all
-//! other questions alone.
+//! It is one second (TCP_TIMEOUT_INIT), and no setting changes it. The kernel asks a BPF program
+//! attached to a control group for the value, for each socket created in that group or below it:
+//! type SOCK_OPS, operation BPF_SOCK_OPS_TIMEOUT_INIT. It asks for a SYN and, on a listening
+//! socket, for a SYN-ACK. The program here replies with a number, and ignores all other operations.
 //!
-//! A runner asks for it where the machine's seconds are not those of its programs.
+//! A runner uses this where seconds of the machine and of its programs differ.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -17,20 +16,20 @@ use std::time::Duration;
 
 use crate::clock::tick;
 
-/// The answer of one control group. It holds until this is dropped, or its process ends.
+/// Timeout of one control group. It holds until this is dropped, or its process ends.
 #[derive(Debug)]
 pub struct FirstTimeout {
     link: OwnedFd,
 }
 
 impl FirstTimeout {
-    /// Makes the sockets of `cgroup` (of version 2), and of those below it that have no
-    /// answer of their own, wait for `timeout`: in whole ticks of the kernel, and for two
-    /// minutes at most. What is being opened already goes on as it was.
+    /// Sets the timeout for the sockets of `cgroup` (version 2), and of the groups below it that
+    /// have none of their own: in whole kernel ticks, at most two minutes. Connections being opened
+    /// already are not affected.
     ///
     /// # Errors
-    /// The kernel has no BPF, or none at control groups (CONFIG_CGROUP_BPF), or is older
-    /// than Linux 5.7, or this process may not load it (CAP_BPF and CAP_NET_ADMIN).
+    /// Fails if the kernel has no BPF, or none for control groups (CONFIG_CGROUP_BPF), or is older
+    /// than Linux 5.7, or if this process may not load the program (CAP_BPF and CAP_NET_ADMIN).
     pub fn attach(cgroup: &Path, timeout: Duration) -> io::Result<Self> {
         let program = load(timeout)?;
         let cgroup = File::open(cgroup)?;
@@ -40,15 +39,16 @@ impl FirstTimeout {
             attach_type: BPF_CGROUP_SOCK_OPS,
             flags: 0,
         };
-        // SAFETY: the command reads its attributes, and gives a descriptor that is ours.
+        // SAFETY: the command reads its attributes, and returns a descriptor that is ours.
         let link = unsafe { OwnedFd::from_raw_fd(bpf(BPF_LINK_CREATE, &link)?) };
         Ok(Self { link })
     }
 
-    /// Gives another answer from now on.
+    /// Replaces the timeout from now on.
     ///
     /// # Errors
-    /// The kernel's; the old answer stands then. The group was removed, for one.
+    /// Fails as the kernel does, for example if the group was removed; the old timeout then
+    /// remains.
     pub fn change(&self, timeout: Duration) -> io::Result<()> {
         let program = load(timeout)?;
         let update = LinkUpdate {
@@ -62,7 +62,7 @@ impl FirstTimeout {
     }
 }
 
-/// The program, checked by the kernel.
+/// Loads the program, which the kernel verifies.
 fn load(timeout: Duration) -> io::Result<OwnedFd> {
     let instructions = answering(ticks(timeout));
     let mut name = [0; 16];
@@ -77,12 +77,13 @@ fn load(timeout: Duration) -> io::Result<OwnedFd> {
         flags: 0,
         name,
     };
-    // SAFETY: the command reads its attributes and what they point at, which outlives it,
-    // and gives a descriptor that is ours.
+    // SAFETY: the command reads its attributes and the data they point at, which outlives it, and
+    // returns a descriptor that is ours.
     Ok(unsafe { OwnedFd::from_raw_fd(bpf(BPF_PROG_LOAD, &load)?) })
 }
 
-/// Who is asked first (the group of the socket, before those above it) has answered.
+/// Builds the program. The kernel runs that of the socket's own group before those above it; the
+/// first reply stands.
 fn answering(ticks: i32) -> [Instruction; 8] {
     [
         Instruction::load(QUESTION, CONTEXT, QUESTION_OFFSET),
@@ -96,7 +97,7 @@ fn answering(ticks: i32) -> [Instruction; 8] {
     ]
 }
 
-/// Rounded up, and at least one.
+/// Converts to ticks: rounded up, and at least one.
 fn ticks(timeout: Duration) -> i32 {
     let tick_ns = u128::from(tick().as_ns().unsigned_abs());
     let ticks = timeout.as_nanos().div_ceil(tick_ns).max(1);
@@ -107,24 +108,24 @@ fn ticks(timeout: Duration) -> i32 {
 #[repr(C)]
 struct Instruction {
     code: u8,
-    /// The one that is written (or compared) in the lower half, the other in the upper.
+    /// Destination register in the lower half, source in the upper.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
 impl Instruction {
-    /// 32 bits from memory: BPF_LDX | BPF_W | BPF_MEM.
+    /// Loads 32 bits from memory: BPF_LDX | BPF_W | BPF_MEM.
     const fn load(into: u8, from: u8, offset: i16) -> Self {
         Self::new(0x61, into | (from << 4), offset, 0)
     }
 
-    /// 32 bits to memory: BPF_STX | BPF_W | BPF_MEM.
+    /// Stores 32 bits to memory: BPF_STX | BPF_W | BPF_MEM.
     const fn store(at: u8, offset: i16, what: u8) -> Self {
         Self::new(0x63, at | (what << 4), offset, 0)
     }
 
-    /// Past the next `count`, unless alike: BPF_JMP | BPF_JNE | BPF_K.
+    /// Skips the next `count` instructions unless equal: BPF_JMP | BPF_JNE | BPF_K.
     const fn skip_unless_equal(register: u8, to: i32, count: i16) -> Self {
         Self::new(0x55, register, count, to)
     }
@@ -149,17 +150,17 @@ impl Instruction {
     }
 }
 
-// What each register is for; a program finds its context in the first.
+// Roles of the registers; a program finds its context in the first.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const QUESTION: u8 = 2;
 const ANSWER: u8 = 3;
 
-// In the context, struct bpf_sock_ops: `op` and `reply`.
+// Offsets in the context, struct bpf_sock_ops: `op` and `reply`.
 const QUESTION_OFFSET: i16 = 0;
 const ANSWER_OFFSET: i16 = 4;
 
-// Of the same header.
+// From the same header.
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
@@ -167,19 +168,19 @@ const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
 const BPF_CGROUP_SOCK_OPS: u32 = 3;
 const BPF_SOCK_OPS_TIMEOUT_INIT: i32 = 1;
 
-/// By which `bpftool` shows it.
+/// Name shown by `bpftool`.
 const NAME: &[u8] = b"first_timeout";
-/// That it calls nothing that asks for the GPL.
+/// Licence; the program calls no GPL-only helper.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
-/// union bpf_attr, as the three commands read it; what follows counts as zero.
+/// union bpf_attr, as the three commands read it; bytes beyond it count as zero.
 #[repr(C)]
 struct ProgramLoad {
     kind: u32,
     length: u32,
     instructions: u64,
     licence: u64,
-    /// None: its level, its size, and where it is (64 bits).
+    /// No log: its level, its size, and its address (64 bits).
     log: [u32; 4],
     kernel_version: u32,
     flags: u32,
@@ -203,9 +204,9 @@ struct LinkUpdate {
 }
 
 /// # Safety
-/// `attributes` are those of `command`, and what they point at is there.
+/// `attributes` must be those of `command`, and the data they point at must be valid.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    // SAFETY: by the caller.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());

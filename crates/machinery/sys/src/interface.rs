@@ -1,5 +1,5 @@
-//! Network interfaces, by the ioctls that every Linux has (netdevice(7)). All act on
-//! the network namespace in which their socket was opened.
+//! Network interfaces, by the ioctls that every Linux has (netdevice(7)). All act on the network
+//! namespace in which their socket was opened.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -9,7 +9,7 @@ use rustix::net::netdevice::name_to_index;
 
 use crate::option::{done, set};
 
-/// An interface that can be asked and settled.
+/// Handle to an interface, for queries and settings.
 #[derive(Debug)]
 pub struct Interface {
     socket: UdpSocket,
@@ -17,20 +17,21 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// `name` in the calling thread's network namespace. It is not looked for yet.
+    /// Creates a handle for `name` in the calling thread's network namespace, without looking it
+    /// up.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] when no interface can have this name.
+    /// Fails with [`io::ErrorKind::InvalidInput`] if no interface can have this name.
     pub fn named(name: &str) -> io::Result<Self> {
         let name = c_name(name)?;
         let socket = UdpSocket::bind("0.0.0.0:0")?;
         Ok(Self { socket, name })
     }
 
-    /// Its number.
+    /// Returns the interface's number.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// Fails if there is no such interface.
     pub fn index(&self) -> io::Result<u32> {
         let mut request = self.request();
         self.ask(libc::SIOCGIFINDEX, &mut request)?;
@@ -39,10 +40,10 @@ impl Interface {
         Ok(index.cast_unsigned())
     }
 
-    /// Its MAC address; `None` when it is not Ethernet.
+    /// Returns the MAC address, or `None` if the interface is not Ethernet.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// Fails if there is no such interface.
     pub fn mac(&self) -> io::Result<Option<[u8; 6]>> {
         let mut request = self.request();
         self.ask(libc::SIOCGIFHWADDR, &mut request)?;
@@ -52,30 +53,30 @@ impl Interface {
         Ok(is_ethernet.then(|| core::array::from_fn(|at| address.sa_data[at] as u8)))
     }
 
-    /// Sets its MAC address.
+    /// Sets the MAC address.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN.
+    /// Fails without CAP_NET_ADMIN.
     pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_hwaddr = address(libc::ARPHRD_ETHER, 0, &mac);
         self.ask(libc::SIOCSIFHWADDR, &mut request)
     }
 
-    /// Sets its IPv4 address.
+    /// Sets the IPv4 address.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN.
+    /// Fails without CAP_NET_ADMIN.
     pub fn set_address(&self, address: Ipv4Addr) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_addr = internet(address);
         self.ask(libc::SIOCSIFADDR, &mut request)
     }
 
-    /// Sets the length of its IPv4 network's prefix.
+    /// Sets the prefix length of the IPv4 network.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN.
+    /// Fails without CAP_NET_ADMIN.
     pub fn set_prefix(&self, prefix_len: u8) -> io::Result<()> {
         let shift = 32 - u32::from(prefix_len.min(32));
         let mask = u32::MAX.checked_shl(shift).unwrap_or(0);
@@ -84,31 +85,31 @@ impl Interface {
         self.ask(libc::SIOCSIFNETMASK, &mut request)
     }
 
-    /// Brings it up.
+    /// Brings the interface up.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN.
+    /// Fails without CAP_NET_ADMIN.
     pub fn bring_up(&self) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
         self.ask(libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// Sets the longest IP packet that it sends.
+    /// Sets the MTU.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, and when it is too long or too short for it.
+    /// Fails without CAP_NET_ADMIN, or if the interface does not support this size.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_mtu = mtu.into();
         self.ask(libc::SIOCSIFMTU, &mut request)
     }
 
-    /// Everything that no other route leads to goes to `gateway`, which one of this
-    /// namespace's interfaces reaches.
+    /// Sets the default route to `gateway`, which must be reachable by an interface of this
+    /// namespace.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, and when none does.
+    /// Fails without CAP_NET_ADMIN, or if the gateway is not reachable.
     pub fn set_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
         // SAFETY: a rtentry is plain old data; zero is a value of every field.
         let mut route: libc::rtentry = unsafe { core::mem::zeroed() };
@@ -121,10 +122,10 @@ impl Interface {
         done(unsafe { libc::ioctl(socket, libc::SIOCADDRT, &raw const route) })
     }
 
-    /// Switches an offload off.
+    /// Disables an offload.
     ///
     /// # Errors
-    /// Where the driver cannot do without.
+    /// Fails if the driver cannot disable it.
     pub fn switch_off(&self, offload: Offload) -> io::Result<()> {
         let command = match offload {
             Offload::TransmitChecksum => ETHTOOL_STXCSUM,
@@ -135,10 +136,11 @@ impl Interface {
         self.ask_with(SIOCETHTOOL, &mut value)
     }
 
-    /// The number of its own clock, as in `/dev/ptpN`; `None` when it has none.
+    /// Returns the number of the interface's PTP clock, as in `/dev/ptpN`, or `None` if it has
+    /// none.
     ///
     /// # Errors
-    /// Where the driver knows nothing of clocks.
+    /// Fails if the driver does not support the query.
     pub fn clock_number(&self) -> io::Result<Option<u32>> {
         let mut info = TimestampInfo {
             command: ETHTOOL_GET_TS_INFO,
@@ -149,10 +151,10 @@ impl Interface {
         Ok(u32::try_from(info.phc_index).ok())
     }
 
-    /// Tells the card to stamp every departure, and these arrivals.
+    /// Makes the card timestamp every departure, and the arrivals of this kind.
     ///
     /// # Errors
-    /// Without CAP_NET_ADMIN, and where the card cannot.
+    /// Fails without CAP_NET_ADMIN, or if the card cannot.
     pub fn stamp(&self, arrivals: Arrivals) -> io::Result<()> {
         let mut config = TimestampConfig {
             flags: 0,
@@ -169,7 +171,7 @@ impl Interface {
         request(&self.name)
     }
 
-    /// All commands used here take an ifreq.
+    /// Issues an ioctl. All commands used here take an ifreq.
     fn ask(&self, command: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
         // SAFETY: an ifreq, which lives until the call returns.
         done(unsafe {
@@ -181,8 +183,8 @@ impl Interface {
         })
     }
 
-    /// Commands whose ifreq leads to a structure of their own. Each is called with
-    /// the one that linux/ethtool.h or linux/net_tstamp.h says.
+    /// Issues an ioctl whose ifreq points to a structure of its own: the one that linux/ethtool.h
+    /// or linux/net_tstamp.h states for the command.
     fn ask_with<T>(&self, command: libc::Ioctl, with: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = core::ptr::from_mut(with).cast();
@@ -190,37 +192,37 @@ impl Interface {
     }
 }
 
-/// Work that a station's kernel leaves to the card.
+/// Offload: work that the kernel leaves to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// Summing what is sent.
+    /// Checksums of sent packets.
     TransmitChecksum,
-    /// Cutting TCP segments.
+    /// TCP segmentation.
     TcpSegmentation,
-    /// Cutting segments of any kind, which the kernel does late.
+    /// Segmentation of any kind, which the kernel does late.
     GenericSegmentation,
 }
 
-/// Which arrivals a card stamps.
+/// Arrivals that a card timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Event messages of PTP version 2, by any transport.
     PtpEvents,
-    /// All.
+    /// All packets.
     All,
 }
 
-/// The number of the interface `name` in the calling thread's network namespace.
+/// Returns the number of the interface `name` in the calling thread's network namespace.
 ///
 /// # Errors
-/// When there is none.
+/// Fails if there is no such interface.
 pub fn index_of(name: &str) -> io::Result<u32> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     Ok(name_to_index(&socket, name)?)
 }
 
-/// The highest number of an interface in the calling thread's network namespace.
-/// Zero when there is none.
+/// Returns the highest interface number in the calling thread's network namespace, or zero if there
+/// is no interface.
 pub fn highest_index() -> u32 {
     // SAFETY: no arguments; the list is freed below.
     let list = unsafe { libc::if_nameindex() };
@@ -228,7 +230,7 @@ pub fn highest_index() -> u32 {
     let mut at = list;
     // SAFETY: the list ends with an entry whose index is 0.
     while !at.is_null() && unsafe { (*at).if_index } != 0 {
-        // SAFETY: not the end yet, as just seen.
+        // SAFETY: the end has not been reached, as just checked.
         highest = highest.max(unsafe { (*at).if_index });
         // SAFETY: the end has not been reached, so the next entry exists.
         at = unsafe { at.add(1) };
@@ -240,16 +242,16 @@ pub fn highest_index() -> u32 {
     highest
 }
 
-/// `socket` sends and receives by this interface only.
+/// Restricts `socket` to this interface, for sending and receiving.
 ///
 /// # Errors
-/// When there is none of this name.
+/// Fails if there is no interface of this name.
 pub fn bind_to(socket: impl AsFd, name: &str) -> io::Result<()> {
     let name = c_name(name)?.map(|letter| letter as u8);
     set(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name)
 }
 
-/// The name as a C string, in as many bytes as the kernel has for it.
+/// Returns the name as a C string, in an array of the kernel's size.
 pub(crate) fn c_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
     let mut place = [0; libc::IFNAMSIZ];
     if name.is_empty() || name.len() >= place.len() || name.contains('\0') {
@@ -261,7 +263,7 @@ pub(crate) fn c_name(name: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
     Ok(place)
 }
 
-/// A request about the interface of this name.
+/// Builds a request for the interface of this name.
 pub(crate) fn request(name: &[libc::c_char; libc::IFNAMSIZ]) -> libc::ifreq {
     // SAFETY: an ifreq is plain old data; zero is a value of every field.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
@@ -269,7 +271,7 @@ pub(crate) fn request(name: &[libc::c_char; libc::IFNAMSIZ]) -> libc::ifreq {
     request
 }
 
-/// A `sockaddr_in` in the form of a `sockaddr`: a port and then the address.
+/// Builds a `sockaddr_in` in the form of a `sockaddr`: a port, then the address.
 fn internet(own: Ipv4Addr) -> libc::sockaddr {
     address(libc::AF_INET as u16, 2, &own.octets())
 }

@@ -1,28 +1,30 @@
-//! The system layer: what the other crates ask of Linux and `rustix` does not have.
+//! The system layer: Linux interfaces that other crates need and `rustix` lacks.
 //!
-//! Who needs a call of the kernel takes it from the standard library, then from
-//! `rustix`, and only then from here. What is here is safe to call: the unsafe
-//! code behind it is in this crate, so that the crates above can forbid it.
+//! A crate that needs a system call uses the standard library, then `rustix`, and only then this
+//! crate. Everything here is safe to call: the unsafe code is inside this crate, so that the crates
+//! above can forbid it.
 //!
 //! - [`clock`]: the machine's clocks, read and steered.
-//! - [`schedule`]: going before or behind the machine's other threads.
-//! - [`epoll`]: sleeping on many descriptors, to the nanosecond.
-//! - [`control`], [`batch`]: datagrams with what the kernel says beside the
-//!   bytes, one or many by one call.
-//! - [`packet`]: packet sockets. [`stamps`]: stamps of arrivals and departures.
+//! - [`schedule`]: scheduling policy of the calling thread.
+//! - [`epoll`]: waiting for many descriptors, with nanosecond timeouts.
+//! - [`control`], [`batch`]: datagrams with control messages, one or several per call.
+//! - [`packet`]: packet sockets. [`stamps`]: timestamps of arrivals and departures.
 //! - [`interface`], [`tap`]: network interfaces.
-//! - [`own`], [`local`]: where programs of one user meet, and how they connect there.
-//! - [`descriptor`]: one from one process to another.
-//! - [`command`]: what a child does between fork and exec. [`rights`], [`account`]: who it
-//!   is, and what it may do. [`rooted`]: files as a container's programs find them.
-//! - [`signals`]: which of them a thread takes.
-//! - [`cgroup`]: where they are. [`first_timeout`]: how long sockets of one wait first.
-//! - [`plain`]: files that somebody else names. [`secret`]: files that nobody else may know.
-//! - [`limit`]: how many descriptors this process may have open, and its children.
-//! - [`memory`]: what lies at an address, if anything does. [`namespace`]: which one it is.
-//! - [`trial`]: what this machine allows. [`vsock`]: between a virtual machine and its host.
+//! - [`own`], [`local`]: a user's private directories, and connections to sockets in them.
+//! - [`descriptor`]: passing a descriptor between processes.
+//! - [`command`]: preparation of a child between fork and exec. [`rights`], [`account`]: user and
+//!   rights of a child. [`rooted`]: files as the programs of a container see them.
+//! - [`signals`]: signal masks of threads.
+//! - [`cgroup`]: paths of control groups. [`first_timeout`]: initial TCP timeout in a control
+//!   group.
+//! - [`plain`]: files named by untrusted input. [`secret`]: files with secrets.
+//! - [`limit`]: the descriptor limit of this process and its children.
+//! - [`memory`]: reads of addresses that may be unmapped. [`namespace`]: unique numbers of
+//!   namespaces.
+//! - [`trial`]: tests of the machine's abilities. [`vsock`]: sockets between a virtual machine and
+//!   its host.
 //!
-//! It decides nothing. There is no state here but what the kernel keeps.
+//! The crate makes no decisions and keeps no state outside the kernel.
 
 pub mod account;
 pub mod batch;

@@ -1,18 +1,18 @@
-//! How many descriptors this process may have open.
+//! Descriptor limit of this process.
 //!
-//! Programs may expect the usual limit (`select` knows no more than 1,024), so what is
-//! started gets back the limit that this process was started with.
+//! Programs may expect the usual limit (`select` supports at most 1,024), so child processes get
+//! back the limit that this process was started with.
 
 use std::io;
 use std::sync::OnceLock;
 
-/// The limit that this process was started with, once it was raised.
+/// Limit that this process was started with; set once the limit is raised.
 static FIRST: OnceLock<libc::rlimit> = OnceLock::new();
 
-/// Raises the limit as far as this user may, and says how many descriptors that are.
+/// Raises the limit as far as this user may, and returns the new limit.
 ///
 /// # Errors
-/// When the kernel refuses; it stays as it was then.
+/// Fails if the kernel refuses; the limit is then unchanged.
 pub fn raise_descriptors() -> io::Result<u64> {
     let mut limit = now()?;
     FIRST.get_or_init(|| limit);
@@ -22,27 +22,27 @@ pub fn raise_descriptors() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// How many descriptors this process may have open.
+/// Returns the number of descriptors that this process may have open.
 ///
 /// # Errors
-/// Never, on Linux.
+/// Never fails on Linux.
 pub fn descriptors() -> io::Result<u64> {
     now().map(|limit| limit.rlim_cur)
 }
 
-/// How many it could have, were the limit raised.
+/// Returns the highest limit that this process may set.
 ///
 /// # Errors
-/// Never, on Linux.
+/// Never fails on Linux.
 pub fn most_descriptors() -> io::Result<u64> {
     now().map(|limit| limit.rlim_max)
 }
 
-/// How many threads and processes this user may have; the kernel does not hold root to
-/// that.
+/// Returns the maximum number of threads and processes of this user; the kernel does not enforce it
+/// for root.
 ///
 /// # Errors
-/// Never, on Linux.
+/// Never fails on Linux.
 pub fn tasks_of_user() -> io::Result<u64> {
     if rustix::process::geteuid().is_root() {
         return Ok(u64::MAX);
@@ -50,11 +50,11 @@ pub fn tasks_of_user() -> io::Result<u64> {
     of(libc::RLIMIT_NPROC).map(|limit| limit.rlim_cur)
 }
 
-/// To be called in a child between fork and exec: it gets the limit that this process was
-/// started with. Makes one system call, and no memory.
+/// Restores the limit that this process was started with; for a child between fork and exec. Makes
+/// one system call, and allocates nothing.
 pub fn restore_descriptors() {
     if let Some(first) = FIRST.get() {
-        // SAFETY: reads `first`. A limit is always lowered, which cannot be refused.
+        // SAFETY: reads `first`. The limit is always lowered, which cannot be refused.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, first) };
     }
 }

@@ -1,4 +1,4 @@
-//! Connections between processes of one machine that never wait without limit.
+//! Connections between processes of one machine, with bounded waits.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connects to the socket at `path`, and waits for no more than `patience` if too many
-/// wait there already; so long, too, may each later read and write take.
+/// Connects to the socket at `path`, and waits for at most `patience` if its backlog is full. The
+/// same limit applies to each later read and write.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] when somebody listens and takes no connection;
-/// [`io::ErrorKind::ConnectionRefused`] when nobody listens.
+/// Fails with [`io::ErrorKind::WouldBlock`] if the listener accepts no connection, and with
+/// [`io::ErrorKind::ConnectionRefused`] if there is no listener.
 pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -22,27 +22,26 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // Of a local socket it limits the wait of `connect` too.
+    // For a local socket this limits the wait of `connect` too.
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket.into())
 }
 
-/// Who is at the other end: who connected, or who began to listen.
+/// Process at the other end of a connection: the one that connected or that began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process identifier then; `None` for a process that is in no PID namespace of
-    /// ours.
+    /// Process identifier at that time; `None` for a process outside our PID namespace.
     pub pid: Option<i32>,
-    /// Its effective user then.
+    /// Effective user at that time.
     pub uid: u32,
 }
 
-/// The other end of a local connection.
+/// Returns the peer of a local connection.
 ///
 /// # Errors
-/// When it is not local.
+/// Fails if the socket is not local.
 pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred {
         pid: 0,

@@ -1,26 +1,26 @@
-//! This process's own memory, where nobody knows whether there is any.
+//! Reads of this process's own memory at addresses that may be unmapped.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
-/// Bytes that a pipe takes at once.
+/// Bytes that a pipe accepts at once.
 const PIPE_BUF: usize = 512;
 
-/// Copies what lies at `address` of this process into `into`, at most 512 bytes of
-/// it; false when nothing is mapped there, or nothing that may be read.
+/// Copies bytes at `address` of this process to `into`, at most 512. Returns false if nothing
+/// readable is mapped there.
 ///
-/// The kernel looks: it copies the bytes into a pipe, and refuses where a load of
-/// ours would end the process. It asks for no privilege and no /proc.
+/// The kernel checks the access: it copies the bytes into a pipe, and returns an error where a load
+/// would end the process. This needs neither a privilege nor /proc.
 ///
 /// # Errors
-/// When there is no pipe to be had.
+/// Fails if no pipe can be created.
 ///
 /// # Panics
-/// When more is asked for than a pipe takes at once.
+/// Panics if `into` is longer than a pipe accepts at once.
 pub fn copy_own(address: u64, into: &mut [u8]) -> io::Result<bool> {
     assert!(into.len() <= PIPE_BUF, "{} bytes", into.len());
     let (mut reader, writer) = io::pipe()?;
-    // SAFETY: the kernel checks the address, and copies from it only.
+    // SAFETY: the kernel checks the address, and only reads from it.
     let written = unsafe {
         libc::write(
             writer.as_raw_fd(),

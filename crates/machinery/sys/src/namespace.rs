@@ -1,4 +1,4 @@
-//! Numbers of namespaces that the kernel never gives twice. (Their inodes it does.)
+//! Numbers of namespaces that the kernel never reuses. (It reuses their inodes.)
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,12 +8,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::command::into_network;
 use crate::option::{self, done};
 
-/// Of a network namespace: its cookie, which a socket in it tells (Linux 5.14).
+/// Returns the cookie of a network namespace, as reported by a socket in it (Linux 5.14).
 ///
 /// # Errors
-/// Without CAP_SYS_ADMIN; the kernel's.
+/// Fails without CAP_SYS_ADMIN, or as the kernel does.
 pub fn cookie(network: OwnedFd) -> io::Result<u64> {
-    // By a thread of its own, which is then in the wrong place for anything else.
+    // In a thread of its own, which is then in the wrong namespace for anything else.
     let ask = move || {
         into_network(&network)?;
         let socket = socket_with(
@@ -30,10 +30,10 @@ pub fn cookie(network: OwnedFd) -> io::Result<u64> {
     thread.join().expect("nothing in it panics")
 }
 
-/// Of a mount namespace (Linux 6.11).
+/// Returns the number of a mount namespace (Linux 6.11).
 ///
 /// # Errors
-/// The kernel is older, or the descriptor is of something else.
+/// Fails if the kernel is older, or the descriptor is not one of a mount namespace.
 pub fn mounts(namespace: impl AsFd) -> io::Result<u64> {
     let mut number = 0_u64;
     // SAFETY: the kernel writes a number of this size.
@@ -47,7 +47,7 @@ pub fn mounts(namespace: impl AsFd) -> io::Result<u64> {
     Ok(number)
 }
 
-/// Not in the libc crate for every target.
+/// Missing in the libc crate for some targets.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(mounts_of("thread-self").expect("as before"), own);
         }
         let network = |path: &str| cookie(File::open(path)?.into());
-        // Who is not root may not enter any.
+        // Only root may enter namespaces.
         if let Ok(own) = network("/proc/self/ns/net") {
             assert_eq!(network("/proc/thread-self/ns/net").expect("as before"), own);
             let made = std::thread::spawn(|| {

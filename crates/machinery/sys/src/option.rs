@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Types that the kernel may read as an option's value, byte for byte.
 ///
 /// # Safety
-/// Plain old data whose pointers, if any, lead to what lives through the call.
+/// Plain old data whose pointers, if any, lead to data that lives through the call.
 pub(crate) unsafe trait Value {}
 // SAFETY: a number.
 unsafe impl Value for libc::c_int {}
@@ -56,7 +56,7 @@ pub(crate) fn get(
     })
 }
 
-/// What a call answered that says -1 for a refusal.
+/// Converts the result of a call that returns -1 on failure.
 pub(crate) fn done(answer: libc::c_int) -> io::Result<()> {
     if answer < 0 {
         Err(io::Error::last_os_error())

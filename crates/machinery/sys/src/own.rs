@@ -1,9 +1,8 @@
-//! Directories where only one user's programs meet.
+//! Directories that are private to one user's programs.
 //!
-//! Sockets and pages of sessions and timelines have names that anybody can foresee. So
-//! they lie in a directory that nobody else can write to, and both sides make sure of
-//! that before they open, connect to, remove or replace anything in it: who makes it,
-//! and who looks for something there.
+//! Sockets and pages of sessions and timelines have predictable names. So they lie in a directory
+//! that no other user can write to. Both the program that creates it and those that look for
+//! something there check this before they open, connect to, remove or replace anything in it.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Where this user's programs meet under `name`, root's in `system`, others' below
+/// Returns the directory `name` for this user's programs: root's is in `system`, others' are below
 /// `XDG_RUNTIME_DIR`, or else in the directory for temporary files.
 pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
     let user = rustix::process::geteuid();
@@ -24,11 +23,11 @@ pub fn meeting_place(system: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Makes a directory with `mode`, and what it lies in, unless it is there. Either way
-/// it is safe to use afterwards.
+/// Creates a directory with `mode`, and its parents, unless it exists. In both cases it is safe to
+/// use afterwards.
 ///
 /// # Errors
-/// As [`check`], and when the system refuses.
+/// Fails as [`check`] does, or if the system refuses.
 pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
     let system = |error| NotOwn::new(path, Why::System(error));
     if let Some(parent) = path.parent() {
@@ -40,11 +39,11 @@ pub fn make(path: &Path, mode: u32) -> Result<(), NotOwn> {
     }
 }
 
-/// Makes sure that nobody but this user, or root, can put anything into a directory, or
-/// could have put the directory itself there.
+/// Checks that no other user, except root, can put anything into a directory, or could have created
+/// the directory itself.
 ///
 /// # Errors
-/// [`NotOwn`] says what to do. [`NotOwn::is_absent`] when there is none.
+/// [`NotOwn`] states the fix; [`NotOwn::is_absent`] is true if there is no such directory.
 pub fn check(path: &Path) -> Result<(), NotOwn> {
     let metadata =
         fs::symlink_metadata(path).map_err(|error| NotOwn::new(path, Why::System(error)))?;
@@ -61,7 +60,7 @@ pub fn check(path: &Path) -> Result<(), NotOwn> {
     Err(NotOwn::new(path, why))
 }
 
-/// Why a directory is not safe to use.
+/// Reason why a directory is not safe to use.
 #[derive(Debug)]
 pub struct NotOwn {
     path: PathBuf,
@@ -82,7 +81,7 @@ impl NotOwn {
         Self { path, why }
     }
 
-    /// Whether there simply is none.
+    /// Returns true if the directory does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(&self.why, Why::System(error) if error.kind() == io::ErrorKind::NotFound)
     }

@@ -1,4 +1,4 @@
-//! Packet sockets: frames of one interface as they are (packet(7)).
+//! Packet sockets: raw frames of one interface (packet(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,19 +7,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::option::{done, set};
 
-/// What a packet socket hears once it is bound.
+/// Frames that a packet socket receives once it is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
     /// Frames of every Ethertype.
     All,
-    /// Nothing; it only sends.
+    /// Nothing; the socket only sends.
     Nothing,
 }
 
-/// A packet socket that never waits. It hears nothing before it is bound.
+/// Opens a non-blocking packet socket. It receives nothing before it is bound.
 ///
 /// # Errors
-/// Without CAP_NET_RAW, or on a kernel without such sockets.
+/// Fails without CAP_NET_RAW, or on a kernel without such sockets.
 pub fn open() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None);
@@ -29,7 +29,7 @@ pub fn open() -> io::Result<OwnedFd> {
 /// Binds a packet socket to the interface with this number.
 ///
 /// # Errors
-/// When there is no such interface.
+/// Fails if there is no such interface.
 pub fn bind(socket: impl AsFd, interface: u32, hears: Hears) -> io::Result<()> {
     let protocol = match hears {
         Hears::All => libc::ETH_P_ALL as u16,
@@ -46,11 +46,11 @@ pub fn bind(socket: impl AsFd, interface: u32, hears: Hears) -> io::Result<()> {
     })
 }
 
-/// Sends a whole frame by the interface with this number, without waiting. The
-/// Ethertype is the socket's own record of it (some filters look there).
+/// Sends a whole frame by the interface with this number, without blocking. The Ethertype is the
+/// socket's own record of it (some filters read it).
 ///
 /// # Errors
-/// As sendto(2).
+/// Fails as sendto(2) does.
 pub fn send(socket: impl AsFd, frame: &[u8], interface: u32, ethertype: u16) -> io::Result<()> {
     let address = address(interface, ethertype);
     // SAFETY: a buffer and an address, each with its size, alive through the call.
@@ -79,46 +79,45 @@ fn address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// VLAN tags, which the kernel takes out of the bytes, come along as
+/// Delivers VLAN tags, which the kernel removes from the bytes, as
 /// [`crate::control::ControlMessage::Vlan`].
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn keep_tags(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)
 }
 
-/// What this machine sends by the interface is not handed back.
+/// Excludes frames that this machine sends by the interface from reception.
 ///
 /// # Errors
-/// Before Linux 4.20.
+/// Fails before Linux 4.20.
 pub fn ignore_outgoing(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Every frame, both ways, has a `struct virtio_net_hdr` before it, which says what
-/// is left to be done with it.
+/// Puts a `struct virtio_net_hdr` before every frame, both ways: the offloads that remain to be
+/// done.
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn use_offload_headers(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)
 }
 
-/// Whose frames an interface lets in beside its own.
+/// Destinations whose frames an interface accepts beside its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Everybody's.
+    /// All destinations (promiscuous mode).
     Everyone,
-    /// Those to this multicast address.
+    /// This multicast address.
     Multicast([u8; 6]),
 }
 
-/// The interface with this number lets in the frames of `group`, until the socket is
-/// closed.
+/// Makes the interface with this number accept the frames of `group`, until the socket is closed.
 ///
 /// # Errors
-/// When there is no such interface.
+/// Fails if there is no such interface.
 pub fn join(socket: impl AsFd, interface: u32, group: Group) -> io::Result<()> {
     let mut membership = libc::packet_mreq {
         mr_ifindex: interface.cast_signed(),
@@ -135,19 +134,19 @@ pub fn join(socket: impl AsFd, interface: u32, group: Group) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, option, &membership)
 }
 
-/// Which frames a socket takes.
+/// Frames that a socket accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// None any more; those that are waiting can still be read.
+    /// None from now on; frames already queued can still be read.
     None,
-    /// Those whose Ethertype, once the kernel has taken a VLAN tag out, is this.
+    /// Frames with this Ethertype, after the kernel has removed a VLAN tag.
     Ethertype(u16),
 }
 
-/// Lets only some frames in.
+/// Sets the filter of a socket.
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn filter(socket: impl AsFd, filter: Filter) -> io::Result<()> {
     let keep = |bytes| step(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
     match filter {
@@ -188,10 +187,10 @@ fn attach(socket: impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<()
     })
 }
 
-/// How many frames found the socket's buffer full since this was last asked.
+/// Returns the number of frames dropped because the socket's buffer was full, since the last call.
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn take_drops(socket: impl AsFd) -> io::Result<u64> {
     let mut statistics = libc::tpacket_stats {
         tp_packets: 0,

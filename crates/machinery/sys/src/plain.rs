@@ -1,5 +1,5 @@
-//! Files that are named by what somebody else wrote. One that is no plain file could keep its
-//! reader waiting, or never end.
+//! Files named by untrusted input. One that is not a regular file could block its reader, or never
+//! end.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -8,21 +8,21 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// What is in a plain file of at most so many bytes.
+/// Returns the content of a regular file of at most `most_bytes`.
 ///
 /// # Errors
-/// The kernel's; for what is no plain file, and for one that is longer.
+/// Fails as the kernel does, if the file is not regular, or if it is longer.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open_plain(path)?;
     at_most(file, most_bytes)
 }
 
-/// A plain file, and what its inode says of it.
+/// Opens a regular file and returns its metadata.
 pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
-    // A pipe that nobody writes to would keep us waiting here.
+    // A pipe without a writer would block here otherwise.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(open(path, flags, Mode::empty())?);
-    // Looked at when it is open: its name may be another's by now.
+    // Checked on the open file: its name may refer to another one by now.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no plain file"));
@@ -30,10 +30,10 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// The text in a plain file of at most so many bytes.
+/// Returns the text of a regular file of at most `most_bytes`.
 ///
 /// # Errors
-/// As [`read`]; for what is no UTF-8.
+/// Fails as [`read`] does, or if the content is not UTF-8.
 pub fn read_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(read(path, most_bytes)?)
 }
@@ -54,11 +54,11 @@ pub fn read_text_below(top: &Path, path: &Path, most_bytes: u64) -> io::Result<(
     Ok((text(at_most(file, most_bytes)?)?, is_below))
 }
 
-/// The text in a file of any kind, of at most so many bytes: one that its reader's user names,
-/// which may be what another program writes.
+/// Returns the text of a file of any kind, of at most `most_bytes`: for files named by the user,
+/// such as another program's output.
 ///
 /// # Errors
-/// The kernel's; for a longer one; for what is no UTF-8.
+/// Fails as the kernel does, if the file is longer, or if it is not UTF-8.
 pub fn read_any_text(path: &Path, most_bytes: u64) -> io::Result<String> {
     text(at_most(File::open(path)?, most_bytes)?)
 }

@@ -1,8 +1,8 @@
-//! What a child may do: its user, its groups, its capabilities. Named by people, looked up
-//! before the fork, taken between fork and exec.
+//! Rights of a child: its user, groups and capabilities. Given by name, looked up before the fork,
+//! applied between fork and exec.
 //!
-//! [`account`](crate::account) knows what the machine's database says of users. This does
-//! not know programs, and decides for none what it should have.
+//! [`account`](crate::account) reads the machine's user database. This module knows no programs,
+//! and decides for none which rights it has.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,17 +18,17 @@ use rustix::thread::{
 
 use crate::account::Account;
 
-/// A capability of Linux, by its name in capabilities(7) in small letters and without
-/// `cap_`: `net_bind_service`.
+/// Linux capability, by its name in capabilities(7) in small letters and without `cap_`:
+/// `net_bind_service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability(CapabilitySet);
 
-/// A name that is no capability's.
+/// Name that is not a capability's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCapability;
 
 impl Capability {
-    /// All names.
+    /// Returns the names of all capabilities.
     pub fn names() -> impl Iterator<Item = String> {
         CapabilitySet::all()
             .iter_names()
@@ -53,18 +53,18 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What a child may do, when that is not what its parent may: it gains nothing by what it
-/// executes, and has no capability but those that are named.
+/// Rights of a child, if they differ from its parent's: no exec adds privileges, and it has only
+/// the listed capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Who it is; none: who its parent is.
+    /// User of the child; `None` for its parent's.
     account: Option<Account>,
     groups: Vec<Gid>,
     allowed: CapabilitySet,
 }
 
 impl Rights {
-    /// Those of an account, or of this process's user, with these capabilities.
+    /// Creates the rights of an account, or of this process's user, with these capabilities.
     pub fn new(account: Option<Account>, allowed: &[Capability]) -> Self {
         let groups = account.iter().flat_map(|account| account.groups.iter());
         Self {
@@ -76,22 +76,22 @@ impl Rights {
         }
     }
 
-    /// Who the child will be, when that is not its parent.
+    /// Returns the user of the child, if it is not its parent's.
     pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
-    /// To be called in a child between fork and exec, after all that needs its parent's
-    /// rights. Makes system calls alone, and no memory. What is named stays through every
-    /// exec of a program without privileges of its own (it is ambient).
+    /// Applies the rights; for a child between fork and exec, after all steps that need its
+    /// parent's rights. Makes only system calls and allocates nothing. The listed capabilities
+    /// persist through every exec of a program without privileges of its own (they are ambient).
     ///
     /// # Errors
-    /// When this process may not give them: without root there is no other user, and no
-    /// capability that it does not have.
+    /// Fails if this process may not grant them: without root, no other user and no capability that
+    /// it lacks.
     pub fn take(&self) -> Result<(), Errno> {
         if let Some(account) = &self.account {
             let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
-            // Else all are lost with the user.
+            // Otherwise the change of user would clear all of them.
             set_keep_capabilities(true)?;
             if !is_already(account) {
                 set_thread_groups(&self.groups)?;
@@ -101,8 +101,8 @@ impl Rights {
             set_keep_capabilities(false)?;
         }
         let now = capabilities(None)?;
-        // The bounding set holds for a child that stays root, whose next exec would have
-        // them all again. Who may not change it has none to lose.
+        // The bounding set matters for a child that stays root, whose next exec would restore all
+        // of them. A process that may not change it has none to lose.
         if now.permitted.contains(CapabilitySet::SETPCAP) {
             set_capabilities(
                 None,
@@ -113,7 +113,7 @@ impl Rights {
             )?;
             for capability in CapabilitySet::all().difference(self.allowed).iter() {
                 match remove_capability_from_bounding_set(capability) {
-                    // One that this kernel does not know yet.
+                    // A capability that this kernel does not know yet.
                     Ok(()) | Err(Errno::INVAL) => {}
                     Err(error) => return Err(error),
                 }
@@ -135,12 +135,12 @@ impl Rights {
     }
 }
 
-/// Whether this process is that user already, so that nobody need be asked for it.
+/// Returns true if this process is that user already, so that no change is needed.
 fn is_already(account: &Account) -> bool {
     let is_user = rustix::process::getuid().as_raw() == account.user
         && rustix::process::geteuid().as_raw() == account.user;
     let is_group = rustix::process::getgid().as_raw() == account.group;
-    // Root gives up what groups it has; others cannot.
+    // Root drops its supplementary groups; other users cannot.
     is_user && is_group && account.user != 0
 }
 

@@ -1,7 +1,7 @@
-//! Files as somebody finds them whose root directory is another one: a container.
+//! Files as seen by programs with another root directory: a container.
 //!
-//! Symbolic links lead to where they would there, and never out of that directory, whatever
-//! an image says. It changes nothing.
+//! Symbolic links are resolved within that directory and never leave it, whatever an image
+//! contains. This module changes nothing.
 
 use std::fs::File;
 use std::io;
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-/// Where programs are looked for in a container whose variables do not say.
+/// Search path for programs in a container whose variables set none.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What is at `path` for who lives in the directory `top`; it is neither read nor written by
-/// the descriptor.
+/// Opens `path` as seen from the root directory `top`; the descriptor permits neither reading nor
+/// writing.
 ///
 /// # Errors
-/// The kernel's: there is no such file.
+/// Fails as the kernel does, for example if there is no such file.
 pub fn find(top: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     Ok(openat2(top, path, flags, Mode::empty(), resolve)?)
 }
 
-/// The file of a program, as execvp(3) finds it: a name with a slash is a path from
-/// `directory`, others are looked up in `path`, which colons part. None where there is no
-/// such file that may be executed.
+/// Finds the file of a program as execvp(3) does: a name with a slash is a path from `directory`,
+/// others are looked up in `path`, separated by colons. Returns `None` if there is no such
+/// executable file.
 pub fn program(top: impl AsFd, name: &Path, directory: &Path, path: &str) -> Option<PathBuf> {
     let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = match is_path {
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(found("tool"), Some("/bin/tool".into()));
         assert_eq!(found("absolute"), Some("/bin/absolute".into()));
         assert_eq!(found("bin/tool"), Some("/bin/tool".into()));
-        // This machine has one, the directory has not.
+        // This machine has one; the directory does not.
         assert!(Path::new("/bin/sh").exists());
         assert_eq!(found("out"), None);
         assert_eq!(found("sh"), None);

@@ -1,4 +1,4 @@
-//! How the kernel schedules the calling thread.
+//! Scheduling of the calling thread.
 
 use core::num::NonZeroU64;
 use std::io;
@@ -7,18 +7,18 @@ use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use crate::option::done;
 
-/// Which other threads the calling one goes before (sched(7)).
+/// Scheduling policy relative to other threads (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// As any program does.
+    /// The default policy.
     Ordinary,
-    /// Before all ordinary ones, and before lower priorities (1 to 99): `SCHED_FIFO`.
+    /// Before all ordinary threads, and before lower priorities (1 to 99): `SCHED_FIFO`.
     First(u8),
-    /// Behind all others: `SCHED_IDLE`.
+    /// After all others: `SCHED_IDLE`.
     Last,
 }
 
-/// The calling thread's policy; `None` when it has one that is not among these.
+/// Returns the calling thread's policy, or `None` if it is not one of these.
 pub fn policy() -> Option<Policy> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call takes a number; 0 is the calling thread.
@@ -35,10 +35,10 @@ pub fn policy() -> Option<Policy> {
     }
 }
 
-/// Gives the calling thread a policy.
+/// Sets the calling thread's policy.
 ///
 /// # Errors
-/// Going before others needs CAP_SYS_NICE, or a limit that allows it.
+/// Fails for [`Policy::First`] without CAP_SYS_NICE or a limit that allows it.
 pub fn set_policy(policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Ordinary => (libc::SCHED_OTHER, 0),
@@ -52,13 +52,13 @@ pub fn set_policy(policy: Policy) -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }
 
-/// The calling thread goes before ordinary ones for as long as this lives.
+/// Guard that runs the calling thread before ordinary ones.
 #[derive(Debug)]
 pub struct First(());
 
 impl First {
-    /// `None` where that is not allowed, and where the thread has a policy of
-    /// somebody's choice already: who chose it knows why.
+    /// Returns `None` if this is not allowed, or if the thread's policy is not the default: it was
+    /// set on purpose.
     pub fn go() -> Option<Self> {
         if policy() != Some(Policy::Ordinary) {
             return None;
@@ -69,18 +69,18 @@ impl First {
 
 impl Drop for First {
     fn drop(&mut self) {
-        // Going back is always allowed.
+        // Restoring the default policy is always allowed.
         let _ = set_policy(Policy::Ordinary);
     }
 }
 
-/// The calling thread's sleeps end when they should, for as long as this lives: the
-/// kernel may otherwise end them 50 µs late, to save wake-ups.
+/// Guard that makes the calling thread's sleeps end on time: by default the kernel may end them 50
+/// µs late, to save wake-ups.
 #[derive(Debug)]
 pub struct Exact(Option<NonZeroU64>);
 
 impl Exact {
-    /// From now on.
+    /// Sets the timer slack until the guard is dropped.
     pub fn go() -> Self {
         let before = current_timer_slack().ok().and_then(NonZeroU64::new);
         sleep_exactly();
@@ -91,15 +91,15 @@ impl Exact {
 impl Drop for Exact {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            // It takes any number.
+            // The kernel accepts any number.
             let _ = set_current_timer_slack(Some(before));
         }
     }
 }
 
-/// As [`Exact`], until the thread ends.
+/// Sets the timer slack as [`Exact`] does, until the thread ends.
 pub fn sleep_exactly() {
-    // It takes any number.
+    // The kernel accepts any number.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 

@@ -1,5 +1,5 @@
-//! Files with a secret, which nobody but its owner may read or write: what others know proves
-//! nothing, and what others can change even less.
+//! Files with a secret, which only its owner may read or write: a secret known to others proves
+//! nothing, and one that others can change proves even less.
 
 use std::fmt;
 use std::io;
@@ -10,22 +10,22 @@ use rustix::process::geteuid;
 
 use crate::plain::{at_most, open_plain};
 
-/// Why a secret is not used: which file, and what is wrong with it.
+/// Reason why a secret is not used: the file and the fault.
 #[derive(Debug)]
 pub struct SecretError {
     path: PathBuf,
-    /// What is wrong with it.
+    /// Fault of the file.
     pub fault: SecretFault,
 }
 
-/// What is wrong with a file that should hold a secret.
+/// Fault of a file that should hold a secret.
 #[derive(Debug)]
 pub enum SecretFault {
-    /// It cannot be read, is no plain file, or is too long.
+    /// Unreadable, not a regular file, or too long.
     Unreadable(io::Error),
-    /// Others may read or write it: its permissions.
+    /// Readable or writable by others: its permissions.
     Exposed(u32),
-    /// It is the file of this user, who is neither root nor who we are.
+    /// Owned by this user, which is neither root nor ours.
     Foreign(u32),
 }
 
@@ -50,17 +50,17 @@ impl fmt::Display for SecretError {
 
 impl std::error::Error for SecretError {}
 
-/// What is in a secret's file, of at most so many bytes. It is root's, or ours.
+/// Returns the content of a secret's file of at most `most_bytes`, owned by root or by our user.
 ///
 /// # Errors
-/// With the file and the fix: see [`SecretFault`].
+/// Returns the file and the fault: see [`SecretFault`].
 pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>, SecretError> {
     let failed = |fault| SecretError {
         path: path.to_owned(),
         fault,
     };
     let unreadable = |error| failed(SecretFault::Unreadable(error));
-    // One file is looked at and read, whatever becomes of its name.
+    // The open file is both checked and read, even if its name changes.
     let (file, metadata) = open_plain(path).map_err(unreadable)?;
     let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
     if mode & 0o077 != 0 {

@@ -1,15 +1,14 @@
-//! Which signals a thread takes.
+//! Signal masks of threads.
 
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// As long as this is kept, its thread takes none of some signals. Threads that it starts
-/// meanwhile never take them.
+/// Guard that blocks some signals in its thread. Threads started meanwhile block them permanently.
 #[derive(Debug)]
 pub struct Blocked {
     before: libc::sigset_t,
-    /// It belongs to its thread.
+    /// Makes the guard neither `Send` nor `Sync`: it belongs to its thread.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -17,7 +16,7 @@ impl Blocked {
     /// Blocks signals of these numbers.
     ///
     /// # Errors
-    /// There is no such signal.
+    /// Fails if there is no such signal.
     pub fn new(signals: &[i32]) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: room for a set.
@@ -34,10 +33,10 @@ impl Blocked {
         Self::of(&set)
     }
 
-    /// Blocks all that can be.
+    /// Blocks all signals that can be blocked.
     ///
     /// # Errors
-    /// Never, on Linux.
+    /// Never fails on Linux.
     pub fn all() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: room for a set.

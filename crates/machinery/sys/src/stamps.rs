@@ -1,34 +1,33 @@
-//! Asking the kernel for stamps of what arrives and departs (timestamping.rst).
+//! Requests to the kernel for timestamps of arrivals and departures (timestamping.rst).
 
 use std::io;
 use std::os::fd::AsFd;
 
 use crate::option::set;
 
-/// Which clock stamps.
+/// Source of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The kernel, by the civil clock, as it hands frames to the driver.
+    /// Kernel: the civil clock, when a frame is handed to the driver.
     Kernel,
-    /// The card.
+    /// Clock of the card.
     Card,
 }
 
-/// Asks for a stamp of every arrival, as
-/// [`crate::control::ControlMessage::Arrived`].
+/// Requests a timestamp of every arrival, as [`crate::control::ControlMessage::Arrived`].
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn of_arrivals(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
 
-/// Asks for stamps of every arrival and every departure, as
-/// [`crate::control::ControlMessage::Stamped`]. A departure's comes back by the
-/// error queue, with a copy of what departed, and wakes poll as POLLPRI, too.
+/// Requests timestamps of every arrival and every departure, as
+/// [`crate::control::ControlMessage::Stamped`]. That of a departure arrives on the error queue,
+/// with a copy of the packet, and also wakes poll with POLLPRI.
 ///
 /// # Errors
-/// None that the kernel has a reason for.
+/// No cause of failure is known.
 pub fn both_ways(socket: impl AsFd, by: By) -> io::Result<()> {
     let flags = match by {
         By::Kernel => {

@@ -1,4 +1,4 @@
-//! TAP devices: Ethernet cards whose wire is a file (tuntap.rst).
+//! TAP devices: Ethernet interfaces whose wire is a file (tuntap.rst).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,15 +8,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::interface::{c_name, request};
 use crate::option::done;
 
-/// Makes `interface` in the calling thread's network namespace. It is gone when the
-/// file is closed. Reading and writing never wait.
+/// Creates `interface` in the calling thread's network namespace. It is removed when the file is
+/// closed. Reads and writes never block.
 ///
-/// With `offloads` every frame, both ways, has a `struct virtio_net_hdr` before it,
-/// and the kernel hands over open checksums and TCP trains, and UDP trains where
-/// it can (Linux 6.2).
+/// With `offloads` every frame, both ways, has a `struct virtio_net_hdr` before it, and the kernel
+/// passes unfinished checksums and TCP trains, and UDP trains where it can (Linux 6.2).
 ///
 /// # Errors
-/// Without `/dev/net/tun`, without CAP_NET_ADMIN, and when the name is taken.
+/// Fails without `/dev/net/tun`, without CAP_NET_ADMIN, or if the name is taken.
 pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -31,7 +30,7 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     if !offloads {
         return Ok(file);
     }
-    // The first set that the kernel takes.
+    // The first set that the kernel accepts.
     let sets = [
         TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_USO4 | TUN_F_USO6,
         TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6,
@@ -49,14 +48,14 @@ pub fn create(interface: &str, offloads: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes `interface` as [`create`] does. It lasts as long as the namespace, and another
-/// program may open it by its name once the file is closed.
+/// Creates `interface` as [`create`] does. It lasts as long as the namespace, and another program
+/// may open it by its name once the file is closed.
 ///
-/// The kernel removes what is in a namespace all at once, when it is gone. One card alone
-/// takes it 27 ms (of a hundred, on two busy processors), for which the closer waits.
+/// The kernel removes the contents of a namespace all at once, when the namespace ends. Removing
+/// one interface alone takes 27 ms (of a hundred, on two busy processors), for which close blocks.
 ///
 /// # Errors
-/// As [`create`].
+/// Fails as [`create`] does.
 pub fn create_lasting(interface: &str, offloads: bool) -> io::Result<File> {
     let file = create(interface, offloads)?;
     // SAFETY: TUNSETPERSIST takes a number.

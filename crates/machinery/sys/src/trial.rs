@@ -1,4 +1,4 @@
-//! What a machine allows, found out by doing it once.
+//! Tests of the machine's abilities, by one use of each.
 
 use std::io;
 use std::process::Child;
@@ -6,10 +6,10 @@ use std::process::Child;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Whether a filter may hand a call to a supervisor (SECCOMP_RET_USER_NOTIF).
+/// Tests if a filter may pass a system call to a supervisor (SECCOMP_RET_USER_NOTIF).
 ///
 /// # Errors
-/// When the kernel cannot, or a filter of this process forbids to ask.
+/// Fails if the kernel does not support it, or a filter of this process forbids the query.
 pub fn hand_calls_to_a_supervisor() -> io::Result<()> {
     let action = libc::SECCOMP_RET_USER_NOTIF;
     // SAFETY: the call only reads the action.
@@ -27,16 +27,16 @@ pub fn hand_calls_to_a_supervisor() -> io::Result<()> {
 /// Seizes `child` by ptrace(2), which neither stops nor changes it. It stays seized.
 ///
 /// # Errors
-/// When this process may trace no other.
+/// Fails if this process may not trace others.
 pub fn seize(child: &Child) -> io::Result<()> {
     // SAFETY: no address is handed over.
     done(unsafe { libc::ptrace(libc::PTRACE_SEIZE, child.id() as libc::pid_t, 0, 0) })
 }
 
-/// Makes a page of executable memory that nobody can change, maps it and lets it go.
+/// Maps and unmaps a sealed page of executable memory.
 ///
 /// # Errors
-/// When the kernel or its security module refuses one of these steps.
+/// Fails if the kernel or its security module refuses one of these steps.
 pub fn map_sealed_code() -> io::Result<()> {
     const LENGTH: usize = 4096;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

@@ -1,5 +1,5 @@
-//! Sockets between a virtual machine and its host (vsock(7)): streams by the numbers of a
-//! machine and of a port, without a network.
+//! Sockets between a virtual machine and its host (vsock(7)): streams addressed by machine and port
+//! number, without a network.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -8,26 +8,25 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, listen as begin, socke
 
 use crate::option::done;
 
-/// The number by which a machine calls its host.
+/// Address of the host, as seen by a virtual machine.
 pub const HOST: u32 = libc::VMADDR_CID_HOST;
 
-/// Ports below are for who may take them (CAP_NET_BIND_SERVICE), as with TCP.
+/// First port that needs no privilege; lower ones need CAP_NET_BIND_SERVICE, as with TCP.
 pub const FIRST_FREE_PORT: u32 = 1024;
 
-/// Who is at the other end.
+/// Address of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The machine's number.
+    /// Machine number.
     pub machine: u32,
-    /// The port there.
+    /// Port on that machine.
     pub port: u32,
 }
 
-/// A stream to `peer`, from a port below [`FIRST_FREE_PORT`] where this process may have
-/// one.
+/// Connects a stream to `peer`, from a port below [`FIRST_FREE_PORT`] if this process may use one.
 ///
 /// # Errors
-/// When the kernel has no such sockets, or nobody listens there.
+/// Fails if the kernel has no such sockets, or `peer` has no listener.
 pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
     let socket = stream()?;
     for port in (1..FIRST_FREE_PORT).rev() {
@@ -35,7 +34,7 @@ pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
         match bind(&socket, &own) {
             Ok(()) => break,
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            // Any port will do then; the other end may see to who takes which.
+            // Any port will do then; the peer may check it.
             Err(_) => break,
         }
     }
@@ -45,10 +44,10 @@ pub fn connect(peer: Peer) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens at `port` for whatever machine.
+/// Listens at `port` for connections from any machine.
 ///
 /// # Errors
-/// When the kernel has no such sockets, or another one listens there.
+/// Fails if the kernel has no such sockets, or the port is in use.
 pub fn listen(port: u32) -> io::Result<OwnedFd> {
     let socket = stream()?;
     bind(&socket, &address(libc::VMADDR_CID_ANY, port))?;
@@ -56,10 +55,10 @@ pub fn listen(port: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next stream to who listens, waited for.
+/// Waits for the next connection and accepts it.
 ///
 /// # Errors
-/// As accept(2).
+/// Fails as accept(2) does.
 pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Peer)> {
     let mut from = address(0, 0);
     let mut length = LENGTH;
@@ -75,7 +74,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Peer)> {
     if accepted < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made it, and nobody else knows it.
+    // SAFETY: the call has just created the descriptor, which has no other owner.
     let stream = unsafe { OwnedFd::from_raw_fd(accepted) };
     let peer = Peer {
         machine: from.svm_cid,
@@ -100,7 +99,7 @@ fn bind(socket: &OwnedFd, own: &libc::sockaddr_vm) -> io::Result<()> {
 }
 
 fn address(machine: u32, port: u32) -> libc::sockaddr_vm {
-    // SAFETY: numbers alone, of which zero is a value; some kernels have more of them.
+    // SAFETY: numbers alone, for which zero is a valid value; some kernels have more fields.
     let mut address: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
     address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
     address.svm_cid = machine;

@@ -1,4 +1,4 @@
-//! What a program needs of a timeline, and being told when it has it not.
+//! Bindings: a program's requirements of a timeline, with notification when they are not met.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use timeloom_timeline_protocol::{Answer, Ask, ClientError, Connection, Event, Ne
 
 use crate::error::BindError;
 
-/// A binding; it ends when this is dropped. It has a connection of its own.
+/// Binding to a timeline; ends when it is dropped. It has a connection of its own.
 #[derive(Debug)]
 pub struct Binding {
     shared: Arc<Shared>,
@@ -25,24 +25,24 @@ struct Shared {
     number: u64,
 }
 
-/// The requirement has begun or ceased to be met.
+/// Begin or end of a violation of the requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is not met any more, or not yet.
+    /// The requirement is not met any more, or not yet.
     Violated {
-        /// The timeline's status then; when it is not `Ok`, it is the reason.
+        /// Status of the timeline at that time; if it is not `Ok`, it is the reason.
         status: Status,
-        /// How far true time may lie before and after the estimate; `None`
-        /// without an interval.
+        /// Distance of true time before and after the estimate, at most; `None` without an
+        /// interval.
         sides: Option<(Duration, Duration)>,
-        /// The reason in words, for people.
+        /// Reason as text.
         why: String,
     },
-    /// It is met again, or at first.
+    /// The requirement is met again, or met from the start.
     Restored,
 }
 
-/// A running subscription; it ends when this is dropped.
+/// Running subscription; ends when it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     done: Arc<AtomicBool>,
@@ -66,10 +66,10 @@ impl Binding {
         }
     }
 
-    /// What the binding requires.
+    /// Returns the requirement of the binding.
     ///
     /// # Errors
-    /// When the daemon is gone.
+    /// Fails if the daemon is gone.
     pub fn requirement(&self) -> Result<Requirement, ClientError> {
         let binding = self.shared.number;
         match self.shared.connection().ask(Ask::Get { binding })? {
@@ -78,10 +78,10 @@ impl Binding {
         }
     }
 
-    /// Changes what the binding requires.
+    /// Changes the requirement of the binding.
     ///
     /// # Errors
-    /// As for binding; the old requirement then stays.
+    /// Fails as binding does; the old requirement then remains.
     pub fn set_requirement(&self, requirement: Requirement) -> Result<(), BindError> {
         let (binding, need) = (self.shared.number, sensible(requirement)?);
         let answer = self.shared.connection().ask(Ask::Set { binding, need });
@@ -91,18 +91,18 @@ impl Binding {
         }
     }
 
-    /// The accuracy that the binding requires, of the tighter side.
+    /// Returns the required accuracy, of the tighter side.
     ///
     /// # Errors
-    /// As [`Self::requirement`].
+    /// Fails as [`Self::requirement`] does.
     pub fn accuracy(&self) -> Result<Duration, ClientError> {
         self.requirement().map(|requirement| requirement.accuracy())
     }
 
-    /// Changes the accuracy that the binding requires, on both sides.
+    /// Changes the required accuracy, on both sides.
     ///
     /// # Errors
-    /// As [`Self::set_requirement`].
+    /// Fails as [`Self::set_requirement`] does.
     pub fn set_accuracy(&self, accuracy: Duration) -> Result<(), BindError> {
         let before = self.requirement().map_err(BindError::Daemon)?;
         self.set_requirement(Requirement {
@@ -112,18 +112,18 @@ impl Binding {
         })
     }
 
-    /// The resolution that the binding requires.
+    /// Returns the required resolution.
     ///
     /// # Errors
-    /// As [`Self::requirement`].
+    /// Fails as [`Self::requirement`] does.
     pub fn resolution(&self) -> Result<Duration, ClientError> {
         self.requirement().map(|requirement| requirement.resolution)
     }
 
-    /// Changes the resolution that the binding requires.
+    /// Changes the required resolution.
     ///
     /// # Errors
-    /// As [`Self::set_requirement`].
+    /// Fails as [`Self::set_requirement`] does.
     pub fn set_resolution(&self, resolution: Duration) -> Result<(), BindError> {
         let before = self.requirement().map_err(BindError::Daemon)?;
         self.set_requirement(Requirement {
@@ -132,13 +132,13 @@ impl Binding {
         })
     }
 
-    /// Calls `told` whenever the requirement begins or ceases to be met: edges
-    /// only, the first at once. It is called from a thread of its own, which must
-    /// be left alone for as long as the subscription shall live. When the daemon
-    /// ends, that is told as a violation, and nothing after it.
+    /// Calls `told` whenever the requirement begins or ceases to be met: edges only, the first at
+    /// once. The calls come from a thread of its own, which must not be blocked while the
+    /// subscription is needed. The end of the daemon is reported as a violation, and nothing after
+    /// it.
     ///
     /// # Errors
-    /// When the daemon is gone.
+    /// Fails if the daemon is gone.
     pub fn subscribe(
         &self,
         mut told: impl FnMut(Change) + Send + 'static,
@@ -157,11 +157,11 @@ impl Binding {
         })
     }
 
-    /// Ends the binding, and says whether the daemon took notice. Dropping does
-    /// the same without a word.
+    /// Ends the binding, and reports if the daemon confirmed. Dropping does the same without a
+    /// result.
     ///
     /// # Errors
-    /// When the daemon is gone, and the binding with it.
+    /// Fails if the daemon is gone, and the binding with it.
     pub fn unbind(self) -> Result<(), ClientError> {
         let binding = self.shared.number;
         self.shared
@@ -173,7 +173,7 @@ impl Binding {
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        // With a subscription the connection lives on; the binding must not.
+        // With a subscription the connection remains; the binding must not.
         let binding = self.shared.number;
         if Arc::strong_count(&self.shared) > 1 {
             let _ = self.shared.connection().ask(Ask::Unbind { binding });
@@ -190,9 +190,9 @@ impl Shared {
 
     fn tell(&self, stop: &AtomicBool, told: &mut dyn FnMut(Change)) {
         while !stop.load(Relaxed) {
-            // Not under the lock: others may ask meanwhile. Events that came with
-            // their answers are in the connection's queue, so a look is due even
-            // when the socket is silent.
+            // Not under the lock: other threads may send requests meanwhile. Events that came with
+            // their replies are in the connection's queue, so it is checked even if the socket is
+            // silent.
             let event = self.connection().next_event(StdDuration::from_millis(1));
             match event {
                 Ok(Some(event)) => told(change(event)),
@@ -222,7 +222,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.done.store(true, Relaxed);
         if let Some(thread) = self.thread.take()
-            // Dropped by its own callback: it ends by itself.
+            // Dropped by its own callback: the thread then ends by itself.
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();

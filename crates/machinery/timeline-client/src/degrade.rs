@@ -1,5 +1,5 @@
-//! Graceful degradation: what a controller does when its time is not good enough
-//! any more, and when it may go back to acting with others.
+//! Graceful degradation: behaviour of a controller whose time is not good enough any more, and
+//! conditions for its return to acting with others.
 //!
 //! ```text
 //!              not good enough                 held for too long
@@ -11,10 +11,9 @@
 //!                                        good enough for `steady`
 //! ```
 //!
-//! Two witnesses must agree that time is good: the binding, which tells of edges,
-//! and the controller's own readings. A daemon that dies tells nobody of anything;
-//! its page grows old, and the reader sees that. A controller that does not look
-//! counts as one that sees nothing.
+//! Two sources must agree that time is good: the binding, which reports edges, and the controller's
+//! own readings. A daemon that dies reports nothing; its page ages, and the reader detects that. A
+//! controller without readings counts as one without time.
 //!
 //! ```no_run
 //! use timeloom_time::{Duration, Instant};
@@ -50,9 +49,9 @@
 //! # }
 //! ```
 //!
-//! What it is not: it reads no clock, moves no arm, and knows no peer. What a mode
-//! means for the machine is the program's; [`Degradation::withdraw`] is for its own
-//! reasons, such as a command that came too late.
+//! This module reads no clock, moves no arm, and knows no peer. The program defines the meaning of
+//! a mode for its machine, and may leave for reasons of its own, such as a command that came too
+//! late, by [`Degradation::withdraw`].
 
 use core::fmt;
 
@@ -62,65 +61,65 @@ use timeloom_time::{Duration, Instant};
 
 use crate::binding::Change;
 
-/// What a controller may do now.
+/// Permitted behaviour of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// Safe stop, and the beginning: nothing moves until time is good again.
+    /// Safe stop, and the initial mode: nothing moves until time is good again.
     Stopped = 0,
-    /// Time has been good for long enough: meet the others again, alone and with
-    /// care, then say [`Degradation::rejoined`].
+    /// Time has been good for long enough: rejoin the others, alone and with care, then call
+    /// [`Degradation::rejoined`].
     Rejoining = 1,
     /// Act with the others, by the timeline.
     Coordinated = 2,
-    /// Keep what is there: end the move under way, begin none.
+    /// Hold the present state: end the move under way, begin none.
     Hold = 3,
 }
 
-/// Why the mode in force was entered.
+/// Reason for entering the present mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Nothing has happened yet.
     Beginning,
     /// A reading did not meet the requirement.
     Reading(Shortfall),
-    /// A reading says that the daemon is dead. However narrow the interval still
-    /// is, nobody renews it, and nobody would tell of a violation.
+    /// A reading shows that the daemon is dead. However narrow the interval still is, it is not
+    /// renewed, and a violation would not be reported.
     DaemonDead,
-    /// The binding tells of a violation, with the timeline's status then.
+    /// The binding reports a violation, with the timeline's status at that time.
     Violated(Status),
     /// There was no reading for longer than `blind_after`.
     Blind,
-    /// The program said so.
+    /// The program called [`Degradation::withdraw`].
     Withdrawn,
-    /// It was held for too long.
+    /// The mode was [`Mode::Hold`] for too long.
     HeldTooLong,
     /// Time has been good for long enough.
     Steady,
-    /// The program said that it acts with the others again.
+    /// The program called [`Degradation::rejoined`].
     Rejoined,
 }
 
-/// When modes change.
+/// Conditions for changes of mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What a reading must meet for the controller to stay where it is.
+    /// Requirement on readings while the controller is coordinated.
     pub keep: Requirement,
-    /// What it must meet on the way back. Tighter than `keep`, so that a clock at
-    /// the edge does not make the machine come and go.
+    /// Requirement on readings on the way back. It is tighter than `keep`, so that a clock at the
+    /// edge does not make the mode alternate.
     pub regain: Requirement,
-    /// How long the mode is [`Mode::Hold`] before it is [`Mode::Stopped`].
+    /// Duration of [`Mode::Hold`] before [`Mode::Stopped`].
     pub hold_for: Duration,
-    /// For how long, without a break, time must be good on the way back.
+    /// Duration for which time must be good, without a break, on the way back.
     pub steady: Duration,
-    /// The longest time without a reading.
+    /// Longest time without a reading.
     pub blind_after: Duration,
 }
 
-/// A policy that makes no sense.
+/// Inconsistent policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
-    /// `regain` is looser than `keep` on some side: the mode would come and go.
+    /// `regain` is looser than `keep` on some side: the mode would alternate.
     #[error("regain must be no looser than keep, on either side")]
     LooseRegain,
     /// `hold_for` or `steady` is negative.
@@ -131,31 +130,31 @@ pub enum BadPolicy {
     AlwaysBlind,
 }
 
-/// The state machine. Instants are the host's CLOCK_MONOTONIC, since a timeline may
-/// have no time to tell; an instant before an earlier one counts as that one.
+/// State machine of degradation. Instants are of the host's CLOCK_MONOTONIC, since a timeline may
+/// have no valid time; an instant before an earlier one counts as that one.
 ///
-/// Every input returns the mode that begins with it, if one does.
+/// Every input returns the mode that it begins, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Degradation {
     policy: Policy,
     mode: Mode,
     reason: Reason,
-    /// When the mode in force began.
+    /// Instant of the last change of mode.
     since: Instant<Monotonic>,
-    /// The last instant that was given.
+    /// Last instant given by the caller.
     now: Instant<Monotonic>,
-    /// The last reading, when it was taken.
+    /// Instant of the last reading.
     looked: Option<Instant<Monotonic>>,
-    /// Whether the binding says that its requirement is met; `None` when it has
-    /// never said anything, as where there is none.
+    /// True if the binding reports that its requirement is met; `None` if it has reported nothing,
+    /// or if there is no binding.
     bound: Option<bool>,
-    /// Since when all has been good, by the tighter requirement.
+    /// Instant since when all inputs have been good by the tighter requirement.
     good_since: Option<Instant<Monotonic>>,
 }
 
 impl Policy {
-    /// Leaves beyond `accuracy` on either side and comes back within three quarters
-    /// of it.
+    /// Creates a policy that leaves beyond `accuracy` on either side and returns within three
+    /// quarters of it.
     pub fn within(accuracy: Duration) -> Self {
         Self {
             keep: Requirement::within(accuracy),
@@ -181,10 +180,10 @@ impl Policy {
 }
 
 impl Degradation {
-    /// A controller that stands still, as of `now`.
+    /// Creates a controller in [`Mode::Stopped`], as of `now`.
     ///
     /// # Errors
-    /// When the policy makes no sense.
+    /// Fails if the policy is inconsistent.
     pub fn new(policy: Policy, now: Instant<Monotonic>) -> Result<Self, BadPolicy> {
         policy.check()?;
         Ok(Self {
@@ -199,17 +198,17 @@ impl Degradation {
         })
     }
 
-    /// The mode in force.
+    /// Returns the present mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Why it was entered.
+    /// Returns the reason for entering the present mode.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// A reading of the timeline, taken at `now`.
+    /// Processes a reading of the timeline, taken at `now`.
     pub fn read(&mut self, now: Instant<Monotonic>, stamp: &Stamp) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -226,8 +225,8 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// What the subscription of the binding tells. A daemon that ends is told as a
-    /// violation and nothing after it: bind again, and go on here.
+    /// Processes a change reported by the binding's subscription. The end of a daemon is reported
+    /// as a violation and nothing after it: bind again, and continue with this value.
     pub fn told(&mut self, now: Instant<Monotonic>, change: &Change) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -241,8 +240,8 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// A reason of the program's own to leave: a command that came too late, a peer
-    /// that has left. On the way back time must be good for `steady` from now on.
+    /// Leaves for a reason of the program's own: a command that came too late, a peer that has
+    /// left. On the way back time must be good for `steady` from now on.
     pub fn withdraw(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -250,8 +249,8 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// The program acts with the others again. Only while [`Mode::Rejoining`] does
-    /// this change anything.
+    /// Records that the program acts with the others again. Has an effect only in
+    /// [`Mode::Rejoining`].
     pub fn rejoined(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
@@ -261,15 +260,15 @@ impl Degradation {
         self.settle(now, before)
     }
 
-    /// Time has passed.
+    /// Processes the passing of time.
     pub fn wake(&mut self, now: Instant<Monotonic>) -> Option<Mode> {
         let before = self.mode;
         let now = self.pass(now);
         self.settle(now, before)
     }
 
-    /// When [`Self::wake`] is due, unless something else happens before; `None` when
-    /// nothing changes by itself.
+    /// Returns the instant at which [`Self::wake`] is due, unless another input comes before;
+    /// `None` if no change is pending.
     pub fn next_wake(&self) -> Option<Instant<Monotonic>> {
         [self.blind_at(), self.stop_at(), self.back_at()]
             .into_iter()
@@ -277,8 +276,8 @@ impl Degradation {
             .min()
     }
 
-    /// When the controller will have been without a reading for too long, where
-    /// that would change anything.
+    /// Returns the instant at which the last reading will be too old, if that would change
+    /// anything.
     fn blind_at(&self) -> Option<Instant<Monotonic>> {
         let acts = matches!(self.mode, Mode::Coordinated | Mode::Rejoining);
         let waits = self.good_since.is_some();
@@ -296,12 +295,12 @@ impl Degradation {
         Some(good + self.policy.steady)
     }
 
-    /// Does all that was due until `now`, each at its instant and in order, so that
-    /// who is woken late comes to the mode of one who is not.
+    /// Performs all changes due until `now`, each at its instant and in order, so that a late
+    /// wake-up leads to the same mode as a punctual one.
     fn pass(&mut self, now: Instant<Monotonic>) -> Instant<Monotonic> {
         self.now = self.now.max(now);
         while let Some(due) = self.next_wake().filter(|due| *due <= self.now) {
-            // Whoever sees nothing at that instant does not go back at it.
+            // A controller without a reading at that instant does not return at it.
             if self.blind_at() == Some(due) {
                 self.looked = None;
                 self.bad(due, Reason::Blind);
@@ -314,7 +313,7 @@ impl Degradation {
         self.now
     }
 
-    /// What an input has made due at its own instant.
+    /// Performs the changes that an input has made due at its own instant.
     fn settle(&mut self, now: Instant<Monotonic>, before: Mode) -> Option<Mode> {
         self.pass(now);
         (self.mode != before).then_some(self.mode)
@@ -335,7 +334,7 @@ impl Degradation {
 }
 
 impl Mode {
-    /// All of them, in the order of their numbers.
+    /// All modes, in the order of their numbers.
     pub const ALL: [Self; 4] = [
         Self::Stopped,
         Self::Rejoining,

@@ -1,17 +1,17 @@
-//! Why a verb failed.
+//! Errors of the verbs.
 
 use timeloom_clock::quality::Status;
 use timeloom_clock::timeline::Impossible;
 use timeloom_publish::Refusal;
 use timeloom_timeline_protocol::{BadName, ClientError};
 
-/// Why a timeline cannot be opened.
+/// Reason why a timeline cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// That is no name.
+    /// The text is not a valid name.
     #[error("{0}")]
     Name(BadName),
-    /// The daemon did not hand it over.
+    /// The daemon did not pass the page.
     #[error("{0}")]
     Daemon(ClientError),
     /// The page is refused.
@@ -19,13 +19,13 @@ pub enum OpenError {
     Page(Refusal),
 }
 
-/// Why there is no binding, or none with that requirement.
+/// Reason why there is no binding, or none with that requirement.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// No effort can meet it; what is possible.
+    /// No effort can meet the requirement; the best possible one.
     #[error("{0}")]
     Impossible(Impossible),
-    /// It makes no sense: a negative length, or steps of nothing.
+    /// The requirement is invalid: a negative length, or a resolution of zero.
     #[error("a requirement has lengths that are not negative and steps of some length")]
     Senseless,
     /// The timeline was opened by its page alone.
@@ -36,7 +36,7 @@ pub enum BindError {
     Daemon(ClientError),
 }
 
-/// Why a wait ended without its instant having come.
+/// Reason why a wait ended before its instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
     /// The timeline has no interval any more, or had none: nothing is certain.
@@ -50,13 +50,13 @@ pub enum WaitError {
     Senseless,
 }
 
-/// Why a past reading of the counter is not converted.
+/// Reason why a past reading of the counter is not converted.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
     /// The timeline was opened by its page alone, which has no history.
     #[error("{}", NO_DAEMON)]
     NoDaemon,
-    /// The program lives in a virtual machine, whose counter the daemon does not know.
+    /// The program runs in a virtual machine, whose counter the daemon does not know.
     #[error(
         "a past reading is not converted in a virtual machine: the daemon does not know its counter"
     )]

@@ -1,5 +1,5 @@
-//! A program's side of a timeline: the verbs of QuartzV's application interface
-//! over a page that is read without a system call.
+//! Client side of a timeline: the verbs of QuartzV's application interface over a page that is read
+//! without a system call.
 //!
 //! ```no_run
 //! use timeloom_clock::quality::Requirement;
@@ -16,12 +16,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Who has only the page (a container, a virtual machine, a program that the
-//! daemon does not know) opens it by path or descriptor and can do all that needs
-//! no daemon: read, compare, wait, timers.
+//! A program that has only the page (in a container or virtual machine, or unknown to the daemon)
+//! opens it by path or descriptor and can use all functions that need no daemon: read, compare,
+//! wait, timers.
 //!
-//! What it is not: a clock that is steered, or a real-time scheduler. A wait is
-//! never too early, by the interval; how late it was is in what it returns.
+//! It neither steers a clock nor schedules in real time. A wait is never too early, by the
+//! interval; its result states how late it was.
 #![forbid(unsafe_code)]
 
 mod binding;

@@ -1,4 +1,4 @@
-//! A timeline as a person asks for it: one reading, and its daemon's report.
+//! State of a timeline for display: one reading, and its daemon's report.
 
 use serde::Serialize;
 use timeloom_publish::{PageReader, Refusal};
@@ -8,29 +8,28 @@ use timeloom_timeline_protocol::{
     Answer, Ask, Connection, Directory, Report, StampText, TimelineName,
 };
 
-/// What can be seen of a timeline.
+/// Observable state of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observation {
-    /// Its name.
+    /// Name of the timeline.
     pub name: TimelineName,
-    /// A reading of its page.
+    /// Reading of its page.
     #[serde(flatten)]
     pub stamp: StampText,
-    /// What its daemon says, if one keeps it.
+    /// Report of its daemon, if one keeps the timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemon: Option<Report>,
 }
 
-/// Reads the page of `name` in `directory`, without its daemon's help where there is a
-/// file.
+/// Reads the page of `name` in `directory`, without the daemon's help if there is a file.
 ///
 /// # Errors
-/// When there is no page or it is refused.
+/// Fails if there is no page or it is refused.
 pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Refusal> {
     directory.check().map_err(|_| Refusal::Map(EPERM))?;
     match PageReader::open_path(&directory.page(name)) {
         Ok(reader) => reader.read().map(StampText::from),
-        // In the guest of a virtual machine there is no file, and who measures is asked.
+        // In the guest of a virtual machine there is no file, so the daemon is asked.
         Err(missing @ Refusal::Map(ENOENT)) => match Timeline::open_in(directory, name.as_str()) {
             Ok(timeline) => timeline.read().map(StampText::from),
             Err(OpenError::Page(refusal)) => Err(refusal),
@@ -40,10 +39,10 @@ pub fn read(directory: &Directory, name: &TimelineName) -> Result<StampText, Ref
     }
 }
 
-/// Reads the page and asks the daemon.
+/// Reads the page and asks the daemon for a report.
 ///
 /// # Errors
-/// As [`read`]. That no daemon answers is no error.
+/// Fails as [`read`] does. A missing daemon is not an error.
 pub fn observe(directory: &Directory, name: &TimelineName) -> Result<Observation, Refusal> {
     let stamp = read(directory, name)?;
     let daemon = Connection::open(directory, name)
@@ -62,5 +61,5 @@ pub fn observe(directory: &Directory, name: &TimelineName) -> Result<Observation
 /// There is no such file.
 const ENOENT: i32 = 2;
 
-/// Others could have put the page there.
+/// Other users could have put the page there.
 const EPERM: i32 = 1;

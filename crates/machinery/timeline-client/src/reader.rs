@@ -1,9 +1,9 @@
-//! Where a timeline is read: from its page, or in a virtual machine from its host's region.
+//! Reader of a timeline: from its page, or in a virtual machine from its host's region.
 
 use timeloom_clock::quality::{Stamp, TimelineId};
 use timeloom_publish::{PageReader, Reading, Refusal, RegionReader};
 
-/// One of the two; a branch that a processor foresees.
+/// Reader of a page or of a region; the branch is predictable for a processor.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Page(PageReader),

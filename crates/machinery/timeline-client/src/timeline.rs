@@ -1,4 +1,4 @@
-//! A timeline that is open.
+//! Open timelines.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::binding::Binding;
 use crate::error::{BindError, OpenError, PastError};
 use crate::reader::Reader;
 
-/// An open timeline: `Send + Sync`; share one between all threads. Reads take no
-/// lock and no system call.
+/// Open timeline: `Send + Sync`; share one between all threads. Reads take no lock and make no
+/// system call.
 #[derive(Debug)]
 pub struct Timeline {
     reader: Reader,
@@ -25,12 +25,12 @@ pub struct Timeline {
     daemon: Option<Daemon>,
 }
 
-/// Where the timeline's daemon is met.
+/// Connection to the timeline's daemon, and the data to renew it.
 #[derive(Debug)]
 struct Daemon {
     directory: Directory,
     page: Page,
-    /// For questions; a binding has a connection of its own.
+    /// For requests; a binding has a connection of its own.
     connection: Mutex<Connection>,
 }
 
@@ -40,37 +40,36 @@ impl Daemon {
     }
 }
 
-/// Something that happened, with the local counter, so that it can be converted
-/// again when more is known.
+/// Event with its local counter, so that it can be converted again when more is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The page's counter.
+    /// Value of the page's counter.
     pub ticks: u64,
-    /// What the timeline said then.
+    /// Reading of the timeline at that time.
     pub stamp: Stamp,
 }
 
 impl Timeline {
-    /// Opens the timeline of this name at the usual place.
+    /// Opens the timeline of this name in the usual directory.
     ///
     /// # Errors
-    /// When no daemon keeps it, or its page cannot be read here.
+    /// Fails if no daemon keeps the timeline, or its page cannot be read here.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         Self::open_in(&Directory::usual(), name)
     }
 
-    /// Opens the timeline of this name in a directory where its daemon is met.
+    /// Opens the timeline of this name in the given directory.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Fails as [`Self::open`] does.
     pub fn open_in(directory: &Directory, name: &str) -> Result<Self, OpenError> {
         let name: TimelineName = name.parse().map_err(OpenError::Name)?;
         let mut connection = Connection::open(directory, &name).map_err(OpenError::Daemon)?;
         let (page, fd) = connection.page().map_err(OpenError::Daemon)?;
         let mut timeline = match page.index {
             None => Self::open_fd(&fd)?,
-            // The guest of a virtual machine: a region of its host's, and what its own
-            // counter has to do with that.
+            // The guest of a virtual machine: a region of its host's, and the relation of its own
+            // counter to that.
             Some(index) => {
                 let relation = connection.relation().map_err(OpenError::Daemon)?;
                 let region = Region::open(&fd).map_err(OpenError::Page)?;
@@ -92,17 +91,17 @@ impl Timeline {
     /// Opens a page in a file, such as one that is mounted into a container.
     ///
     /// # Errors
-    /// When it is no page that can be read here.
+    /// Fails if the file is not a page that can be read here.
     pub fn open_page(path: &Path) -> Result<Self, OpenError> {
         PageReader::open_path(path)
             .map(Self::of_page)
             .map_err(OpenError::Page)
     }
 
-    /// Opens a page behind a descriptor that was handed over; it is not kept.
+    /// Opens a page by a descriptor, which is not kept.
     ///
     /// # Errors
-    /// As [`Self::open_page`].
+    /// Fails as [`Self::open_page`] does.
     pub fn open_fd(fd: impl AsFd) -> Result<Self, OpenError> {
         PageReader::open(fd)
             .map(Self::of_page)
@@ -121,18 +120,18 @@ impl Timeline {
         }
     }
 
-    /// Which timeline.
+    /// Returns the identifier of the timeline.
     pub fn id(&self) -> TimelineId {
         self.reader.timeline()
     }
 
-    /// Its name, when it was opened by name.
+    /// Returns the name, if the timeline was opened by name.
     pub fn name(&self) -> Option<&TimelineName> {
         self.daemon.as_ref().map(|daemon| &daemon.page.name)
     }
 
-    /// How far TAI is ahead of UTC in seconds, when the timeline is TAI, was
-    /// opened by name, and its daemon knew it then.
+    /// Returns TAI minus UTC in seconds, if the timeline is TAI, was opened by name, and its daemon
+    /// knew the offset then.
     pub fn tai_offset_s(&self) -> Option<i16> {
         self.daemon.as_ref()?.page.tai_offset_s
     }
@@ -140,34 +139,34 @@ impl Timeline {
     /// Reads the timeline.
     ///
     /// # Errors
-    /// When the page is damaged. That nothing is known is a status.
+    /// Fails if the page is damaged. An unknown time is a status, not an error.
     #[inline]
     pub fn read(&self) -> Result<Stamp, Refusal> {
         self.reader.read()
     }
 
-    /// As [`Self::read`], as plain numbers: the fast path.
+    /// Reads the timeline as [`Self::read`] does, as plain numbers: the fast path.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     #[inline]
     pub fn read_ns(&self) -> Result<Reading, Refusal> {
         self.reader.read_ns()
     }
 
-    /// Reads the timeline such that no two readings through this value, by
-    /// whatever thread, have the same estimate, and later ones have later ones.
-    /// The interval's ends stay, unless the estimate has been moved beyond them.
+    /// Reads the timeline such that no two readings through this value, by any thread, have
+    /// the same estimate, and later ones have later estimates. The interval's ends remain, unless
+    /// the estimate has been moved beyond them.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn read_strict(&self) -> Result<Stamp, Refusal> {
         let stamp = self.reader.read()?;
         let Some(interval) = stamp.interval() else {
             return Ok(stamp);
         };
         let strict = self.strict.next(interval.estimate());
-        // The ends stay where they were, but not inside of the estimate.
+        // The ends remain, but the estimate must not lie beyond the latest.
         let (below, above) = (
             interval.below() + strict.moved,
             interval.above() - strict.moved,
@@ -176,7 +175,8 @@ impl Timeline {
         Ok(Stamp::new(stamp.timeline(), stamp.status(), moved))
     }
 
-    /// The page's counter now: what a past local stamp is taken with.
+    /// Returns the present value of the page's counter, from which past timestamps can be
+    /// converted.
     #[inline]
     pub fn ticks(&self) -> u64 {
         self.reader.ticks()
@@ -185,7 +185,7 @@ impl Timeline {
     /// Timestamps an event that happens now.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn event(&self) -> Result<Event, Refusal> {
         let (ticks, reading) = self.reader.read_event()?;
         Ok(Event {
@@ -194,10 +194,10 @@ impl Timeline {
         })
     }
 
-    /// The timeline as it was known when the page's counter showed `ticks`.
+    /// Returns the timeline's reading for the time when the page's counter was `ticks`.
     ///
     /// # Errors
-    /// When nothing is known of that time, or the daemon is not there.
+    /// Fails if nothing is known of that time, or the daemon is gone.
     pub fn convert(&self, ticks: u64) -> Result<Stamp, PastError> {
         if matches!(self.reader, Reader::Region(_)) {
             return Err(PastError::Guest);
@@ -209,7 +209,7 @@ impl Timeline {
             .unwrap_or_else(PoisonError::into_inner);
         let ask = Ask::Convert { ticks };
         let answer = match connection.ask(ask.clone()) {
-            // A daemon ends connections that were silent for long.
+            // A daemon closes connections that were silent for long.
             Err(ClientError::Broken(_) | ClientError::Ended) => {
                 *connection = daemon.connect().map_err(PastError::Daemon)?;
                 connection.ask(ask)
@@ -235,12 +235,12 @@ impl Timeline {
         }
     }
 
-    /// Binds to the timeline with what the program needs of it: from now on the
-    /// daemon asks its sources as often as that takes.
+    /// Binds to the timeline with the program's requirement: from now on the daemon polls its
+    /// sources as often as that takes.
     ///
     /// # Errors
-    /// When no effort can meet it ([`BindError::Impossible`] says what can be
-    /// had), or the daemon is not there.
+    /// Fails if no effort can meet the requirement ([`BindError::Impossible`] states the best
+    /// possible one), or if the daemon is gone.
     pub fn bind(&self, requirement: Requirement) -> Result<Binding, BindError> {
         let daemon = self.daemon.as_ref().ok_or(BindError::NoDaemon)?;
         let connection = daemon.connect().map_err(BindError::Daemon)?;

@@ -10,7 +10,7 @@ use crate::error::WaitError;
 use crate::timeline::Timeline;
 use crate::wait::{Schedule, Woken};
 
-/// A running timer; it is cancelled when this is dropped.
+/// Running timer; cancelled when it is dropped.
 #[derive(Debug)]
 pub struct Timer {
     cancel: Arc<Cancel>,
@@ -24,12 +24,12 @@ struct Cancel {
 }
 
 impl Timer {
-    /// Calls `fire` at `first` and, with a period, at every whole period after
-    /// that; in a thread of its own, one call after the other. When the timeline
-    /// is lost, `fire` is told why, and the timer has ended.
+    /// Calls `fire` at `first` and, with a period, at every whole period after that; in a thread of
+    /// its own, one call after the other. If the timeline is lost, `fire` gets the reason, and the
+    /// timer has ended.
     ///
     /// # Errors
-    /// When no thread can be made.
+    /// Fails if no thread can be created.
     pub fn start(
         timeline: Arc<Timeline>,
         first: Instant<Scale>,
@@ -62,13 +62,13 @@ impl Timer {
         })
     }
 
-    /// Cancels the timer and waits until a call under way has ended; from within
-    /// its own callback without waiting. Dropping does the same.
+    /// Cancels the timer and waits until a call under way has ended; from within its own callback
+    /// without waiting. Dropping does the same.
     pub fn cancel(self) {}
 }
 
 impl Cancel {
-    /// Waits for `target`; `None` when cancelled.
+    /// Waits for `target`; returns `None` if cancelled.
     fn wait(
         &self,
         timeline: &Timeline,

@@ -7,31 +7,31 @@ use timeloom_time::{Duration, Instant};
 use crate::error::WaitError;
 use crate::timeline::Timeline;
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woken {
-    /// The instant waited for.
+    /// Target instant.
     pub target: Instant<Scale>,
-    /// The reading that showed that it had come: `earliest ≥ target`.
+    /// Reading that showed the target as reached: `earliest ≥ target`.
     pub stamp: Stamp,
-    /// From the target to the reading's earliest: at least so much too late.
+    /// Time from the target to the reading's earliest: the least lateness.
     pub overshoot: Duration,
 }
 
-/// A period with its phase, for [`Timeline::wait_until_next_period`]
-/// (QuartzV's `timeline_set_schedparams`).
+/// Period with its phase, for [`Timeline::wait_until_next_period`] (QuartzV's
+/// `timeline_set_schedparams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// From one beginning to the next.
+    /// Length of the period.
     pub period: Duration,
-    /// One of the beginnings, on the timeline.
+    /// Beginning of any one period, on the timeline.
     pub start: Instant<Scale>,
-    /// The last beginning that was waited for; `None` at first.
+    /// Last beginning that was waited for; `None` at first.
     pub last: Option<Instant<Scale>>,
 }
 
 impl Schedule {
-    /// Beginnings at `start` and all whole periods from there.
+    /// Creates a schedule with beginnings at `start` and all whole periods from there.
     pub fn new(period: Duration, start: Instant<Scale>) -> Self {
         Self {
             period,
@@ -40,15 +40,15 @@ impl Schedule {
         }
     }
 
-    /// The first beginning after `now` that was not waited for yet; `None` for a
-    /// period that is not positive, or beyond the end of time.
+    /// Returns the first beginning after `now` that was not waited for yet; `None` if the period is
+    /// not positive, or if the beginning is out of range.
     pub fn next_after(&self, now: Instant<Scale>) -> Option<Instant<Scale>> {
         let period_ns = i128::from(self.period.as_ns());
         if period_ns <= 0 {
             return None;
         }
-        // A clock may be set a little back: then the last beginning is still to
-        // come by its estimate, and is not to be given twice.
+        // A clock may be set a little back: the last beginning is then in the future by its
+        // estimate, and must not be returned twice.
         let after = self.last.map_or(now, |last| last.max(now));
         let passed_ns = i128::from(after.as_ns()) - i128::from(self.start.as_ns());
         let periods = passed_ns.div_euclid(period_ns) + 1;
@@ -61,7 +61,7 @@ impl Timeline {
     /// Waits until it is certain that the timeline has reached `target`.
     ///
     /// # Errors
-    /// When the timeline has no interval, or ceases to have one.
+    /// Fails if the timeline has no interval, or loses it.
     pub fn wait_until(&self, target: Instant<Scale>) -> Result<Woken, WaitError> {
         loop {
             match self.reached(target)? {
@@ -71,8 +71,8 @@ impl Timeline {
         }
     }
 
-    /// As [`Self::wait_until`], sleeping by `sleep`, which may return early, and
-    /// gives up by returning `true`; then `None`.
+    /// Waits as [`Self::wait_until`] does, sleeping by `sleep`, which may return early. If `sleep`
+    /// returns `true`, the wait is given up and the result is `None`.
     pub(crate) fn wait_until_unless(
         &self,
         target: Instant<Scale>,
@@ -88,9 +88,9 @@ impl Timeline {
         }
     }
 
-    /// Whether `target` has certainly come, or how long to sleep before looking
-    /// again: the local clock may run a little faster than the timeline, and the
-    /// timeline may be lost meanwhile.
+    /// Returns the result if `target` has certainly come, or else the sleep before the next check:
+    /// the local clock may run a little faster than the timeline, and the timeline may be lost
+    /// meanwhile.
     fn reached(
         &self,
         target: Instant<Scale>,
@@ -109,11 +109,11 @@ impl Timeline {
         Ok(Err(core::time::Duration::from_nanos(left_ns)))
     }
 
-    /// Waits for the next beginning of a period. Those that passed while the
-    /// program was busy are left out.
+    /// Waits for the next beginning of a period. Those that passed while the program was busy are
+    /// skipped.
     ///
     /// # Errors
-    /// As [`Self::wait_until`].
+    /// Fails as [`Self::wait_until`] does.
     pub fn wait_until_next_period(&self, schedule: &mut Schedule) -> Result<Woken, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
@@ -128,23 +128,22 @@ impl Timeline {
     /// Waits until it is certain that `length` of the timeline has passed.
     ///
     /// # Errors
-    /// As [`Self::wait_until`].
+    /// Fails as [`Self::wait_until`] does.
     pub fn sleep(&self, length: Duration) -> Result<Woken, WaitError> {
         let stamp = self.read().map_err(WaitError::Page)?;
         let now = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
         self.wait_until(now.latest() + length)
     }
 
-    /// Waits until `stamp` certainly lies in the past, for every reader of the
-    /// timeline wherever it is (Spanner's commit wait).
+    /// Waits until `stamp` certainly lies in the past, for every reader of the timeline on any host
+    /// (Spanner's commit wait).
     ///
     /// # Errors
-    /// As [`Self::wait_until`]; [`WaitError::Void`] also when `stamp` has no
+    /// Fails as [`Self::wait_until`] does; with [`WaitError::Void`] also if `stamp` has no
     /// interval.
     ///
     /// # Panics
-    /// With a stamp of another timeline: there is no later or earlier between
-    /// those.
+    /// Panics if the stamp is of another timeline: there is no order between timelines.
     pub fn commit_wait(&self, stamp: &Stamp) -> Result<Woken, WaitError> {
         assert_eq!(stamp.timeline(), self.id(), "a stamp of another timeline");
         let interval = stamp.interval().ok_or(WaitError::Void(stamp.status()))?;
@@ -152,7 +151,7 @@ impl Timeline {
     }
 }
 
-/// The longest sleep without a look at the timeline.
+/// Longest sleep without a check of the timeline.
 const LOOK_AGAIN: Duration = Duration::from_ms(500);
 
 #[cfg(test)]

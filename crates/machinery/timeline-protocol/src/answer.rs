@@ -1,119 +1,119 @@
-//! What the daemon sends: one reply to each request, and events between them.
+//! Messages of the daemon: one reply to each request, and events between them.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::timeline::Impossible;
 
 use crate::{Binding, Event, Report, StampText, TimelineName};
 
-/// What the daemon sends.
+/// Message of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Message {
-    /// To a request.
+    /// Reply to a request.
     Reply(Reply),
-    /// For a subscribed binding.
+    /// Event of a subscribed binding.
     Event(Event),
 }
 
-/// An answer with its request's number.
+/// Answer with its request's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The request's; 0 when the request could not be read.
+    /// Number of the request; 0 if the request could not be read.
     pub id: u64,
     /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
 }
 
-/// What the daemon may answer.
+/// Answer of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`crate::Ask::Open`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Open`]; the descriptor comes in the same packet.
     Page(Page),
-    /// To [`crate::Ask::Relation`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::Relation`]; the descriptor comes in the same packet.
     Relation,
-    /// To [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
+    /// Answer to [`crate::Ask::HostClock`]; the descriptor comes in the same packet.
     HostClock,
-    /// To [`crate::Ask::Bind`].
+    /// Answer to [`crate::Ask::Bind`].
     Bound {
         /// Number of the new binding; never used twice by one daemon.
         binding: u64,
     },
-    /// To [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no effort can meet that. An old
-    /// requirement stays.
+    /// Answer to [`crate::Ask::Bind`] and [`crate::Ask::Set`]: no effort can meet the requirement.
+    /// An old requirement remains.
     Impossible {
         /// The best accuracy that sources and oscillator allow.
         accuracy_ns: i64,
-        /// The clock's step.
+        /// Resolution of the clock.
         resolution_ns: i64,
     },
-    /// To [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
+    /// Answer to [`crate::Ask::Unbind`], [`crate::Ask::Set`] and [`crate::Ask::Subscribe`].
     Done,
-    /// To [`crate::Ask::Get`].
+    /// Answer to [`crate::Ask::Get`].
     Binding(Binding),
-    /// To [`crate::Ask::Convert`].
+    /// Answer to [`crate::Ask::Convert`].
     Stamp(StampText),
-    /// To [`crate::Ask::Report`].
+    /// Answer to [`crate::Ask::Report`].
     Report(Box<Report>),
     /// The request was refused.
     Refused {
-        /// For programs.
+        /// Refusal for programs.
         code: RefusalCode,
-        /// For people.
+        /// Reason as text.
         why: String,
     },
 }
 
-/// Why a request was refused.
+/// Reason for the refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// Not JSON, too long, unknown, or with values that make no sense.
+    /// Not JSON, too long, unknown, or with invalid values.
     BadRequest,
     /// This connection has no such binding.
     NoSuchBinding,
     /// Nothing is known of that time.
     TooOld,
-    /// That time has not come.
+    /// That time is in the future.
     InFuture,
-    /// This connection has as many bindings as one may have.
+    /// This connection has reached its limit of bindings.
     TooMany,
     /// The daemon is ending.
     Ending,
 }
 
-/// Where and how the timeline can be read.
+/// Description of the timeline's page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// [`crate::VERSION`].
     pub version: u32,
-    /// The timeline's name.
+    /// Name of the timeline.
     pub name: TimelineName,
     /// The timeline's id, 32 hexadecimal digits.
     pub timeline: String,
-    /// What the timeline's nanoseconds count.
+    /// Scale of the timeline's nanoseconds.
     pub scale: ScaleName,
-    /// The clock's step.
+    /// Resolution of the clock.
     pub resolution_ns: i64,
-    /// The page as a file, which a successor of this daemon goes on with.
+    /// The page as a file, which a successor of this daemon continues.
     pub path: String,
-    /// How far TAI is ahead of UTC, when the timeline is TAI and it is known.
+    /// TAI minus UTC, if the timeline is TAI and the offset is known.
     pub tai_offset_s: Option<i16>,
-    /// In the guest of a virtual machine: the descriptor is of a region, and the timeline
-    /// is the one of this index in it, from 0 on.
+    /// In the guest of a virtual machine: the descriptor is of a region, and this is the index of
+    /// the timeline in it, from 0 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }
 
-/// What a timeline's nanoseconds count.
+/// Scale of a timeline's nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleName {
     /// TAI since 1970-01-01T00:00:00 TAI.
     #[default]
     Tai,
-    /// A reference of the timeline's own; its zero means nothing elsewhere.
+    /// A reference of the timeline's own; its zero has no meaning elsewhere.
     Local,
 }
 

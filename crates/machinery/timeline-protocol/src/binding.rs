@@ -1,54 +1,54 @@
-//! A binding as it is, and the events that tell when it ceases or begins to be met.
+//! State of a binding, and the events that report when it ceases or begins to be met.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::Shortfall;
 
 use crate::{Need, StatusName};
 
-/// A binding as it is.
+/// State of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// Which.
+    /// Number of the binding.
     pub binding: u64,
-    /// What it requires.
+    /// Its requirement.
     #[serde(flatten)]
     pub need: Need,
-    /// Why it is not met now; absent when it is.
+    /// Reason why it is not met now; absent if it is met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<ShortfallText>,
 }
 
-/// A requirement has ceased or begun to be met. Edges only, after the first.
+/// Change of a requirement that has ceased or begun to be met. Edges only, after the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// It is not met any more (or not yet).
+    /// The requirement is not met any more (or not yet).
     Violated {
-        /// Whose.
+        /// Number of the binding.
         binding: u64,
-        /// In what way.
+        /// Shortfall of the reading.
         #[serde(flatten)]
         shortfall: ShortfallText,
     },
-    /// It is met again (or at first).
+    /// The requirement is met again (or met from the start).
     Restored {
-        /// Whose.
+        /// Number of the binding.
         binding: u64,
     },
 }
 
-/// How a reading falls short of a requirement.
+/// Shortfall of a reading against a requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortfallText {
-    /// The timeline's status then. When it is not `ok`, it is the reason.
+    /// Status of the timeline at that time. If it is not `ok`, it is the reason.
     pub status: StatusName,
-    /// How far true time may lie before the estimate; absent without interval.
+    /// Maximum distance of true time before the estimate; absent without an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_ns: Option<i64>,
-    /// How far true time may lie after the estimate; absent without interval.
+    /// Maximum distance of true time after the estimate; absent without an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above_ns: Option<i64>,
-    /// How it falls short, in words for people.
+    /// Description of the shortfall as text.
     pub why: String,
 }
 

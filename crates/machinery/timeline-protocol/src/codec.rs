@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Raised when an old client would misunderstand.
+/// Protocol version; raised if an old client would misunderstand.
 pub const VERSION: u32 = 1;
 
-/// No packet is longer.
+/// Maximum length of a packet.
 pub const MOST_BYTES: usize = 16 * 1024;
 
-/// A packet that is no message.
+/// Packet that is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of this protocol: {0}")]
 pub struct NoMessage(pub String);
 
-/// A message as a packet.
+/// Encodes a message as a packet.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages are plain data with text keys")
 }
 
-/// A packet as a message.
+/// Decodes a packet.
 ///
 /// # Errors
-/// When it is too long, no JSON, or no message.
+/// Fails if the packet is too long, not JSON, or not a message.
 pub fn decode<'a, T: Deserialize<'a>>(packet: &'a [u8]) -> Result<T, NoMessage> {
     if packet.len() > MOST_BYTES {
         return Err(NoMessage(format!("{} bytes", packet.len())));

@@ -1,4 +1,4 @@
-//! The plain way to speak to a timeline's daemon.
+//! Blocking client of a timeline's daemon.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,16 +11,16 @@ use crate::{
 };
 use crate::{Directory, TimelineName};
 
-/// A connection to a timeline's daemon; its bindings end with it. Blocking.
+/// Connection to a timeline's daemon; its bindings end with it. Blocking.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
     last_id: u64,
-    /// That came while an answer was waited for.
+    /// Events that came while waiting for a reply.
     events: VecDeque<Event>,
 }
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon keeps a timeline of that name there.
@@ -29,15 +29,15 @@ pub enum ClientError {
     /// The connection broke.
     #[error("the connection to the daemon broke: {0}")]
     Broken(io::Error),
-    /// The daemon did not speak the protocol, or ended.
+    /// The daemon did not follow the protocol, or ended.
     #[error("the daemon ended the connection")]
     Ended,
-    /// The daemon refused.
+    /// The daemon refused the request.
     #[error("{why}")]
     Refused {
-        /// For programs.
+        /// Refusal for programs.
         code: RefusalCode,
-        /// For people.
+        /// Reason as text.
         why: String,
     },
 }
@@ -46,7 +46,7 @@ impl Connection {
     /// Connects to the daemon that keeps `name` in `directory`.
     ///
     /// # Errors
-    /// [`ClientError::NoDaemon`].
+    /// Fails with [`ClientError::NoDaemon`].
     pub fn open(directory: &Directory, name: &TimelineName) -> Result<Self, ClientError> {
         directory.check().map_err(ClientError::NoDaemon)?;
         let socket = packet::connect(&directory.socket(name), PATIENCE);
@@ -58,18 +58,18 @@ impl Connection {
         })
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// When there is none, or it is a refusal.
+    /// Fails if there is no answer, or it is a refusal.
     pub fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
         self.ask_for(ask).map(|(answer, _)| answer)
     }
 
-    /// The timeline's page, for `timeloom_publish::PageReader::open`.
+    /// Requests the timeline's page, for `timeloom_publish::PageReader::open`.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// Fails as [`Self::ask`] does.
     pub fn page(&mut self) -> Result<(Page, OwnedFd), ClientError> {
         match self.ask_for(Ask::Open)? {
             (Answer::Page(page), Some(fd)) => Ok((page, fd)),
@@ -77,11 +77,11 @@ impl Connection {
         }
     }
 
-    /// In the guest of a virtual machine, the page that says how its counter stands to
-    /// the host's, for `timeloom_publish::RegionReader::open`.
+    /// Requests, in the guest of a virtual machine, the page that relates its counter to the
+    /// host's, for `timeloom_publish::RegionReader::open`.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// Fails as [`Self::ask`] does.
     pub fn relation(&mut self) -> Result<OwnedFd, ClientError> {
         match self.ask_for(Ask::Relation)? {
             (Answer::Relation, Some(fd)) => Ok(fd),
@@ -89,11 +89,11 @@ impl Connection {
         }
     }
 
-    /// In the guest of a virtual machine on a host of a session: that one's clock page, for
-    /// `timeloom_publish::RegionReader::open`.
+    /// Requests, in the guest of a virtual machine on a host of a session, that host's clock page,
+    /// for `timeloom_publish::RegionReader::open`.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// Fails as [`Self::ask`] does.
     pub fn host_clock(&mut self) -> Result<OwnedFd, ClientError> {
         match self.ask_for(Ask::HostClock)? {
             (Answer::HostClock, Some(fd)) => Ok(fd),
@@ -101,10 +101,10 @@ impl Connection {
         }
     }
 
-    /// The next event, waited for until `patience` is over.
+    /// Returns the next event, or `None` if none comes within `patience`.
     ///
     /// # Errors
-    /// When the connection ends.
+    /// Fails when the connection ends.
     pub fn next_event(&mut self, patience: Duration) -> Result<Option<Event>, ClientError> {
         let deadline = Instant::now() + patience;
         loop {
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// The socket, for waiting on several with `poll`.
+    /// Returns the socket, for waiting on several with `poll`.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// `None` when patience is over.
+    /// Receives a message; returns `None` after `patience`.
     fn receive(
         &mut self,
         patience: Option<Duration>,
@@ -168,6 +168,6 @@ impl Connection {
     }
 }
 
-/// How long a daemon may take to answer. One that runs needs less than a millisecond, on a
-/// machine that has it to give.
+/// Time limit for an answer. A running daemon needs less than a millisecond, on a machine that is
+/// not overloaded.
 const PATIENCE: Duration = Duration::from_secs(10);

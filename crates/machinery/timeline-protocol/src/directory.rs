@@ -1,4 +1,4 @@
-//! Where daemons and programs meet.
+//! Directory in which programs find daemons.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,19 @@ use timeloom_sys::own;
 
 use crate::TimelineName;
 
-/// A directory with, for each timeline NAME, `NAME.page` (the page as a file,
-/// which may be bind-mounted into a container), `NAME.sock` (the socket that
-/// hands out the page and takes bindings) and `NAME.lock` (held by the daemon).
+/// Directory with, for each timeline NAME, `NAME.page` (the page as a file, which may be
+/// bind-mounted into a container), `NAME.sock` (the socket that hands out the page and takes
+/// bindings) and `NAME.lock` (held by the daemon).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     path: PathBuf,
-    /// Of one user, at a place that nobody chose: others could have been there first.
+    /// True for a directory of one user at a default place, which another user could have created
+    /// first.
     private: bool,
 }
 
 impl Directory {
-    /// A directory of the caller's choice.
+    /// Uses a directory of the caller's choice.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -26,9 +27,8 @@ impl Directory {
         }
     }
 
-    /// The one that is meant when none is said: what `TIMELOOM_TIMELINES` names,
-    /// or `/run/timelines`, or for a user without the right to write there,
-    /// `$XDG_RUNTIME_DIR/timelines`.
+    /// Returns the default directory: the one in `TIMELOOM_TIMELINES`, or `/run/timelines`, or for
+    /// a user without the right to write there, `$XDG_RUNTIME_DIR/timelines`.
     pub fn usual() -> Self {
         if let Some(path) = std::env::var_os("TIMELOOM_TIMELINES") {
             return Self::new(path);
@@ -43,26 +43,26 @@ impl Directory {
         }
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes it, if it is not there: others may enter and read, unless it is that of one
+    /// Creates the directory unless it exists: others may enter and read, unless it is that of one
     /// user.
     ///
     /// # Errors
-    /// When the system refuses, or others may write there.
+    /// Fails if the system refuses, or other users may write there.
     pub fn make(&self) -> io::Result<()> {
         let mode = if self.private { 0o700 } else { 0o755 };
         Ok(own::make(&self.path, mode)?)
     }
 
-    /// Makes sure that what is found here is what it looks like. (A directory of the
-    /// caller's choice is trusted.)
+    /// Checks that the files found here can be trusted. (A directory of the caller's choice is
+    /// trusted.)
     ///
     /// # Errors
-    /// Others could have put it there.
+    /// Fails if another user could have put them there.
     pub fn check(&self) -> io::Result<()> {
         match self.private {
             true => Ok(own::check(&self.path)?),
@@ -70,18 +70,17 @@ impl Directory {
         }
     }
 
-    /// The page as a file.
+    /// Returns the path of the page.
     pub fn page(&self, name: &TimelineName) -> PathBuf {
         self.path.join(format!("{name}.page"))
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub fn socket(&self, name: &TimelineName) -> PathBuf {
         self.path.join(format!("{name}.sock"))
     }
 
-    /// The timelines that have a page or a socket here, by name; their daemons may be
-    /// dead.
+    /// Returns the timelines that have a page or a socket here, by name; their daemons may be dead.
     pub fn names(&self) -> Vec<TimelineName> {
         if self.check().is_err() {
             return Vec::new();

@@ -1,41 +1,41 @@
-//! What a PTP slave tells a timeline of each Sync: one JSON object per datagram.
+//! Reports of a PTP slave to a timeline, for each Sync: one JSON object per datagram.
 //!
-//! The daemon makes a datagram socket for its source of type `ptp`, and
-//! `timeloom ptp slave --feed` sends to it (`docs/ptp.md` has the fields). Both
-//! sides know the datagram from here alone.
+//! The daemon creates a datagram socket for its source of type `ptp`, and `timeloom ptp slave
+//! --feed` sends to it (`docs/ptp.md` lists the fields). Both sides use the definition in this
+//! module.
 //!
-//! Decoding checks the form and nothing else. Whoever can write to the socket can
-//! say anything, so the reader has to judge what it reads.
+//! Decoding checks the form and nothing else. Any program that can write to the socket can send any
+//! values, so the reader has to judge them.
 
 use serde::{Deserialize, Serialize};
 use timeloom_wire::{Stamp, SyncRecord, TimeInterval, Timestamp};
 
 use crate::Nanoseconds;
 
-/// A datagram is never longer; ours have about 300 bytes.
+/// Maximum length of a datagram; ours have about 300 bytes.
 pub const MOST_FEED_BYTES: usize = 1024;
 
-/// Names of masters are cut to so many bytes.
+/// Maximum length of a master's name in bytes; longer names are cut.
 pub const MOST_NAME_BYTES: usize = 128;
 
-/// One Sync as its slave judged it, and what that slave promises.
+/// A Sync as judged by its slave, and the slave's promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FedSync {
-    /// Whose Sync, as the slave names it.
+    /// Sender of the Sync, as named by the slave.
     pub source: String,
-    /// What the slave measured and judged. Its arrival is by CLOCK_REALTIME.
+    /// Measurement and judgement of the slave. The arrival is by CLOCK_REALTIME.
     pub record: SyncRecord,
-    /// How far the delay of one message may be from the measured one unnoticed.
+    /// Undetected error, at most, of one message's delay against the measured one.
     pub stamp_error: TimeInterval,
-    /// How much of the correction nobody need vouch for, by the slave's policy.
+    /// Part of the correction that needs no guarantee, by the slave's policy.
     pub unvouched: TimeInterval,
-    /// How many hops answer for a part of the correction.
+    /// Number of hops that are responsible for a part of the correction.
     pub hops: u32,
-    /// How many violations there were.
+    /// Number of violations.
     pub failures: u32,
 }
 
-/// A datagram that is none of a feed.
+/// Reason why a datagram is not one of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFed {
     /// Longer than [`MOST_FEED_BYTES`].
@@ -44,13 +44,12 @@ pub enum NotFed {
     /// Not one JSON object with the fields of a [`FedSync`] and no others.
     #[error("the feed says something that is no Sync's record")]
     Malformed,
-    /// An origin that no message can carry: before the epoch, or past what
-    /// nanoseconds count.
+    /// An origin that no message can carry: before the epoch, or beyond the range of nanoseconds.
     #[error("the feed's Sync left its grandmaster at an instant that no message can carry")]
     Origin,
 }
 
-/// The JSON object.
+/// JSON form of a [`FedSync`].
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -69,7 +68,7 @@ struct Text {
 }
 
 impl FedSync {
-    /// As a datagram. A longer name than [`MOST_NAME_BYTES`] is cut.
+    /// Encodes the datagram. A name longer than [`MOST_NAME_BYTES`] is cut.
     pub fn encode(&self) -> Vec<u8> {
         let record = &self.record;
         let cut = self.source.floor_char_boundary(MOST_NAME_BYTES);
@@ -90,10 +89,10 @@ impl FedSync {
         serde_json::to_vec(&text).expect("plain data with text keys")
     }
 
-    /// From a datagram.
+    /// Decodes a datagram.
     ///
     /// # Errors
-    /// When it is too long, not of this form, or from an instant that is none.
+    /// Fails if it is too long, not of this form, or has an invalid instant.
     pub fn decode(datagram: &[u8]) -> Result<Self, NotFed> {
         if datagram.len() > MOST_FEED_BYTES {
             return Err(NotFed::TooLong);
@@ -119,7 +118,7 @@ impl FedSync {
     }
 }
 
-/// Only what is the same when it is written again.
+/// Converts an origin, if it is unchanged when encoded again.
 fn origin(ns: i64) -> Result<Timestamp, NotFed> {
     let at = Timestamp::from_ns(ns);
     if at.as_ns() == ns {
@@ -138,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// From here on nanoseconds of a timestamp saturate.
+    /// Limit from which on nanoseconds of a timestamp saturate.
     const LAST_WHOLE_NS: i64 = 9_223_372_036_000_000_000 - 1;
 
     fn length() -> impl Strategy<Value = TimeInterval> {

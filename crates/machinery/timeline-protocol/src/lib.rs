@@ -1,17 +1,16 @@
-//! What programs and a timeline's daemon say to each other, and where they meet.
+//! Protocol between programs and a timeline's daemon, and the directory in which they meet.
 //!
-//! A `SOCK_SEQPACKET` Unix socket per timeline ([`Directory`] says where); every
-//! packet is one JSON object of at most [`MOST_BYTES`]. A client sends
-//! [`Request`]s, each with a number of its own; the daemon sends one [`Reply`]
-//! with that number for each, and [`Event`]s for bindings that were subscribed.
-//! When the connection ends, by whatever cause, the client's bindings end with
-//! it. `docs/timeline-protocol.md` is this crate in prose.
+//! There is a `SOCK_SEQPACKET` Unix socket per timeline (its path: [`Directory`]); every packet is
+//! one JSON object of at most [`MOST_BYTES`]. A client sends [`Request`]s, each with a number of
+//! its own; the daemon sends one [`Reply`] with that number for each, and [`Event`]s for bindings
+//! that were subscribed. When the connection ends, for any reason, the client's bindings end with
+//! it. `docs/timeline-protocol.md` describes this crate in prose.
 //!
-//! A PTP slave tells a timeline of its Syncs by another socket ([`FedSync`]).
+//! A PTP slave reports its Syncs to a timeline by another socket ([`FedSync`]).
 //!
-//! [`Connection`] is the plain way to speak the former. What this crate is not: a reader
-//! of pages (`timeloom-publish`), a program's verbs (`timeloom-timeline-client`),
-//! or the daemon (`timeloom-timeline`); the latter two both depend on it.
+//! [`Connection`] is the simple client of the former. Readers of pages are in `timeloom-publish`, a
+//! program's verbs in `timeloom-timeline-client`, and the daemon in `timeloom-timeline`; the latter
+//! two both depend on this crate.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -6,13 +6,13 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::TimelineId;
 
-/// A timeline's name: 1 to 64 of `A-Z a-z 0-9 _ . -`, not beginning with a dot,
-/// because it is also the name of files.
+/// Name of a timeline: 1 to 64 of `A-Z a-z 0-9 _ . -`, not beginning with a dot, because it is also
+/// the name of files.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TimelineName(String);
 
-/// A text that is no name.
+/// Text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is no name of a timeline: 1 to 64 letters, digits, `_`, `.` and `-`, no dot in front",
@@ -21,14 +21,13 @@ pub struct TimelineName(String);
 pub struct BadName(pub String);
 
 impl TimelineName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id that every host gives a timeline of this name, unless its
-    /// configuration says another: FNV-1a of 128 bits over the name's bytes.
-    /// Not a secret and no proof of anything.
+    /// Returns the id that every host gives a timeline of this name, unless its configuration sets
+    /// another: FNV-1a of 128 bits over the name's bytes. It is not a secret and proves nothing.
     pub fn id(&self) -> TimelineId {
         let hash = self.0.bytes().fold(FNV_OFFSET, |hash, byte| {
             (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME)
@@ -71,7 +70,7 @@ impl fmt::Display for TimelineName {
     }
 }
 
-/// The offset basis and the prime of FNV with 128 bits (RFC 9923, section 5).
+/// Offset basis and prime of FNV with 128 bits (RFC 9923, section 5).
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = (1 << 88) + 0x13b;
 

@@ -1,4 +1,4 @@
-//! Lengths of time as exact decimal numbers of JSON.
+//! Durations as exact decimal numbers of JSON.
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use timeloom_wire::TimeInterval;
 
-/// A number of nanoseconds with the sixteen digits that 2^-16 ns need: no
-/// floating-point number is in between, in either direction.
+/// Number of nanoseconds with the sixteen digits that 2^-16 ns need: no floating-point number is
+/// involved, in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nanoseconds(pub TimeInterval);
 

@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// A socket for packets.
+/// Creates a socket for packets.
 fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -22,8 +22,8 @@ fn socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// A socket that waits at `path` for connections. What lies there is removed:
-/// the caller holds the timeline's lock, so it is a dead daemon's.
+/// Creates a socket that listens at `path`. An existing file there is removed: the caller holds the
+/// timeline's lock, so it belongs to a dead daemon.
 pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -35,8 +35,8 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to the daemon at `path`. If it takes no connections, nor packets later, that
-/// is an error after `patience` ([`io::ErrorKind::WouldBlock`]).
+/// Connects to the daemon at `path`. Fails after `patience` ([`io::ErrorKind::WouldBlock`]) if it
+/// accepts no connection, and later if it reads no packets.
 pub fn connect(path: &Path, patience: core::time::Duration) -> io::Result<OwnedFd> {
     let socket = socket()?;
     set_send_patience(&socket, patience)?;
@@ -44,13 +44,13 @@ pub fn connect(path: &Path, patience: core::time::Duration) -> io::Result<OwnedF
     Ok(socket)
 }
 
-/// The next connection.
+/// Accepts the next connection.
 pub fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
 }
 
-/// Sends a packet, with a descriptor if one is given. With `wait` false a
-/// receiver who does not take his packets is an error ([`io::ErrorKind::WouldBlock`]).
+/// Sends a packet, with a descriptor if one is given. With `wait` false, fails with
+/// [`io::ErrorKind::WouldBlock`] if the receiver's buffer is full.
 pub fn send(
     socket: impl AsFd,
     packet: &[u8],
@@ -77,9 +77,9 @@ pub fn send(
     }
 }
 
-/// As [`send`]; a receiver who does not take his packets for so long is an error
-/// ([`io::ErrorKind::WouldBlock`]). The socket has no timeout of its own: in a session
-/// every call by which the program sends or receives would then be trapped.
+/// Sends as [`send`] does, and fails with [`io::ErrorKind::WouldBlock`] if the receiver's buffer is
+/// full for this long. The socket has no timeout of its own: in a session every call by which the
+/// program sends or receives would then be trapped.
 pub fn send_within(
     socket: impl AsFd,
     packet: &[u8],
@@ -98,7 +98,7 @@ pub fn send_within(
     }
 }
 
-/// Whether a packet, or the end, comes within so long.
+/// Waits for a packet, or the end, for at most `patience`; returns true if there is one.
 pub fn is_there(socket: impl AsFd, patience: core::time::Duration) -> io::Result<bool> {
     is_ready(socket, PollFlags::IN, patience)
 }
@@ -120,9 +120,8 @@ fn is_ready(
     }
 }
 
-/// Receives a packet into `buffer`: its length and the descriptor beside it.
-/// `None` when the other side has gone. A packet that is longer than the buffer
-/// is an error.
+/// Receives a packet into `buffer`: its length and its descriptor. Returns `None` if the peer has
+/// closed the connection. A packet that is longer than the buffer is an error.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -150,17 +149,17 @@ pub fn receive(
             "the packet is too long",
         ));
     }
-    // An empty packet is no message of ours; it is also how an end looks.
+    // An empty packet is not a message of ours; the end of a connection looks the same.
     Ok((received.bytes > 0).then_some((received.bytes, found)))
 }
 
-/// How long a receive may wait; `None` for ever.
+/// Sets the time limit of a receive; `None` for no limit.
 pub fn set_patience(socket: impl AsFd, patience: Option<core::time::Duration>) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Recv, patience)?)
 }
 
-/// How long a send may wait.
+/// Sets the time limit of a send.
 fn set_send_patience(socket: impl AsFd, patience: core::time::Duration) -> io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     Ok(set_socket_timeout(socket, Timeout::Send, Some(patience))?)

@@ -1,32 +1,32 @@
-//! How a timeline and its sources are doing.
+//! Reports on a timeline and its sources.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ScaleName, StampText, TimelineName};
 
-/// How a timeline is doing.
+/// Report on a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The timeline's name.
+    /// Name of the timeline.
     pub name: TimelineName,
-    /// What its nanoseconds count.
+    /// Scale of its nanoseconds.
     pub scale: ScaleName,
     /// A reading.
     #[serde(flatten)]
     pub stamp: StampText,
-    /// How many bindings there are.
+    /// Number of bindings.
     pub bindings: usize,
-    /// Time between two questions to a source at present.
+    /// Present interval between two requests to a source.
     pub poll_interval_ns: i64,
     /// Rate of the timeline against the local counter's nominal rate, less one.
     pub frequency_ppb: f64,
-    /// How fast the interval grows to the worse side.
+    /// Growth of the interval, to the worse side.
     pub growth_ppb: f64,
     /// Segments published since the daemon began.
     pub published: u64,
     /// Disturbances since the daemon began.
     pub disturbances: u64,
-    /// The last of them.
+    /// The last disturbance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_disturbance: Option<String>,
     /// Contradiction between the kernel's TAI offset, the configured one and the leap seconds known
@@ -34,34 +34,34 @@ pub struct Report {
     /// wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tai_offset_contradiction: Option<String>,
-    /// With a probability of 0.999999 the estimate is within this of the middle
-    /// of the bounds, judged by the last offsets alone. No asymmetry is in it.
+    /// Distance of the estimate from the middle of the bounds, with a probability of 0.999999,
+    /// judged by the last offsets alone. It includes no asymmetry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistical_ns: Option<i64>,
     /// The sources in the configuration's order.
     pub sources: Vec<SourceReport>,
-    /// The daemon.
+    /// Process identifier of the daemon.
     pub pid: u32,
 }
 
-/// How a source is doing.
+/// Report on a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceReport {
-    /// What it is, as in the configuration.
+    /// Source, as in the configuration.
     pub source: String,
-    /// Questions sent.
+    /// Requests sent.
     pub asked: u64,
-    /// Answers taken in.
+    /// Answers accepted.
     pub answered: u64,
-    /// Answers that told nothing, and questions without answer.
+    /// Answers without information, and requests without answer.
     pub refused: u64,
-    /// Why the last one told nothing.
+    /// Reason why the last one had no information.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_refusal: Option<String>,
-    /// How long ago the last answer was taken in.
+    /// Age of the last accepted answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ago_ns: Option<i64>,
-    /// Width of what the last answer alone said.
+    /// Width of the last answer alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width_ns: Option<i64>,
 }

@@ -1,79 +1,79 @@
-//! What a program asks of the daemon.
+//! Requests of a program to the daemon.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::Requirement;
 use timeloom_time::Duration;
 
-/// A question with its number.
+/// Request with its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the client; comes back in the reply.
+    /// Number chosen by the client, repeated in the reply.
     pub id: u64,
-    /// What is asked.
+    /// The request.
     #[serde(flatten)]
     pub ask: Ask,
 }
 
-/// What a client may ask.
+/// Kinds of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Ask {
-    /// The timeline's page, as a descriptor beside the reply.
+    /// Requests the timeline's page, as a descriptor beside the reply.
     Open,
-    /// A binding with this requirement.
+    /// Requests a binding with this requirement.
     Bind(Need),
     /// Ends a binding of this connection.
     Unbind {
-        /// Which.
+        /// Number of the binding.
         binding: u64,
     },
-    /// Changes what a binding of this connection requires.
+    /// Changes the requirement of a binding of this connection.
     Set {
-        /// Which.
+        /// Number of the binding.
         binding: u64,
         /// The new requirement.
         #[serde(flatten)]
         need: Need,
     },
-    /// What a binding of this connection requires and whether it has it.
+    /// Requests the state of a binding of this connection: its requirement and if it is met.
     Get {
-        /// Which.
+        /// Number of the binding.
         binding: u64,
     },
-    /// Events for a binding of this connection from now on; the first, which
-    /// tells how things are, at once.
+    /// Requests events for a binding of this connection from now on; the first, with the present
+    /// state, comes at once.
     Subscribe {
-        /// Which.
+        /// Number of the binding.
         binding: u64,
     },
-    /// The timeline at a past reading of the page's counter.
+    /// Requests the timeline at a past reading of the page's counter.
     Convert {
-        /// The counter.
+        /// Value of the counter.
         ticks: u64,
     },
-    /// How the timeline is doing.
+    /// Requests a report on the timeline.
     Report,
-    /// In the guest of a virtual machine: how its counter stands to the host's, as a page
-    /// whose descriptor comes beside the reply.
+    /// Requests, in the guest of a virtual machine, the relation of its counter to the host's, as a
+    /// page whose descriptor comes beside the reply.
     Relation,
-    /// There too, where its host is one of a session: that one's clock page, whose
-    /// descriptor comes beside the reply.
+    /// Requests, in the guest of a virtual machine on a host of a session, that host's clock page,
+    /// whose descriptor comes beside the reply.
     HostClock,
 }
 
-/// A requirement in plain numbers.
+/// Requirement in plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
-    /// Most that true time may lie before the estimate.
+    /// Maximum distance of true time before the estimate.
     pub below_ns: i64,
-    /// Most that true time may lie after the estimate.
+    /// Maximum distance of true time after the estimate.
     pub above_ns: i64,
-    /// Coarsest step of the clock that will do.
+    /// Coarsest acceptable resolution of the clock.
     pub resolution_ns: i64,
 }
 
 impl Need {
-    /// As a requirement; `None` when a length is negative or the step is none.
+    /// Converts to a requirement; `None` if a length is negative or the step is not positive.
     pub fn requirement(&self) -> Option<Requirement> {
         let sane = self.below_ns >= 0 && self.above_ns >= 0 && self.resolution_ns > 0;
         sane.then(|| Requirement {

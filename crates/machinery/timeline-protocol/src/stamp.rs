@@ -1,4 +1,4 @@
-//! A reading of a timeline as text.
+//! Readings of a timeline as text.
 
 use serde::{Deserialize, Serialize};
 use timeloom_clock::quality::{Stamp, Status};
@@ -9,9 +9,9 @@ use timeloom_time::Instant;
 pub struct StampText {
     /// The timeline's id, 32 hexadecimal digits.
     pub timeline: String,
-    /// How far it can be trusted.
+    /// Trustworthiness of the reading.
     pub status: StatusName,
-    /// The interval; absent when nothing can be said.
+    /// The interval; absent if nothing is certain.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<IntervalText>,
 }
@@ -21,7 +21,7 @@ pub struct StampText {
 pub struct IntervalText {
     /// True time is not before this.
     pub earliest_ns: i64,
-    /// The best single value.
+    /// Best single estimate.
     pub estimate_ns: i64,
     /// True time is not after this.
     pub latest_ns: i64,

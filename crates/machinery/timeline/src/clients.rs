@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::net::Shutdown;
 use timeloom_sys::{limit, local};
 
-/// The connections of a timeline that are open.
+/// Open connections of a timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
-    /// Of all users.
+    /// Maximum number, for all users.
     most: usize,
     /// User of the daemon; may have all connections and always has a reserved part.
     own: u32,
-    /// Oldest first.
+    /// Open connections, oldest first.
     open: Arc<Mutex<Vec<Open>>>,
 }
 
@@ -28,7 +28,7 @@ struct Open {
     bound: Arc<AtomicBool>,
 }
 
-/// A connection that was let in.
+/// Connection that was admitted.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) socket: Arc<OwnedFd>,
@@ -38,10 +38,10 @@ pub(crate) struct Admitted {
 }
 
 impl Clients {
-    /// For one of so many timelines of this daemon.
+    /// Creates the limits of one of `timelines` timelines of this daemon.
     pub(crate) fn new(timelines: usize) -> Self {
         let descriptors = limit::descriptors().map_or(1024, |all| all.min(1 << 20) as usize);
-        // What sources, pages and others' formats need is never lent.
+        // Descriptors for sources, pages and outputs are never lent.
         let free = descriptors.saturating_sub(RESERVED) / timelines.max(1);
         Self {
             most: free.saturating_sub(RESERVED).clamp(LEAST, MOST),
@@ -85,7 +85,7 @@ impl Clients {
         Some(admitted)
     }
 
-    /// Ends all.
+    /// Closes all connections.
     pub(crate) fn end(&self) {
         self.lock().iter().for_each(end);
     }
@@ -178,7 +178,7 @@ fn idle_of(open: &[Open], user: u32) -> Option<usize> {
     all.position(|client| client.user == user && client.is_idle())
 }
 
-/// Its thread sees the end and closes it.
+/// Shuts the connection down; its thread notices the end and closes it.
 fn end(client: &Open) {
     if let Some(socket) = client.socket.upgrade() {
         let _: Result<(), io::Error> =
@@ -186,10 +186,10 @@ fn end(client: &Open) {
     }
 }
 
-/// Connections that one timeline serves at a time, wherever there are descriptors for it.
+/// Maximum number of connections of one timeline, if there are enough descriptors.
 const MOST: usize = 1024;
 
-/// And wherever there are not.
+/// Number of connections of one timeline if descriptors are scarce.
 const LEAST: usize = 8;
 
 /// Number of equal parts. One is reserved for the daemon's user, and one is the maximum of any

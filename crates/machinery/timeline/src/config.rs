@@ -1,4 +1,4 @@
-//! What a daemon is told: TOML, or the same keys as flags.
+//! Configuration of a daemon: TOML, or the same keys as flags.
 
 mod source;
 
@@ -23,124 +23,124 @@ pub use source::{
     SimulatedConfig, SourceConfig, SystemClockConfig,
 };
 
-/// A daemon's configuration.
+/// Configuration of a daemon.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
-    /// Where daemon and programs meet; the usual place without.
+    /// Directory in which programs find the daemon; by default the usual one.
     pub directory: Option<PathBuf>,
     /// The timelines.
     #[serde(rename = "timeline")]
     pub timelines: Vec<TimelineConfig>,
 }
 
-/// One timeline's configuration.
+/// Configuration of a timeline.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimelineConfig {
-    /// Its name.
+    /// Name of the timeline.
     pub name: TimelineName,
-    /// Its id as 32 hexadecimal digits; that of the name without.
+    /// Id as 32 hexadecimal digits; by default that of the name.
     #[serde(default, deserialize_with = "id")]
     pub id: Option<TimelineId>,
-    /// What its nanoseconds count.
+    /// Scale of the nanoseconds.
     #[serde(default)]
     pub scale: ScaleName,
-    /// How far TAI is ahead of UTC, for sources that tell UTC and not this.
+    /// TAI minus UTC, for sources that state UTC but not the offset.
     #[serde(default)]
     pub tai_offset_s: Option<i16>,
-    /// What the machine's oscillator promises.
+    /// Limits of the machine's oscillator.
     #[serde(default)]
     pub oscillator: OscillatorConfig,
-    /// How often a source is asked.
+    /// Limits of the interval between requests to a source.
     #[serde(default)]
     pub poll: PollConfig,
-    /// How far the interval may reach to either side: a requirement that stands
-    /// without a program that binds.
+    /// Maximum extent of the interval to either side: a requirement that holds without a program
+    /// that binds.
     #[serde(default, deserialize_with = "some_length")]
     pub accuracy: Option<Duration>,
-    /// How long an answer keeps the timeline `ok`, at least.
+    /// Time for which an answer keeps the timeline `ok`, at least.
     #[serde(default = "sixteen_seconds", deserialize_with = "length")]
     pub fresh_for: Duration,
-    /// How long an answer keeps the timeline at all.
+    /// Time for which an answer keeps the timeline valid at all.
     #[serde(default = "thousand_seconds", deserialize_with = "length")]
     pub time_to_live: Duration,
-    /// How long the daemon may be silent before readers call it dead.
+    /// Time for which the daemon may be silent before readers consider it dead.
     #[serde(default = "five_seconds", deserialize_with = "length")]
     pub alive_for: Duration,
-    /// How long a program may be connected without a binding and say nothing.
+    /// Time after which an idle connection without a binding is closed.
     #[serde(default = "minute", deserialize_with = "length")]
     pub idle_for: Duration,
-    /// How many sources may err by more than they state; a minority without.
+    /// Number of sources whose errors may exceed their statements; by default a minority.
     #[serde(default)]
     pub tolerated_liars: Option<usize>,
-    /// Whether answers must prove where they come from.
+    /// True if answers must be authenticated.
     #[serde(default)]
     pub demand_authentication: bool,
-    /// Answer peers on other hosts here (HOST:PORT, UDP).
+    /// Address at which peers on other hosts are answered (HOST:PORT, UDP).
     #[serde(default)]
     pub listen: Option<String>,
-    /// A secret of 16 bytes at least that all peers share: then no other is
-    /// asked, answered or believed.
+    /// File with a secret of at least 16 bytes that all peers share: peers without it are neither
+    /// asked, answered nor believed.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
-    /// A segment for ClockBound's readers.
+    /// Path of a segment for ClockBound's readers.
     #[serde(default)]
     pub clockbound: Option<PathBuf>,
-    /// Which version it has: 2 or 3.
+    /// Version of the segment: 2 or 3.
     #[serde(default = "three")]
     pub clockbound_version: u8,
-    /// Samples go to chronyd's SOCK reference clock here.
+    /// Path of chronyd's SOCK reference clock, which gets samples.
     #[serde(default)]
     pub chrony_sock: Option<PathBuf>,
-    /// Samples lie in this unit of NTP's shared memory.
+    /// Unit of NTP's shared memory for samples.
     #[serde(default)]
     pub ntp_shm: Option<u16>,
     /// File to which changes of status are appended, one JSON object a line.
     #[serde(default)]
     pub journal: Option<PathBuf>,
-    /// What knows the time.
+    /// Sources of time.
     #[serde(default, rename = "source")]
     pub sources: Vec<SourceConfig>,
 }
 
-/// What the machine's oscillator promises. With the two optional figures the
-/// daemon may conclude from the past how fast it runs now.
+/// Limits of the machine's oscillator. With the two optional values the daemon may predict the
+/// present frequency from the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OscillatorConfig {
-    /// Never further from nominal than this, in parts per 10^9.
+    /// Maximum deviation from the nominal frequency, in parts per 10^9.
     pub max_error_ppb: i64,
-    /// The fast part of its error is never more than this.
+    /// Maximum of the fast part of the deviation.
     #[serde(default)]
     pub jitter_ppb: Option<i64>,
-    /// The slow part changes by at most this within a second, in parts per 10^12.
+    /// Maximum change of the slow part within a second, in parts per 10^12.
     #[serde(default)]
     pub wander_ppt_per_s: Option<i64>,
 }
 
-/// How often a source is asked.
+/// Limits of the interval between requests to a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PollConfig {
-    /// Never more often than this, however tight a binding is.
+    /// Shortest interval, however tight a binding is.
     #[serde(deserialize_with = "length")]
     pub shortest: Duration,
-    /// Never less often than this, even without any binding.
+    /// Longest interval, even without any binding.
     #[serde(deserialize_with = "length")]
     pub longest: Duration,
 }
 
-/// Why a configuration is refused; for people.
+/// Reason why a configuration is refused, as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadConfig(pub String);
 
 impl DaemonConfig {
-    /// Checks what no single value shows.
+    /// Checks the combination of values.
     ///
     /// # Errors
-    /// The first mistake.
+    /// Returns the first mistake.
     pub fn check(&self) -> Result<(), BadConfig> {
         if self.timelines.is_empty() {
             return Err(BadConfig("there is no timeline: add a [[timeline]]".into()));
@@ -218,7 +218,7 @@ impl FromStr for DaemonConfig {
 }
 
 impl TimelineConfig {
-    /// A timeline with all defaults.
+    /// Creates a timeline with all defaults.
     pub fn new(name: TimelineName) -> Self {
         Self {
             name,
@@ -245,17 +245,17 @@ impl TimelineConfig {
         }
     }
 
-    /// Its id.
+    /// Returns the id of the timeline.
     pub fn timeline(&self) -> TimelineId {
         self.id.unwrap_or_else(|| self.name.id())
     }
 
-    /// What peers share, if they do.
+    /// Reads the secret shared by peers, if one is configured.
     pub(crate) fn key(&self) -> Result<Option<Key>, KeyError> {
         self.key_file.as_deref().map(Key::read).transpose()
     }
 
-    /// What the oscillator promises.
+    /// Returns the limits of the oscillator.
     pub fn oscillator(&self) -> OscillatorSpec {
         let stated = self.oscillator;
         OscillatorSpec {
@@ -269,7 +269,7 @@ impl TimelineConfig {
         }
     }
 
-    /// For the keeper, on a clock of which the oscillator is `oscillator`.
+    /// Returns the keeper's configuration, for a clock whose oscillator is `oscillator`.
     pub fn keeper(&self, oscillator: OscillatorSpec) -> Config {
         let mut config = Config::new(self.timeline(), oscillator, self.sources.len());
         config.tolerated_liars = self.tolerated_liars.unwrap_or(config.tolerated_liars);
@@ -288,7 +288,7 @@ impl TimelineConfig {
 }
 
 impl Default for OscillatorConfig {
-    /// 100 ppm: a crystal and the calibration of the counter's rate.
+    /// 100 ppm: an oscillator and the calibration of the counter's rate.
     fn default() -> Self {
         Self {
             max_error_ppb: 100_000,

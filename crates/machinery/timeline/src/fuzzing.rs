@@ -1,4 +1,4 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: what other programs
-//! answer and publish, each with what must hold of it. Not for programs.
+//! Entry points of `timeloom-hostile`, and by it of the fuzzers in `fuzz/`: answers and pages of
+//! other programs, with their invariants. Not for programs.
 
 pub use crate::source::fuzzing::{foreign_page, time_server};

@@ -1,5 +1,5 @@
-//! A timeline as the rest of the daemon holds it: what never changes of it, and the way
-//! to its worker, by which everything else is asked and told.
+//! Handle of a timeline for the rest of the daemon: its constant properties, and the channel to its
+//! worker, which does everything else.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +21,8 @@ use crate::status_journal::StatusJournal;
 use crate::worker::{Input, Worker};
 use timeloom_timeline_protocol::{Directory, Page, Report, ScaleName, TimelineName, VERSION};
 
-/// A timeline that is being kept, in a thread that ends with its
-/// [`Daemon`](crate::Daemon). Cheap to clone.
+/// Timeline that is being kept, in a thread that ends with its [`Daemon`](crate::Daemon). Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     name: TimelineName,
@@ -35,10 +35,10 @@ pub struct Timeline {
     inputs: Sender<Input>,
 }
 
-/// Why a timeline is not kept.
+/// Reason why a timeline is not kept.
 #[derive(Debug)]
 pub(crate) enum KeepError {
-    /// Its page cannot be made; another daemon may have it.
+    /// Its page cannot be created; another daemon may have it.
     Page(WriterError),
     /// A source can never work as configured.
     Source(Untold),
@@ -51,8 +51,7 @@ pub(crate) enum KeepError {
 }
 
 impl Timeline {
-    /// Takes the timeline's page, which is the lock too, and keeps it in a
-    /// thread.
+    /// Takes the timeline's page, which is the lock too, and keeps the timeline in a thread.
     pub(crate) fn start(
         config: &TimelineConfig,
         directory: &Directory,
@@ -117,22 +116,22 @@ impl Timeline {
         Ok((timeline, thread))
     }
 
-    /// Its name.
+    /// Returns the name of the timeline.
     pub fn name(&self) -> &TimelineName {
         &self.name
     }
 
-    /// Its page as a file.
+    /// Returns the path of its page.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its page as a sealed memfd.
+    /// Returns its page as a sealed memfd.
     pub fn page(&self) -> BorrowedFd<'_> {
         self.page.as_fd()
     }
 
-    /// What a client is told with the page.
+    /// Returns the description that a client gets with the page.
     pub(crate) fn describe(&self) -> Page {
         Page {
             version: VERSION,
@@ -146,12 +145,12 @@ impl Timeline {
         }
     }
 
-    /// Tells the keeper what was seen elsewhere.
+    /// Reports a disturbance that was detected elsewhere to the keeper.
     pub fn disturb(&self, disturbance: Disturbance) {
         let _ = self.inputs.send(Input::Disturbed(disturbance));
     }
 
-    /// How the timeline is doing; `None` when it has ended.
+    /// Returns a report on the timeline; `None` if it has ended.
     pub fn report(&self) -> Option<Report> {
         let (name, scale) = (self.name.clone(), self.scale);
         self.call(move |worker| worker.report(name, scale))
@@ -162,7 +161,7 @@ impl Timeline {
         let _ = self.inputs.send(Input::End);
     }
 
-    /// Has something done by the thread; `None` when it has ended.
+    /// Runs a function in the timeline's thread; `None` if that has ended.
     pub(crate) fn call<R: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Worker) -> R + Send + 'static,

@@ -1,13 +1,13 @@
-//! The daemon that keeps timelines: what stands between the models of
-//! `timeloom-clock` and the pages of `timeloom-publish`.
+//! The daemon that keeps timelines: it connects the models of `timeloom-clock` with the pages of
+//! `timeloom-publish`.
 //!
-//! - [`serve()`] runs it: a thread per timeline that owns its keeper and its
-//!   pages ([`keep`](crate::Timeline)), a thread per source that asks when the
-//!   keeper wants to know, a thread per client.
-//! - [`source`] adapts what knows the time: the system clock, and others.
+//! - [`serve()`] runs it: a thread per timeline that owns its keeper and its pages
+//!   ([`keep`](crate::Timeline)), a thread per source that polls at the keeper's request, a thread
+//!   per client.
+//! - [`source`] adapts sources of time: the system clock, and others.
 //!
-//! What it is not: the program's side, which is `timeloom-timeline-client`; both
-//! know what they say to each other from `timeloom-timeline-protocol`.
+//! The program's side is `timeloom-timeline-client`; the protocol of both is in
+//! `timeloom-timeline-protocol`.
 #![forbid(unsafe_code)]
 
 mod clients;

@@ -1,5 +1,5 @@
-//! The free-running clock that all timelines of a daemon use: this machine's, or in a
-//! session the crystal of the host on which the daemon is a guest.
+//! The free-running clock that all timelines of a daemon use: this machine's, or in a session the
+//! oscillator of the host on which the daemon is a guest.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -10,36 +10,36 @@ use timeloom_publish::{CoreScale, Domain, PageCounter, Refusal, host_disruptions
 use timeloom_sys::clock::{ClockId, read_ns};
 use timeloom_time::{ClockMap, Duration, Instant, Rate};
 
-/// The core clock: the processor's counter where the kernel trusts it, else
-/// CLOCK_MONOTONIC; for a guest its host's CLOCK_MONOTONIC_RAW. With the signs of a
-/// machine, or a host, that is not what it was.
+/// The core clock: the processor's counter if the kernel trusts it, else CLOCK_MONOTONIC; for a
+/// guest its host's CLOCK_MONOTONIC_RAW. Includes the signs of a machine, or host, that was
+/// replaced or stopped.
 #[derive(Debug)]
 pub struct LocalClock {
     kind: PageCounter,
     scale: CoreScale,
-    /// BOOTTIME less MONOTONIC when it could last be read exactly.
+    /// BOOTTIME less MONOTONIC at the last exact reading.
     suspended_ns: AtomicI64,
     hypervisor: Option<std::fs::File>,
-    /// The hypervisor's marker when it was last seen.
+    /// Hypervisor's marker at the last reading.
     marker: AtomicU64,
 }
 
-/// Two clocks at one moment.
+/// Reading of two clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// The core clock, not after the other clock was read.
+    /// Core clock, not after the reading of the other clock.
     pub(crate) before: Instant<Core>,
     /// The other clock.
     pub(crate) other_ns: i64,
-    /// The core clock, not before the other clock was read.
+    /// Core clock, not before the reading of the other clock.
     pub(crate) after: Instant<Core>,
 }
 
 impl LocalClock {
-    /// The best counter where this program lives.
+    /// Returns the best counter for this program's domain.
     ///
     /// # Errors
-    /// When that is not known.
+    /// Fails if the domain is unknown.
     pub fn here() -> Result<Self, Refusal> {
         Ok(match Domain::here()? {
             Domain::Machine { .. } => Self::of_this_machine(),
@@ -47,7 +47,7 @@ impl LocalClock {
         })
     }
 
-    /// The best counter of this machine.
+    /// Returns the best counter of this machine.
     pub fn of_this_machine() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Ok(scale) = timeloom_publish::Tsc::trusted().and_then(|tsc| tsc.calibrate()) {
@@ -56,7 +56,7 @@ impl LocalClock {
         Self::monotonic()
     }
 
-    /// CLOCK_MONOTONIC, which the kernel steers by up to 500 ppm.
+    /// Returns CLOCK_MONOTONIC, which the kernel steers by up to 500 ppm.
     pub fn monotonic() -> Self {
         Self::with(PageCounter::Monotonic, NANOSECONDS)
     }
@@ -66,7 +66,7 @@ impl LocalClock {
             kind,
             scale,
             suspended_ns: AtomicI64::new(0),
-            // The machine's: no guest's time rests on it.
+            // The page is the machine's: a guest's time does not depend on it.
             hypervisor: (kind != PageCounter::HostRaw)
                 .then(|| std::fs::File::open("/dev/vmclock0").ok())
                 .flatten(),
@@ -76,7 +76,7 @@ impl LocalClock {
         clock
     }
 
-    /// On a machine whose hypervisor has this page, which a test writes.
+    /// Returns the counter of a machine whose hypervisor has this page, which a test writes.
     #[cfg(test)]
     pub(crate) fn under(hypervisor: std::fs::File) -> Self {
         Self {
@@ -85,28 +85,28 @@ impl LocalClock {
         }
     }
 
-    /// Which counter it is.
+    /// Returns the kind of the counter.
     pub fn kind(&self) -> PageCounter {
         self.kind
     }
 
-    /// The counter as the core clock.
+    /// Returns the counter as the core clock.
     pub fn scale(&self) -> CoreScale {
         self.scale
     }
 
-    /// The core clock now.
+    /// Returns the present core clock.
     pub fn core(&self) -> Instant<Core> {
         self.core_at(now_ticks(self.kind))
     }
 
-    /// The core clock at a reading of the counter.
+    /// Returns the core clock at a reading of the counter.
     pub fn core_at(&self, ticks: u64) -> Instant<Core> {
         self.scale.at(Instant::from_ticks(ticks))
     }
 
-    /// What has to be added to an oscillator's statement when this is its clock:
-    /// a steered clock may be 500 ppm off and knows no stability.
+    /// Adds this clock's error to an oscillator's specification: a steered clock may be 500 ppm off
+    /// and has no known stability.
     pub fn oscillator(&self, stated: OscillatorSpec) -> OscillatorSpec {
         if self.kind == PageCounter::Monotonic {
             let steered = RateError::from_ppb(500_000);
@@ -119,12 +119,12 @@ impl LocalClock {
         }
     }
 
-    /// All that a keeper looks at.
+    /// Reads all values that a keeper examines.
     pub fn now(&self) -> LocalNow {
         let marker = self.marker();
         let suspended = Duration::from_ns(self.suspended_ns());
-        // Where the counter is the processor's, the kernel's own view of raw
-        // time is a witness: it leaves a counter that it finds unstable.
+        // If the counter is the processor's, the kernel's raw time is a check: the kernel abandons
+        // a counter that it finds unstable.
         let witness = (self.kind == PageCounter::Tsc)
             .then(|| self.pair(ClockId::MonotonicRaw))
             .filter(|pair| pair.after - pair.before < SAME_MOMENT);
@@ -136,12 +136,12 @@ impl LocalClock {
         }
     }
 
-    /// CLOCK_REALTIME between two readings of the core clock, the closest of a few.
+    /// Reads CLOCK_REALTIME between two readings of the core clock, the closest of a few.
     pub(crate) fn realtime(&self) -> Pair {
         self.pair(ClockId::Realtime)
     }
 
-    /// The closest of a few looks.
+    /// Returns the closest of a few readings.
     fn pair(&self, other: ClockId) -> Pair {
         let look = || {
             let before = self.core();
@@ -163,8 +163,8 @@ impl LocalClock {
         best
     }
 
-    /// Time in suspend since boot; what it was when the machine is too busy to
-    /// tell.
+    /// Returns the time in suspend since boot; the previous value if the machine is too busy to
+    /// determine it.
     fn suspended_ns(&self) -> i64 {
         for _ in 0..8 {
             let before_ns = read_ns(ClockId::Monotonic);
@@ -178,9 +178,9 @@ impl LocalClock {
         self.suspended_ns.load(Relaxed)
     }
 
-    /// The word for "this machine is another one now": the hypervisor's, from
-    /// `/dev/vmclock0`, the disruption marker and the generation counter; or the
-    /// session's, which holds and slows its hosts one by one.
+    /// Returns a marker that changes when the machine was replaced: the hypervisor's, from
+    /// `/dev/vmclock0`, the disruption marker and the generation counter; or the session's, which
+    /// holds and slows its hosts one by one.
     pub(crate) fn marker(&self) -> u64 {
         if self.kind == PageCounter::HostRaw {
             if let Ok(Some(disruptions)) = host_disruptions() {
@@ -207,15 +207,15 @@ impl LocalClock {
     }
 }
 
-/// The scale of a counter that counts nanoseconds.
+/// Scale of a counter that counts nanoseconds.
 const NANOSECONDS: CoreScale = ClockMap {
     in0: Instant::ZERO,
     out0: Instant::ZERO,
     rate: Rate::ONE,
 };
 
-/// Readings closer together than this count as of one moment; far below what
-/// [`timeloom_clock::timeline::WatchLimits`] allows for.
+/// Maximum distance of readings that count as of one moment; far below the tolerance of
+/// [`timeloom_clock::timeline::WatchLimits`].
 const SAME_MOMENT: Duration = Duration::from_us(200);
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! A timeline in others' formats: a ClockBound segment, samples for chronyd's
-//! SOCK and for NTP's shared memory. Written by the keeper's thread after the
-//! pages; the formats are `timeloom_publish::foreign`'s.
+//! Outputs of a timeline in formats of other projects: a ClockBound segment, samples for chronyd's
+//! SOCK and for NTP's shared memory. Written by the keeper's thread after the pages; the formats
+//! are those of `timeloom_publish::foreign`.
 //!
-//! What it is not: a promise about CLOCK_REALTIME beyond ClockBound version 2,
-//! which bounds that clock. Samples carry no bound at all, because their formats
-//! have none; so only a timeline that is `ok` gives any.
+//! CLOCK_REALTIME itself is bounded by ClockBound version 2 only. Samples carry no bound at all,
+//! because their formats have none; so only a timeline that is `ok` gives any.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +29,7 @@ use crate::LocalClock;
 use crate::config::TimelineConfig;
 use timeloom_timeline_protocol::{ScaleName, TimelineName};
 
-/// What one timeline writes for others; mostly nothing.
+/// Outputs of one timeline; usually none.
 pub(crate) struct Outputs {
     clockbound: Option<ClockBound>,
     chrony: Option<(UnixDatagram, PathBuf)>,
@@ -40,13 +39,13 @@ pub(crate) struct Outputs {
 struct ClockBound {
     file: ClockBoundFile,
     version: u8,
-    /// How fast CLOCK_REALTIME may leave true time between two updates.
+    /// Maximum drift of CLOCK_REALTIME from true time between two updates.
     drift_ppb: u32,
     /// Held while this daemon writes.
     _lock: File,
 }
 
-/// What no single value of a configuration shows.
+/// Mistake in the combination of a configuration's values.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputMistake {
     #[error("clockbound_version must be 2 or 3")]
@@ -60,7 +59,7 @@ pub(crate) enum OutputMistake {
     },
 }
 
-/// Why an output cannot be written: which, and what is wrong with it.
+/// Reason why an output cannot be written: the output and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{output}: {fault}")]
 pub(crate) struct OutputError {
@@ -68,7 +67,7 @@ pub(crate) struct OutputError {
     fault: OutputFault,
 }
 
-/// What is wrong with an output, and what would mend it.
+/// Fault of an output, with its fix.
 #[derive(Debug, thiserror::Error)]
 enum OutputFault {
     #[error(
@@ -96,16 +95,16 @@ enum OutputFault {
     System(#[from] io::Error),
 }
 
-/// The key of unit 0 of NTP's shared memory: "NTP0".
+/// Key of unit 0 of NTP's shared memory: "NTP0".
 const NTP_SHM_KEY: u32 = 0x4e54_5030;
 
-/// Where chronyd's socket has to be.
+/// Fix for a missing path of chronyd's socket.
 const SOCK: &str = "name the path of chronyd's `refclock SOCK`";
 
-/// Whether a configuration's outputs go together, and with those of others.
+/// Checks that the outputs of a configuration are consistent, also with those of other timelines.
 ///
 /// # Errors
-/// The mistake.
+/// Returns the mistake.
 pub(crate) fn check(
     config: &TimelineConfig,
     others: &[TimelineConfig],
@@ -139,12 +138,12 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Whether what is written is wrong as soon as the system clock is set.
+/// Returns true if an output is wrong as soon as the system clock is set.
 pub(crate) fn hang_on_system_clock(config: &TimelineConfig) -> bool {
     config.clockbound.is_some() && config.clockbound_version == 2
 }
 
-/// One path for all ways to write it, as far as the directory exists.
+/// Normalises a path, as far as the directory exists.
 fn place(path: &Path) -> PathBuf {
     let directory = directory_of(path).canonicalize();
     directory.map_or_else(
@@ -161,10 +160,10 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 impl Outputs {
-    /// Makes what `config` asks for; nothing is claimed in it yet.
+    /// Creates the outputs of `config`, without any time yet.
     ///
     /// # Errors
-    /// The place, what is wrong with it, and what would mend it.
+    /// Returns the output, the fault and the fix.
     pub(crate) fn open(config: &TimelineConfig, clock: &LocalClock) -> Result<Self, OutputError> {
         let clockbound = config.clockbound.as_deref();
         let clockbound = clockbound.map(|path| {
@@ -194,7 +193,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Writes everything for a segment that was just published.
+    /// Writes all outputs for a segment that was just published.
     pub(crate) fn update(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         self.refresh(segment, clock, time_type);
         let ok = segment.status_at(clock.core()) == Status::Ok;
@@ -204,7 +203,7 @@ impl Outputs {
         }
     }
 
-    /// Writes what holds between two samples too, for what age has made of it.
+    /// Writes those outputs that are valid between two samples, with the present age.
     pub(crate) fn refresh(&self, segment: &Segment, clock: &LocalClock, time_type: TimeType) {
         if let Some(clockbound) = &self.clockbound {
             let segment = clockbound.segment(segment, clock, utc_of(time_type));
@@ -215,7 +214,7 @@ impl Outputs {
         }
     }
 
-    /// Nothing is claimed any more.
+    /// Withdraws all statements.
     pub(crate) fn end(&self) {
         if let Some(clockbound) = &self.clockbound {
             let void = AnySegment::void(clockbound.version, ClockStatus::Unknown);
@@ -247,12 +246,12 @@ impl Outputs {
             let sample = SockSample {
                 tv_s: system.s,
                 tv_us: system.ns / 1000,
-                // The time stamp has no nanoseconds, a difference does.
+                // A timestamp has no nanoseconds, a difference does.
                 offset_s: (true_ns - system_ns) as f64 / 1e9,
                 pulse: false,
                 leap: 0,
             };
-            // chronyd may be away, and comes back with another socket.
+            // chronyd may be absent, and returns with another socket.
             let _ = socket.send_to(&sample.emit(), path);
         }
         if let Some(shm) = &self.shm {
@@ -310,8 +309,8 @@ impl ClockBound {
         let file = ClockBoundFile::create(path, void)
             .map_err(|error| OutputFault::Mends(error, "name another place"))?;
         let stated = clock.oscillator(config.oscillator()).max_error;
-        // Twice: true time against the counter, and the kernel's idea of the
-        // counter's rate against ours.
+        // Twice: true time against the counter, and the kernel's estimate of the counter's rate
+        // against ours.
         let drift = STEERED + stated + stated;
         Ok(Self {
             file,
@@ -325,7 +324,7 @@ impl ClockBound {
         let status = segment.status_at(clock.core());
         let void = |status| AnySegment::void(self.version, ClockStatus::from(status));
         let Some(utc) = utc.filter(|_| status.may_have_interval()) else {
-            // Without an offset of UTC there is no word for what is known.
+            // Without an offset of UTC the format has no status for a known time.
             let known = status.may_have_interval();
             return void(if known {
                 Status::NeverSynchronised
@@ -338,7 +337,7 @@ impl ClockBound {
             let aged = Segment { status, ..*segment };
             return (&SegmentV3::of(&aged, &encoded, &utc)).into();
         }
-        // Readers add what has passed since on the coarse clock, which is late.
+        // Readers add the time since on the coarse clock, which is late.
         let as_of_ns = read_ns(ClockId::MonotonicCoarse);
         let pair = clock.realtime();
         let life = segment.void_after - pair.after;
@@ -356,7 +355,7 @@ impl ClockBound {
             generation: 2,
             as_of: Seconds::from_ns(as_of_ns),
             void_after: Seconds::from_ns(as_of_ns.saturating_add(life.as_ns())),
-            // Two more: readers cut fractions off.
+            // Two more: readers truncate fractions.
             bound_ns: i64::try_from(bound_ns)
                 .unwrap_or(i64::MAX)
                 .saturating_add(2),
@@ -369,7 +368,7 @@ impl ClockBound {
 }
 
 fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), OutputFault> {
-    // chronyd makes the socket, and may start later.
+    // chronyd creates the socket, and may start later.
     if path.file_name().is_none() || !directory_of(path).is_dir() {
         return Err(OutputFault::NoDirectory(SOCK));
     }
@@ -381,7 +380,7 @@ fn open_chrony(path: &Path) -> Result<(UnixDatagram, PathBuf), OutputFault> {
     std::os::unix::net::SocketAddr::from_pathname(path)
         .map_err(|error| OutputFault::Mends(error, "name a shorter path"))?;
     let socket = UnixDatagram::unbound()?;
-    // The keeper waits for nobody.
+    // The keeper must not block.
     socket.set_nonblocking(true)?;
     Ok((socket, path.to_owned()))
 }
@@ -396,11 +395,11 @@ fn utc_of(time_type: TimeType) -> Option<UtcView> {
     }
 }
 
-/// As far as the kernel's own discipline steers CLOCK_REALTIME.
+/// Maximum steering of CLOCK_REALTIME by the kernel's own discipline.
 const STEERED: RateError = RateError::from_ppb(500_000);
 
-/// Two clocks read further apart than this make no sample.
+/// Maximum distance of two clocks' readings for a sample.
 const LONGEST_LOOK: Duration = Duration::from_us(100);
 
-/// A microsecond: about what two clocks are read apart.
+/// A microsecond: the approximate distance of two clocks' readings.
 const PRECISION: i32 = -20;

@@ -26,12 +26,12 @@ use timeloom_timeline_protocol::{
     decode, encode, packet,
 };
 
-/// A running daemon; it ends when this is dropped.
+/// Running daemon; ends when this is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     directory: Directory,
     timelines: Vec<ServedTimeline>,
-    /// Told to the threads that watch and answer.
+    /// Set for the threads that watch and answer.
     ended: Arc<AtomicBool>,
 }
 
@@ -43,21 +43,21 @@ struct ServedTimeline {
     clients: Clients,
 }
 
-/// Why a daemon does not run.
+/// Reason why a daemon does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The configuration's mistake.
     #[error("{0}")]
     Config(BadConfig),
-    /// Another daemon keeps this timeline here.
+    /// Another daemon keeps this timeline in this directory.
     #[error("another daemon keeps the timeline {name} in {directory}")]
     Taken {
-        /// Which.
+        /// Name of the timeline.
         name: TimelineName,
-        /// Where.
+        /// The directory.
         directory: std::path::PathBuf,
     },
-    /// The system refuses; what was being done.
+    /// The system refuses; the failed operation.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
@@ -65,7 +65,7 @@ pub enum ServeError {
 /// Starts all timelines of `config` and serves their sockets in threads.
 ///
 /// # Errors
-/// [`ServeError`]; then nothing is left running.
+/// Fails with [`ServeError`]; then nothing is left running.
 pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
     config.check().map_err(ServeError::Config)?;
     let directory = config
@@ -119,7 +119,7 @@ pub fn serve(config: &DaemonConfig) -> Result<Daemon, ServeError> {
         })?;
         let path = directory.socket(name);
         let listener = packet::listen(&path).and_then(|listener| {
-            // Whoever may enter the directory may read the time and bind.
+            // Any user that may enter the directory may read the time and bind.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
             Ok(Arc::new(listener))
         });
@@ -194,12 +194,12 @@ fn answer_peers(
 }
 
 impl Daemon {
-    /// The timelines in the configuration's order.
+    /// Returns the timelines in the configuration's order.
     pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
         self.timelines.iter().map(|served| &served.timeline)
     }
 
-    /// Where they are met.
+    /// Returns the directory in which programs find the daemon.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -209,7 +209,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
         for served in &mut self.timelines {
-            // The name first, so that nobody connects to a listener that ends.
+            // The name first, so that no client connects to a listener that ends.
             let _ = std::fs::remove_file(self.directory.socket(served.timeline.name()));
             let _ = rustix::net::shutdown(&*served.listener, Shutdown::Both);
             served.timeline.end();
@@ -225,7 +225,7 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_f
     loop {
         match packet::accept(listener) {
             Ok(socket) => {
-                // Who is not let in, or cannot be served, is closed at once.
+                // A connection that is not admitted, or cannot be served, is closed at once.
                 if let Some(admitted) = clients.admit(socket) {
                     let timeline = timeline.clone();
                     let serve = move || Client::new(timeline, admitted).serve(idle_for);
@@ -234,16 +234,16 @@ fn accept_all(timeline: &Timeline, listener: &OwnedFd, clients: &Clients, idle_f
             }
             // Shut down: the daemon ends.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
-            // Out of descriptors or the like: others may close some.
+            // Out of descriptors or the like: other threads may close some.
             Err(_) => std::thread::sleep(core::time::Duration::from_millis(100)),
         }
     }
 }
 
-/// Bindings that one connection may have.
+/// Maximum number of bindings of one connection.
 const MOST_BINDINGS: usize = 1024;
 
-/// One connection.
+/// Connection of a client.
 struct Client {
     timeline: Timeline,
     socket: Arc<OwnedFd>,
@@ -261,8 +261,8 @@ impl Client {
         }
     }
 
-    /// Until its program goes; or says nothing for so long, and has no binding; or does
-    /// not take an answer for so long.
+    /// Serves the connection until its program closes it, is silent for `idle_for` without a
+    /// binding, or does not read an answer for that long.
     fn serve(mut self, idle_for: Duration) {
         let patience = core::time::Duration::from_nanos(idle_for.as_ns().max(1) as u64);
         let mut buffer = vec![0; MOST_BYTES];
@@ -281,7 +281,7 @@ impl Client {
             };
             let (id, answer) = match request {
                 Ok(Request { id, ask }) => {
-                    // Before it learns that it has one.
+                    // Before the client learns that it has a binding.
                     let answer = self.answer(ask);
                     self.bound.store(!self.bindings.is_empty(), SeqCst);
                     (id, answer)
@@ -370,7 +370,7 @@ impl Client {
         )
     }
 
-    /// Does something with a binding of this connection.
+    /// Applies a function to a binding of this connection.
     fn with(
         &self,
         binding: u64,

@@ -1,4 +1,4 @@
-//! Notices when the system clock is set.
+//! Detection of steps of the system clock.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,9 +15,8 @@ use crate::source::realtime_line::check_even;
 
 /// Calls `set` whenever the system clock is set, until `ended` is gone or true.
 ///
-/// The kernel tells at once: a timer on CLOCK_REALTIME is cancelled by a step.
-/// What happens while no timer is armed shows in how the clock lies to the core
-/// clock, looked at once a second.
+/// The kernel reports a step at once: it cancels a timer on CLOCK_REALTIME. Steps while no timer is
+/// armed are found by the relation of the clock to the core clock, checked once a second.
 pub(crate) fn watch(clock: &LocalClock, ended: &Weak<AtomicBool>, mut set: impl FnMut()) {
     let mut last = clock.realtime();
     while ended.upgrade().is_some_and(|ended| !ended.load(Relaxed)) {
@@ -30,8 +29,7 @@ pub(crate) fn watch(clock: &LocalClock, ended: &Weak<AtomicBool>, mut set: impl 
     }
 }
 
-/// Waits until CLOCK_REALTIME shows a second more than it did; true when it was
-/// set meanwhile.
+/// Waits until CLOCK_REALTIME has advanced by a second; returns true if it was set meanwhile.
 fn wait_a_second(now: &Pair) -> bool {
     let second = core::time::Duration::from_secs(1);
     let armed = || -> rustix::io::Result<bool> {

@@ -1,4 +1,4 @@
-//! A program that has bound itself to a timeline and may want to be told of violations.
+//! Program that has bound itself to a timeline and may subscribe to violations.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use timeloom_clock::quality::Shortfall;
 use timeloom_clock::timeline::BindingId;
 use timeloom_timeline_protocol::{Event, Message, encode, packet};
 
-/// A binding's other end.
+/// Client's end of a binding.
 pub(crate) struct Subscriber {
     pub(crate) client: Arc<OwnedFd>,
     pub(crate) subscribed: bool,
@@ -15,8 +15,8 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Tells how things are. A client that does not take its events is cut off:
-    /// it must not believe that nothing happens.
+    /// Sends the state of the binding. A client that does not read its events is disconnected: it
+    /// must not assume that nothing happens.
     pub(crate) fn send(&self, binding: BindingId) {
         let event = match self.shortfall {
             None => Event::Restored { binding: binding.0 },

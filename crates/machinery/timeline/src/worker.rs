@@ -1,8 +1,7 @@
-//! A timeline at work: the thread that owns its keeper and its pages.
+//! Worker of a timeline: the thread that owns its keeper and its pages.
 //!
-//! Everything reaches it as an input through one channel: answers of sources,
-//! disturbances, and what clients want done. So there is no lock around a
-//! keeper, and what it does between two inputs nobody sees half done.
+//! All inputs reach it through one channel: answers of sources, disturbances, and requests of
+//! clients. So a keeper needs no lock, and no other thread sees a state between two inputs.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -23,7 +22,7 @@ use crate::status_journal::{self, StatusJournal};
 use crate::subscriber::Subscriber;
 use timeloom_timeline_protocol::{Binding, Report, ScaleName, SourceReport, TimelineName};
 
-/// What reaches the worker.
+/// Input of the worker.
 pub(crate) enum Input {
     Answer(SourceId, Result<Sample, Untold>),
     Disturbed(Disturbance),
@@ -31,7 +30,7 @@ pub(crate) enum Input {
     End,
 }
 
-/// What the thread owns.
+/// State owned by the thread.
 pub(crate) struct Worker {
     pub(crate) keeper: Keeper,
     pub(crate) config: Config,
@@ -71,8 +70,8 @@ impl Worker {
         self.outputs.end();
     }
 
-    /// Not below a fifth of a millisecond, whatever the keeper wants: nothing
-    /// here is worth a busy loop.
+    /// Returns the time until the next work. Not below a fifth of a millisecond, whatever the
+    /// keeper requests: nothing here justifies a busy loop.
     fn wait(&self) -> core::time::Duration {
         let now = self.clock.core();
         let mut wake = self.keeper.next_wake();
@@ -88,7 +87,7 @@ impl Worker {
         match event {
             Input::Answer(id, answer) => self.take_in(id, answer),
             Input::Disturbed(disturbance) => {
-                // First of all, in one store: nobody reads on.
+                // First of all, in one store, so that no reader continues.
                 self.disrupt(disturbance);
                 self.keeper
                     .handle_disturbance(self.clock.now(), disturbance);
@@ -177,7 +176,8 @@ impl Worker {
         }
     }
 
-    /// The kernel may learn how far TAI is from UTC, and that changes.
+    /// Returns the time scale. The kernel may learn the offset of TAI from UTC later, and the
+    /// offset changes.
     fn time_type(&self) -> TimeType {
         match self.from_utc.scale() {
             ScaleName::Local => TimeType::Local,
@@ -199,7 +199,7 @@ impl Worker {
         }
     }
 
-    /// A new binding for the client behind `client`.
+    /// Creates a binding for the client behind `client`.
     pub(crate) fn bind(
         &mut self,
         requirement: Requirement,
@@ -281,5 +281,5 @@ impl Worker {
     }
 }
 
-/// A source that errs by more tells nothing; a page could not even say it.
+/// Maximum error of a usable source; a page could not represent a larger one.
 const WORTHLESS: Duration = Duration::from_s(1_000_000);

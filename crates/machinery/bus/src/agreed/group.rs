@@ -1,4 +1,4 @@
-//! The group of IPv4 at which hosts say to all what is new.
+//! IPv4 multicast group for announcements to all hosts.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use rustix::net::sockopt::{set_ip_add_membership, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
-/// A socket that hears what is said to `group` on the interface whose address is `here`.
+/// Opens a socket that receives the multicasts to `group` on the interface whose address is `here`.
 ///
-/// What is sent to the group leaves by that interface, since its socket has that address.
+/// Multicasts leave by that interface, since the socket has its address.
 pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket> {
     let (interface, address) = match (here.ip(), group.ip()) {
         (IpAddr::V4(here), IpAddr::V4(group)) if group.is_multicast() => (here, group),
@@ -25,7 +25,7 @@ pub(super) fn join(here: SocketAddr, group: SocketAddr) -> io::Result<UdpSocket>
     }
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-    // Agents of one machine hear the same group.
+    // Agents of one machine receive from the same group.
     set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &SocketAddrV4::new(address, group.port()))?;
     set_ip_add_membership(&socket, &address, &interface)?;

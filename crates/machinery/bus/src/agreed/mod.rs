@@ -1,7 +1,7 @@
-//! The line between machines: holds of any of them make all stand at one instant.
+//! The line between machines: a hold on any of them stops all at one instant.
 //!
-//! `timeloom-accord` decides; here its datagrams go over UDP, sealed with the key of
-//! the run, and its orders to a clock and its processes ([`AgreedTestbed`]).
+//! `timeloom-accord` makes the decisions; this module sends its datagrams over UDP, sealed with the
+//! key of the run, and executes its orders on a clock and its processes ([`AgreedTestbed`]).
 
 mod group;
 mod seal;

@@ -1,19 +1,19 @@
-//! A datagram with its seal: keyed BLAKE3 of all before, 16 bytes.
+//! Sealed datagrams: keyed BLAKE3 of all earlier bytes, 16 bytes.
 
 use timeloom_accord::Datagram;
 
-/// The key of a run: all its hosts have it, nobody else.
+/// Key of a run, shared by all its hosts and secret to others.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// From bytes that were drawn for this run.
+    /// Creates a key from random bytes of this run.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        // The same bytes may serve other purposes under another name.
+        // The same bytes may serve other purposes under another context.
         Self(blake3::derive_key("timeloom pause bus 1", bytes))
     }
 
-    /// From 64 hexadecimal digits, as in a key file.
+    /// Parses 64 hexadecimal digits, as in a key file.
     pub fn from_hex(text: &str) -> Option<Self> {
         parse_key(text).map(|bytes| Self::new(&bytes))
     }
@@ -26,14 +26,15 @@ impl Key {
         out
     }
 
-    /// The datagram, if this key has sealed it. What is no datagram costs no hash.
+    /// Returns the datagram, if it was sealed with this key. Bytes that are not a datagram cost no
+    /// hash.
     pub(crate) fn open(&self, bytes: &[u8]) -> Result<Datagram, Unopened> {
         let parts = bytes.split_at_checked(Datagram::BYTES);
         let (body, seal) = parts.ok_or(Unopened::NoDatagram)?;
         let datagram = Datagram::from_bytes(body).ok_or(Unopened::NoDatagram)?;
         let hash = blake3::keyed_hash(&self.0, body);
         let expected: &[u8] = &hash.as_bytes()[..SEAL];
-        // Compared without telling by its duration where the difference is.
+        // Compared in constant time, which does not reveal the position of a difference.
         let same = seal.len() == SEAL
             && seal
                 .iter()
@@ -44,16 +45,16 @@ impl Key {
     }
 }
 
-/// What came that this key has not sealed.
+/// Reason why received bytes are not a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// Not even a datagram.
+    /// Not a datagram.
     NoDatagram,
-    /// One of another run, or of nobody who has a key.
+    /// Sealed with another key: of another run, or of a sender without a key.
     OtherKey,
 }
 
-/// The bytes that a key file says: 64 hexadecimal digits.
+/// Parses the content of a key file: 64 hexadecimal digits.
 pub fn parse_key(text: &str) -> Option<[u8; 32]> {
     let text = text.trim();
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -74,5 +75,5 @@ impl core::fmt::Debug for Key {
 
 const SEAL: usize = 16;
 
-/// Bytes of a datagram with its seal.
+/// Size of a datagram with its seal, in bytes.
 pub(crate) const SEALED: usize = Datagram::BYTES + SEAL;

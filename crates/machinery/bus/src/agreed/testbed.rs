@@ -1,41 +1,41 @@
-//! What the line between machines commands on each.
+//! Commands of the line between machines to the testbed of each.
 
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use crate::testbed::TestbedError;
 
-/// The clock and the processes of one machine, as the agreement sees them. Called by
-/// one thread, one after the other.
+/// Clock and processes of one machine, as commanded by the agreement. Called by one thread, one
+/// call after the other.
 pub trait AgreedTestbed: Send + Sync {
-    /// Stops the processes; the clock goes on.
+    /// Stops the processes; the clock continues.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// Fails if the processes cannot be stopped.
     fn hold_alone(&self) -> Result<(), TestbedError>;
 
-    /// Gives the clock a ceiling at `at_least`, or `lead` ahead, and no lower than what
-    /// it shows. Returns where.
+    /// Sets a ceiling for the clock at `at_least`, or `lead` ahead, and no lower than its present
+    /// value. Returns the ceiling.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// Fails if the ceiling cannot be set.
     fn close(
         &self,
         lead: Duration,
         at_least: Option<Instant<Virtual>>,
     ) -> Result<Instant<Virtual>, TestbedError>;
 
-    /// Raises the ceiling, and returns when the clock shows `at` and the processes stand.
+    /// Raises the ceiling, and returns when the clock is at `at` and the processes are stopped.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// Fails if that cannot be done.
     fn stand(&self, at: Instant<Virtual>) -> Result<(), TestbedError>;
 
-    /// Lets clock and processes go on from `from` as of `at`; waits until then.
+    /// Continues clock and processes from `from` as of `at`; waits until then.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// Fails if they cannot be continued.
     fn resume(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Result<(), TestbedError>;
 
-    /// Stops clock and processes for good.
+    /// Stops clock and processes permanently.
     fn halt(&self);
 }

@@ -1,4 +1,4 @@
-//! The timeline that the hosts share, and how wrong it may be here.
+//! Timeline shared by the hosts, and its error on this machine.
 
 use timeloom_accord::Moment;
 use timeloom_clock::Timeline;
@@ -6,19 +6,19 @@ use timeloom_sys::clock::{CivilOffset, civil_state};
 use timeloom_sys::wall_now;
 use timeloom_time::{ClockMap, Duration, Instant, Wall};
 
-/// A timeline that all hosts of a run read.
+/// Timeline that all hosts of a run read.
 pub trait CommonTimeline: Send + Sync {
-    /// What it shows, and how wrong that may be.
+    /// Returns the present time and its error bound.
     fn read(&self) -> Moment;
 
-    /// When this machine's clock shows it, or has.
+    /// Returns the time of this machine's clock at an instant of the timeline, past or future.
     fn wall_at(&self, at: Instant<Timeline>) -> Instant<Wall>;
 
-    /// What it shows, or has, when this machine's clock shows that.
+    /// Returns the instant of the timeline at a time of this machine's clock, past or future.
     fn timeline_at(&self, at: Instant<Wall>) -> Instant<Timeline>;
 }
 
-/// The CLOCK_MONOTONIC that hosts on one kernel share: namespaces of one machine.
+/// CLOCK_MONOTONIC, shared by hosts on one kernel: namespaces of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTimeline;
 
@@ -39,7 +39,8 @@ impl CommonTimeline for MachineTimeline {
     }
 }
 
-/// The system's civil clock, as wrong as whoever steers it has told the kernel.
+/// Civil clock of the system, with the error that its synchronisation program reports to the
+/// kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemTimeline;
 
@@ -62,5 +63,5 @@ impl CommonTimeline for SystemTimeline {
     }
 }
 
-/// How wrong a clock is that nobody vouches for: the kernel's own bound.
+/// Error of an unsynchronised clock: the kernel's own bound.
 const UNKNOWN: Duration = Duration::from_s(16);

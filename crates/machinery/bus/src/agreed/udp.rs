@@ -1,8 +1,8 @@
-//! The line over UDP: one datagram to each peer for each change, and at every beat.
+//! The line over UDP: one datagram to each peer for each change, and periodically.
 //!
-//! One thread receives and keeps the time, another hears what is said to a group. A third
-//! does what was agreed to clock and processes, in order, for that may take its time and must
-//! not keep the others from answering (`udp/threads.rs`).
+//! One thread receives and handles timeouts, another receives multicasts. A third executes the
+//! orders for clock and processes, in sequence, since these may take long and must not delay
+//! answers to peers (`udp/threads.rs`).
 
 mod halted;
 mod threads;
@@ -30,15 +30,15 @@ use crate::wire::{Cause, Halted, MachineWire, Wire, wait_or};
 /// Another host on the line.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its name, which no other has.
+    /// Unique name of the host.
     pub name: String,
-    /// Where it listens.
+    /// Address at which it receives.
     pub address: SocketAddr,
-    /// It comes when the run is under way.
+    /// True if the host joins while the run is under way.
     pub late: bool,
 }
 
-/// A socket that listens, before anything was agreed.
+/// Socket that receives, before the agreement begins.
 pub struct Bound {
     socket: UdpSocket,
     key: Key,
@@ -59,7 +59,7 @@ struct Shared {
     testbed: Arc<dyn AgreedTestbed>,
     names: Vec<String>,
     addresses: BTreeMap<HostId, SocketAddr>,
-    /// When this end began to take part.
+    /// Time when this end began to take part.
     began: Moment,
     patience: Duration,
     state: Mutex<State>,
@@ -74,41 +74,41 @@ struct State {
     halted: Option<Halt>,
     resumed: bool,
     claims: Claims,
-    /// Of whom something was taken.
+    /// Hosts from which a datagram was accepted.
     heard: Hosts,
-    /// Why what came from a host was refused, and nothing was taken since.
+    /// Reason of the last refusal, for hosts from which nothing was accepted since.
     refusals: BTreeMap<HostId, Refusal>,
-    /// None when it takes part no more. Orders are given with the number of the claim.
+    /// `None` after the end of participation. Orders are sent with the number of the claim.
     orders: Option<Sender<(u64, Order)>>,
 }
 
-/// Who of this machine claims the line between machines: a hold, or a wire that is high.
+/// Claims of this machine to the line between machines: a hold, or a wire that is high.
 #[derive(Default)]
 struct Claims {
     hold: bool,
     wire: bool,
-    /// Whether the others are told so.
+    /// True if the member has been informed of the claim.
     told: bool,
-    /// Counts claims, so that what was granted to an earlier one is nothing to a later.
+    /// Counts claims, so that a grant for an earlier claim is not used for a later one.
     number: u64,
     /// This machine drives the wire.
     drives: bool,
-    /// Somebody drove it since time went on last.
+    /// The wire was driven since time last continued.
     driven: bool,
-    /// A pause has ended that was not asked for yet; whether somebody did for that.
+    /// Set if a pause has ended and was not yet reported; true if the wire was driven for it.
     ended: Option<bool>,
 }
 
-/// Why there is no line.
+/// Reason why there is no line.
 #[derive(Debug, thiserror::Error)]
 pub enum UdpError {
-    /// The address could not be listened on.
+    /// Receiving at the address failed.
     #[error("listening on {0}: {1}")]
     Listen(SocketAddr, io::Error),
-    /// The group could not be joined.
+    /// Joining the group failed.
     #[error("joining the group {0}: {1}")]
     Group(SocketAddr, io::Error),
-    /// Two hosts have this name, or there are more than the line can have.
+    /// Two hosts have this name, or there are more than the line supports.
     #[error("{0}")]
     Names(String),
     /// A thread could not be started.
@@ -117,10 +117,10 @@ pub enum UdpError {
 }
 
 impl Bound {
-    /// Listens on `address`.
+    /// Receives at `address`.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// Fails if that is not possible.
     pub fn listen(
         address: SocketAddr,
         key: Key,
@@ -137,10 +137,10 @@ impl Bound {
         })
     }
 
-    /// Says what is new to all at once, at `group`, and hears there what others say.
+    /// Sends announcements to all hosts at once, to `group`, and receives those of others there.
     ///
     /// # Errors
-    /// When `group` is no group of IPv4, or the machine cannot join it.
+    /// Fails if `group` is not an IPv4 multicast group, or the machine cannot join it.
     pub fn join(mut self, group: SocketAddr) -> Result<Self, UdpError> {
         let failed = |error| UdpError::Group(group, error);
         let here = self.address().map_err(failed)?;
@@ -149,24 +149,24 @@ impl Bound {
         Ok(self)
     }
 
-    /// What it shares with the others.
+    /// Returns the timeline shared with the others.
     pub fn timeline(&self) -> Arc<dyn CommonTimeline> {
         Arc::clone(&self.timeline)
     }
 
-    /// The address on which it listens.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// Fails if the kernel does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Takes part as `me`, from the start or (`joins`) from the next resume on. Hosts
-    /// are numbered by name, so that all number them alike.
+    /// Takes part as `me`, from the start or (`joins`) from the next resume on. Hosts are numbered
+    /// by name, so that the numbers are the same on all.
     ///
     /// # Errors
-    /// Names that are not different, or no thread.
+    /// Fails if names are not unique, or if no thread can be started.
     pub fn start(
         self,
         me: &str,
@@ -246,23 +246,23 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), UdpErro
 }
 
 impl Udp {
-    /// Another handle of this end.
+    /// Returns another handle of this end.
     pub fn handle(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 
-    /// The names of those that take part now, this machine's too.
+    /// Returns the names of the present members, including this machine's.
     pub fn members(&self) -> Vec<String> {
         let members = self.0.lock().member.members();
         members.iter().map(|host| self.0.name(host)).collect()
     }
 
-    /// How many datagrams were refused: of another run, of nobody, out of date.
+    /// Returns the number of refused datagrams: of another run, without a valid seal, out of date.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// A hold is about to be asked for, or has ended, by wire too.
+    /// Announces that a hold is about to be requested, or has ended, by wire too.
     pub(crate) fn will_drive(&self, drives: bool) {
         let mut state = self.0.lock();
         state.claims.drives = drives;
@@ -270,18 +270,18 @@ impl Udp {
         state.member.drives(drives);
     }
 
-    /// A wire beside this line is high: one more that holds.
+    /// Reports the level of a wire beside this line, which counts as a hold while it is high.
     pub(crate) fn line_is(&self, high: bool) {
         self.0.claim(|claims| claims.wire = high);
     }
 
-    /// It is high, and nobody drives it.
+    /// Reports that the wire is high although no machine drives it.
     pub(crate) fn line_is_stuck(&self) {
         self.0.tell(Member::line_is_stuck);
     }
 
-    /// Whether others say that they drive the wire, once all are there to say so; and, if a
-    /// pause has ended since this was asked last, whether somebody did for that.
+    /// Returns true if others report that they drive the wire, once all are present to do so; and,
+    /// if a pause has ended since the last call, true if the wire was driven for it.
     pub(crate) fn of_the_line(&self) -> (Option<bool>, Option<bool>) {
         let mut state = self.0.lock();
         let ended = state.claims.ended.take();
@@ -302,7 +302,7 @@ impl MachineWire for Udp {
         self.0.halted(&self.0.lock())
     }
 
-    /// The others find this host silent.
+    /// Ends participation: to the others this host becomes silent.
     fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.lock().orders = None;
@@ -340,19 +340,19 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the member something, and does what comes of it.
+    /// Passes an input to the member, and executes the result.
     fn tell<T>(&self, something: impl FnOnce(&mut Member, Moment) -> T) -> T {
         self.tell_of(&mut self.lock(), something)
     }
 
-    /// Changes who claims the line, and tells the member when that makes a difference.
+    /// Changes the claims of this machine, and informs the member if the result differs.
     fn claim(&self, change: impl FnOnce(&mut Claims)) {
         let mut state = self.lock();
         let claims = &mut state.claims;
         change(claims);
         let claimed = claims.hold || claims.wire;
         if claimed == claims.told {
-            // Others may still have to hear who drives the wire.
+            // Others may still have to be informed that this machine drives the wire.
             return self.tell_of(&mut state, Member::wake);
         }
         claims.told = claimed;
@@ -376,7 +376,7 @@ impl Shared {
                         None => self.group,
                     };
                     if let Some(address) = address {
-                        // What cannot be sent is as lost as what is lost on the way.
+                        // A datagram that cannot be sent is equivalent to one lost on the way.
                         let _ = self.socket.send_to(&self.key.seal(&datagram), address);
                     }
                 }
@@ -394,10 +394,10 @@ impl Shared {
         said
     }
 
-    /// Takes bytes that came from somewhere.
+    /// Processes bytes received from `source`.
     fn hear(&self, bytes: &[u8], source: SocketAddr) {
         let taken = match self.key.open(bytes) {
-            // What is said to all comes back to who says it.
+            // Multicasts come back to their sender.
             Ok(datagram) if datagram.from == self.here => return,
             Ok(datagram) => self.take(&datagram),
             Err(unopened) => {
@@ -429,16 +429,17 @@ impl Shared {
         taken
     }
 
-    /// A key may serve several runs, and who listened to an earlier one may send again what was
-    /// said there. Its number tells only once something newer has come from that host; when it
-    /// was sent tells from the start. The timeline may have been set back since.
+    /// Checks if a datagram is from another time. A key may serve several runs, and an observer of
+    /// an earlier one may replay its datagrams. The number reveals that only once something newer
+    /// has come from that host; the time of sending reveals it from the start. The timeline may
+    /// have been set back since.
     fn is_of_another_time(&self, datagram: &Datagram, moment: Moment) -> Option<Refusal> {
         let early = self.began.now - datagram.stamp;
         let ahead = datagram.stamp - moment.now;
         if early > self.began.uncertainty + datagram.uncertainty {
             return Some(Refusal::Earlier(early));
         }
-        // Clocks that differ by more than they say, but by little, do not end a run.
+        // Clocks that differ by slightly more than their bounds do not end a run.
         let possible = moment.uncertainty + datagram.uncertainty + self.patience;
         (ahead > possible).then_some(Refusal::Ahead(ahead))
     }
@@ -451,7 +452,8 @@ impl Shared {
 
 impl State {
     fn note(&mut self, host: HostId, refusal: Refusal) {
-        // Of who was heard already, anybody may send again what is early, and anything unsealed.
+        // For a host that was heard already, any sender may replay an early datagram, or send
+        // unsealed bytes.
         if !self.heard.contains(host) || matches!(refusal, Refusal::Ahead(_)) {
             self.refusals.insert(host, refusal);
         }

@@ -1,10 +1,10 @@
-//! The line alone, as the paper has it: each machine stands at the edge that it sees.
+//! The line without a network, as in the paper: each machine pauses at the edge that it sees.
 //!
-//! Nothing is agreed. A machine's clock stops some time after the edge, which is when its
-//! thread gets to run; how long that took is known by the kernel's stamp of the edge, and
-//! it goes on as much later than the edge that lets it go. So it stands for exactly as long
-//! as the line was high by its stamps, and the paper's handlers' delays do not add up.
-//! Where it stands is another virtual instant on each machine, by those delays.
+//! The machines agree on nothing. A machine's clock stops some time after the edge, when its thread
+//! runs; this delay is known by the kernel's timestamp of the edge, and the clock continues later
+//! than the releasing edge by the same delay. So it is stopped for exactly as long as the line was
+//! high by its timestamps, and the delays of the paper's handlers do not add up. The virtual
+//! instant of the pause differs between machines by those delays.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,13 +34,13 @@ struct Shared {
 struct State {
     drives: bool,
     high: bool,
-    /// Where it stands, and how long after the edge that was.
+    /// Instant of the pause, and its delay after the edge.
     stands: Option<(Instant<Virtual>, Duration)>,
-    /// The line fell although this machine drives it: since when.
+    /// Time since when the line is low although this machine drives it.
     fell: Option<Instant<Wall>>,
-    /// For how long it was low while this machine stood.
+    /// Time for which it was low while this machine was paused.
     owed: Duration,
-    /// Where and when the clock went on last.
+    /// Virtual and wall time at which the clock last continued.
     runs: Option<(Instant<Virtual>, Instant<Wall>)>,
     failed: Option<String>,
 }
@@ -52,11 +52,11 @@ impl State {
 }
 
 impl Alone {
-    /// Stands at virtual zero and drives the line until [`Self::let_go`]: time begins on
-    /// all machines when the last lets go.
+    /// Pauses at virtual zero and drives the line until [`Self::let_go`]: time begins on all
+    /// machines when the last one releases it.
     ///
     /// # Errors
-    /// When the pins cannot be used, or `testbed` does not stand.
+    /// Fails if the pins cannot be used, or `testbed` cannot be paused.
     pub fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
@@ -78,10 +78,10 @@ impl Alone {
         Ok(Self { shared, pump })
     }
 
-    /// Lets go of the line for the first time.
+    /// Releases the line for the first time.
     ///
     /// # Errors
-    /// When the output does not obey.
+    /// Fails if the output does not obey.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared.lets_go();
         self.pump.drive(false)
@@ -102,17 +102,17 @@ impl MachineWire for Alone {
 
     fn end(&self) {
         self.pump.end();
-        // What cannot be let go of now is let go of with the pins.
+        // A line that cannot be released now is released with the pins.
         let _ = self.pump.drive(false);
     }
 }
 
 impl Wire for Alone {
-    /// Returns when this machine stands. Of the others nothing is known.
+    /// Returns when this machine is paused. The state of the others is unknown.
     fn raise(&self, _: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
         self.shared.lock().drives = true;
         if let Err(error) = self.pump.drive(true) {
-            // It holds nothing, and what others hold is not over when it lets go, but when they do.
+            // This machine holds nothing, and the holds of others end when those release them.
             self.shared.lets_go();
             let _ = self.pump.drive(false);
             return Err(failed(error));
@@ -151,7 +151,7 @@ impl Shared {
     fn lets_go(&self) {
         let mut state = self.lock();
         state.drives = false;
-        // It fell before, when it should not have: then it is not held any more.
+        // The line fell before, during a hold: so it is not held any more.
         if let Some(fell) = state.fell.take() {
             self.resume(&mut state, fell);
         }
@@ -166,7 +166,7 @@ impl Shared {
         };
         match stand() {
             Ok(at) => {
-                // When the clock would have come there on its own.
+                // Time when the clock would have reached that instant by itself.
                 let there = state.runs.map(|(from, since)| since + (at - from));
                 let after = there.map_or(Duration::ZERO, |there| there - edge);
                 state.stands = Some((at, after));
@@ -217,7 +217,7 @@ impl LineListener for Shared {
                     false => self.resume(&mut state, at),
                 }
             }
-            // Holds may be long, and nobody can say whose it is.
+            // Holds may be long, and the driver of the line is unknown.
             LineEvent::Fault(Fault::StuckHigh) | LineEvent::Sound => {}
             LineEvent::Fault(fault) => {
                 let why = format!(

@@ -1,9 +1,9 @@
-//! The line beside the network: the level by wire, the instants by datagrams.
+//! The line beside a network: the level by wire, the instants by datagrams.
 //!
-//! A line that is high is one more that holds: so machines that are on the line alone are
-//! heard too, and an edge makes this one close its clock before a datagram has come. Where
-//! all stand, and from when all go on, is agreed over the network as without a line. What
-//! the line lacks or adds is therefore noticed, said and counted, and puts no clock wrong.
+//! A line that is high counts as one more hold: so machines that are on the line alone are
+//! included, and an edge makes this one close its clock before a datagram has come. The instants of
+//! pause and resume are agreed over the network as without a line. Missing or additional edges are
+//! therefore detected, reported and counted, and put no clock wrong.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub struct Wired {
     udp: Udp,
 }
 
-/// What is told of a fault, in words.
+/// Callback for a description of a fault.
 pub type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Ear {
@@ -38,15 +38,15 @@ struct Ear {
 #[derive(Default)]
 struct Level {
     high: bool,
-    /// The fault for which the level counts no more.
+    /// Fault during which the level is ignored.
     fault: Option<Fault>,
 }
 
 impl Wired {
-    /// Listens to the line, and tells `warn` of faults.
+    /// Listens to the line, and reports faults to `warn`.
     ///
     /// # Errors
-    /// When the pins cannot be used.
+    /// Fails if the pins cannot be used.
     pub fn start(
         udp: Udp,
         pins: Arc<dyn Pins>,
@@ -64,7 +64,7 @@ impl Wired {
         Ok(Self { ear, pump, udp })
     }
 
-    /// How many faults were heard.
+    /// Returns the number of faults.
     pub fn faults(&self) -> u64 {
         self.ear.faults.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl MachineWire for Wired {
 
     fn end(&self) {
         self.pump.end();
-        // What cannot be let go of now is let go of with the pins.
+        // A line that cannot be released now is released with the pins.
         let _ = self.pump.drive(false);
         self.udp.end();
     }
@@ -89,7 +89,7 @@ impl MachineWire for Wired {
 
 impl Wire for Wired {
     fn raise(&self, cause: Cause<'_>) -> Result<Instant<Virtual>, TestbedError> {
-        // By wire first: it is the quicker way.
+        // By wire first: it is faster.
         self.udp.will_drive(true);
         if let Err(error) = self.pump.drive(true) {
             self.ear.tell(&format!("the output does not obey: {error}"));
@@ -129,7 +129,7 @@ impl LineListener for Ear {
         }
         let counts = state.high && state.fault.is_none();
         drop(state);
-        // Before it is let go of: who stops for it must not go on first.
+        // Before the release: a machine that stops for the fault must not continue first.
         if event == LineEvent::Fault(Fault::StuckHigh) {
             self.udp.line_is_stuck();
         }

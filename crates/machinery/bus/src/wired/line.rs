@@ -1,31 +1,31 @@
-//! The level of a wired line, out of what its two inputs tell: edges and readings.
+//! Level of a wired line, derived from its two inputs: edges and readings.
 //!
-//! A state machine without pins and threads. The first edge of a change counts at once and
-//! with its kernel stamp; what follows within the debounce time is bounce, and a reading
-//! afterwards, or the next edge, says where the line came to rest. The kernel's own debouncing in
-//! software rounds 20 µs up to a tick of its timer, and stamps the end of it.
+//! A state machine without pins and threads. The first edge of a change counts at once and with its
+//! kernel timestamp; edges within the debounce time are bounce, and a reading afterwards, or the
+//! next edge, determines the resulting level. The kernel's own debouncing in software rounds 20 µs
+//! up to a tick of its timer, and timestamps the end of it.
 //!
-//! Edges and readings check each other: edges have the kernel's numbers, rising and falling
-//! ones take turns, and what is read must be what the last edge left behind.
+//! Edges and readings check each other: edges have the kernel's numbers, rising and falling ones
+//! alternate, and a reading must equal the level after the last edge.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use timeloom_time::{Duration, Instant, Wall};
 
-/// How patient a line is.
+/// Tolerances of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct LineSettings {
-    /// For how long after an edge further ones are bounce.
+    /// Time after an edge during which further ones are bounce.
     pub debounce: Duration,
-    /// For how long the line may be other than those who drive it say. A tenth of it, other
-    /// than its edges say.
+    /// Time for which the line may differ from the reports of those that drive it. It may differ
+    /// from its edges for a tenth of that.
     pub stuck: Duration,
 }
 
 impl LineSettings {
-    /// For how long a reading must stand against the edges, to be right: edges come by
-    /// threads of the kernel, which wait for a processor too.
+    /// Returns the time after which a reading counts against the edges: edges come by threads of
+    /// the kernel, which wait for a processor too.
     const fn certain(&self) -> Duration {
         Duration::from_ns(self.stuck.as_ns() / 10)
     }
@@ -41,66 +41,66 @@ impl Default for LineSettings {
     }
 }
 
-/// One edge, as the kernel stamped and counted it.
+/// Edge, as timestamped and counted by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Edge {
-    /// Of the input for rising edges, or of that for falling ones.
+    /// True for the input for rising edges, false for that for falling ones.
     pub rising: bool,
-    /// When.
+    /// Time of the edge.
     pub at: Instant<Wall>,
-    /// Counts the edges of this input.
+    /// Number of the edge on this input.
     pub number: u32,
 }
 
-/// What the two inputs read. They are on one line, so they should agree.
+/// Readings of the two inputs. They are on one line, so they should agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
-    /// The input for rising edges.
+    /// Reading of the input for rising edges.
     pub rising: bool,
-    /// The input for falling edges.
+    /// Reading of the input for falling edges.
     pub falling: bool,
 }
 
-/// What happens to a line.
+/// Event of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineEvent {
-    /// It is high from this instant on.
+    /// The line is high from this instant on.
     Rose(Instant<Wall>),
-    /// It is low from this instant on.
+    /// The line is low from this instant on.
     Fell(Instant<Wall>),
-    /// Something is wrong with it.
+    /// The line has a fault.
     Fault(Fault),
     /// A [lasting](Fault::lasts) fault is over.
     Sound,
 }
 
-/// What may be wrong with a line.
+/// Fault of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The line is at this level, and no edge told so.
+    /// The line has this level without an edge to it.
     Missed {
         /// The level.
         high: bool,
     },
     /// An edge to the level that the line had: it is doubled, or the one before it was missed.
     Doubled {
-        /// Its direction.
+        /// Direction of the edge.
         rising: bool,
     },
-    /// So many edges were dropped before they were read, by their numbers.
+    /// This many edges were dropped before they were read, by their numbers.
     Dropped(u32),
-    /// Somebody drove the line for a pause, and no edge came here.
+    /// The line was driven for a pause, and no edge came here.
     Unheard,
     /// The two inputs read differently.
     Differ(Levels),
-    /// It is high, and nobody says that it drives it.
+    /// The line is high, and no machine reports that it drives it.
     StuckHigh,
-    /// It is low, and somebody says that it drives it.
+    /// The line is low, and a machine reports that it drives it.
     StuckLow,
 }
 
 impl Fault {
-    /// Whether the level of the line says nothing until it is [`LineEvent::Sound`] again.
+    /// Returns true if the level of the line is meaningless until it is [`LineEvent::Sound`] again.
     pub const fn lasts(self) -> bool {
         matches!(self, Self::Differ(_) | Self::StuckHigh | Self::StuckLow)
     }
@@ -134,31 +134,33 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A wired line as one machine sees it.
+/// Wired line as seen by one machine.
 #[derive(Clone, Debug)]
 pub struct Line {
     settings: LineSettings,
     high: bool,
-    /// Edges until then are bounce.
+    /// End of the debounce time.
     quiet_until: Instant<Wall>,
-    /// The last of them, which may turn out to have counted: by a reading, or by the next edge.
+    /// Last edge within the debounce time, which may turn out to have counted: by a reading, or by
+    /// the next edge.
     bounced: Option<Edge>,
     /// The kernel's numbers of the last rising and falling edge.
     numbers: [Option<u32>; 2],
-    /// A reading that no edge explains, and since when.
+    /// Reading that no edge explains, and the time since when.
     doubt: Option<(Levels, Instant<Wall>)>,
     /// This machine drives it.
     drives: bool,
-    /// Whether another says so; unknown without a network.
+    /// True if another machine reports that it drives the line; unknown without a network.
     others: Option<bool>,
-    /// Since when it is other than driven.
+    /// Time since when the level differs from the driven one.
     odd_since: Option<Instant<Wall>>,
-    /// The lasting fault that it has.
+    /// Present lasting fault.
     fault: Option<Fault>,
-    /// Times that it rose and that no pause has been set against.
+    /// Number of rises that were not yet matched with a pause.
     edges: u32,
     rose: Instant<Wall>,
-    /// A pause has ended that was not looked into yet; and so many that somebody drove.
+    /// Set if a pause has ended and was not yet examined, with the number of pauses for which the
+    /// line was driven.
     ended: bool,
     owed: u32,
     next_look: Instant<Wall>,
@@ -166,7 +168,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line that reads like this before any edge was told.
+    /// Creates a line with these readings before any edge.
     pub fn new(settings: LineSettings, levels: Levels, now: Instant<Wall>) -> Self {
         let high = levels.rising;
         let mut line = Self {
@@ -193,40 +195,40 @@ impl Line {
         line
     }
 
-    /// What it has to tell; `None` when nothing.
+    /// Returns the next event, if any.
     pub fn poll_event(&mut self) -> Option<LineEvent> {
         self.events.pop_front()
     }
 
-    /// When the inputs are to be [read](Self::look) next.
+    /// Returns the time of the next [reading](Self::look).
     pub fn next_wake(&self) -> Instant<Wall> {
         self.next_look
     }
 
-    /// Whether it is high, as far as was told.
+    /// Returns true if the line is high, as far as known.
     pub fn is_high(&self) -> bool {
         self.high
     }
 
-    /// This machine drives it from now on, or no longer.
+    /// Records that this machine drives the line from now on, or no longer.
     pub fn drive(&mut self, high: bool, now: Instant<Wall>) {
         self.drives = high;
         self.odd_since = None;
         self.next_look = self.next_look.min(now + LOOK_EVERY);
     }
 
-    /// Whether any other machine says that it drives it.
+    /// Records whether any other machine reports that it drives the line.
     pub fn others_drive(&mut self, drive: bool) {
         self.others = Some(drive);
     }
 
-    /// A pause has ended. If somebody drove the line for it, it rose here.
+    /// Records the end of a pause. If the line was driven for it, it rose here.
     pub fn pause_ended(&mut self, was_driven: bool) {
         self.ended = true;
         self.owed += u32::from(was_driven);
     }
 
-    /// An edge, in the order of the kernel.
+    /// Processes an edge, in the order of the kernel.
     pub fn edge(&mut self, edge: Edge) {
         let last = &mut self.numbers[usize::from(edge.rising)];
         let expected = last.map_or(edge.number, |last| last.wrapping_add(1));
@@ -239,11 +241,11 @@ impl Line {
         self.doubt = None;
         if edge.at < self.quiet_until {
             self.bounced = Some(edge);
-            // It may be told after that time, and after the reading at its end.
+            // It may be delivered after that time, and after the reading at its end.
             self.next_look = self.next_look.min(self.quiet_until);
             return;
         }
-        // Nobody has read the line since the debounce time. It rested where the last edge put it.
+        // The line was not read since the debounce time. Its level is that of the last edge.
         if let Some(last) = self.bounced.take()
             && last.rising != self.high
         {
@@ -260,7 +262,7 @@ impl Line {
         self.next_look = self.next_look.min(self.quiet_until);
     }
 
-    /// What the inputs read, after all edges that had been told by then.
+    /// Processes a reading of the inputs, taken after all edges delivered until then.
     pub fn look(&mut self, levels: Levels, now: Instant<Wall>) {
         self.next_look = now + LOOK_EVERY;
         if now < self.quiet_until {
@@ -273,16 +275,16 @@ impl Line {
             if self.edges < owed && self.fault.is_none() {
                 self.events.push_back(LineEvent::Fault(Fault::Unheard));
             }
-            // What is left may be of pauses that have begun since: the next one's, and that of the
-            // one after it, whose holder knew sooner that the other was over. Else it says nothing,
-            // since holds that meet make one pause of several pulls.
+            // The remaining rises may belong to pauses that have begun since: the next one, and the
+            // one after it, whose holder learned of the end earlier. Otherwise they mean nothing,
+            // since holds that overlap make one pause of several pulls.
             let left = self.edges.saturating_sub(owed).min(2);
             self.edges = if now - self.rose < RECENT { left } else { 0 };
         }
         self.check(levels, now);
     }
 
-    /// Takes a reading for the level once it is certain that no edge will explain it.
+    /// Adopts a reading as the level once it is certain that no edge will explain it.
     fn explain(&mut self, levels: Levels, now: Instant<Wall>) {
         let agree = levels.rising == levels.falling;
         if agree && levels.rising == self.high {
@@ -291,10 +293,10 @@ impl Line {
             return;
         }
         if agree && let Some(last) = self.bounced.take() {
-            // It was quick: there and back within the debounce time.
+            // A short pulse: there and back within the debounce time.
             return self.becomes(levels.rising, last.at);
         }
-        // An edge may have come between what was told and what was read.
+        // An edge may have come between the last delivery and the reading.
         let since = match self.doubt {
             Some((before, since)) if before == levels => since,
             _ => now,
@@ -323,7 +325,7 @@ impl Line {
         });
     }
 
-    /// Finds faults that last, and their end.
+    /// Detects lasting faults, and their end.
     fn check(&mut self, levels: Levels, now: Instant<Wall>) {
         let driven = match (self.drives, self.others) {
             (true, _) => Some(true),
@@ -341,7 +343,7 @@ impl Line {
         };
         let Some((fault, at_once)) = odd else {
             self.odd_since = None;
-            // That somebody drives it now does not let it go.
+            // A machine that drives it now does not release it.
             if self.fault == Some(Fault::StuckHigh) && levels.rising {
                 return;
             }
@@ -358,9 +360,9 @@ impl Line {
     }
 }
 
-/// How often the inputs are read although no edge was told.
+/// Interval of readings without an edge.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
 
-/// A rise within this span of a look may be of a pause whose end was not heard yet: who is busy
-/// hears late.
+/// A rise within this span of a reading may belong to a pause whose end was not reported yet: a
+/// busy machine learns of it late.
 const RECENT: Duration = Duration::from_s(2);

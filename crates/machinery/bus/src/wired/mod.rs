@@ -1,9 +1,9 @@
 //! A line between machines that is a wire: pins of a GPIO chip, joined by OR.
 //!
-//! As in the paper's Figures 5, 6 and 13: one output, one input for rising and one for
-//! falling edges on each machine. A wire carries a level and no instants, so there are two
-//! ends: [`Wired`] has a network beside the line, over which the instants are agreed;
-//! [`Alone`] has none, and stands where it sees the edge.
+//! As in the paper's Figures 5, 6 and 13: one output, one input for rising and one for falling
+//! edges on each machine. A wire carries a level and no instants, so there are two ends: [`Wired`]
+//! has a network beside the line, over which the instants are agreed; [`Alone`] has none, and
+//! pauses at the edge that it sees.
 
 mod alone;
 mod beside;

@@ -15,46 +15,46 @@ use timeloom_time::{Duration, Instant};
 
 use super::line::{Edge, Levels};
 
-/// What a line is driven and heard by.
+/// Output and inputs of a line.
 pub trait Pins: Send + Sync {
-    /// Drives the line high, or lets go of it.
+    /// Drives the line high, or releases it.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// Fails if that is not possible.
     fn drive(&self, high: bool) -> io::Result<()>;
 
-    /// What both inputs read now.
+    /// Reads both inputs.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// Fails if that is not possible.
     fn levels(&self) -> io::Result<Levels>;
 
-    /// The next edge, if one comes within so long.
+    /// Returns the next edge, if one comes within this time.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// Fails if that is not possible.
     fn next_edge(&self, within: StdDuration) -> io::Result<Option<Edge>>;
 }
 
-/// Which pins: `gpiochip0:17,27,22`.
+/// Names of the pins: `gpiochip0:17,27,22`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinNames {
-    /// The character device, or its name below `/dev`.
+    /// Character device, or its name below `/dev`.
     pub chip: PathBuf,
     /// The output, the input for rising and that for falling edges.
     pub lines: [u32; 3],
 }
 
-/// A text that names no pins, with how to write it.
+/// Text that names no pins, with the correct syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPins {
     /// Not a chip and three lines.
     #[error("write it like {LIKE}")]
     Form,
-    /// A line is no number.
+    /// A line is not a number.
     #[error("{0}; write it like {LIKE}")]
     Number(#[from] ParseIntError),
-    /// One line has two parts to play.
+    /// The same line has two roles.
     #[error("three different lines: one has edges of one kind only")]
     Shared,
 }
@@ -94,9 +94,9 @@ impl fmt::Display for PinNames {
     }
 }
 
-/// Pins of a chip of this machine. Its output drives high or, as an input, not at all, so
-/// that several on one line are joined by OR: as the paper's boards do it, and without
-/// asking what the chip knows of open source.
+/// Pins of a chip of this machine. The output drives high or, as an input, not at all, so that
+/// several on one line are joined by OR: as on the paper's boards, and without requiring
+/// open-source outputs of the chip.
 pub struct GpioPins {
     output: Request,
     drives: Config,
@@ -106,10 +106,10 @@ pub struct GpioPins {
 }
 
 impl GpioPins {
-    /// Asks the kernel for them; the line is not driven.
+    /// Requests the pins from the kernel; the line is not driven.
     ///
     /// # Errors
-    /// When there is no such chip or line, or somebody else has it.
+    /// Fails if there is no such chip or line, or if it is in use.
     pub fn open(names: &PinNames) -> io::Result<Self> {
         let [output, rising, falling] = names.lines;
         let chip = &names.chip;
@@ -164,8 +164,8 @@ impl Pins for GpioPins {
         if !self.inputs.wait_edge_event(within).map_err(failed)? {
             return Ok(None);
         }
-        // Room for one: gpiocdev 0.8's `read_edge_event` takes up to eight out of the
-        // kernel's queue and returns the first.
+        // Space for one: gpiocdev 0.8's `read_edge_event` takes up to eight out of the kernel's
+        // queue and returns the first.
         let mut room = vec![0; self.inputs.edge_event_u64_size()];
         let read = self.inputs.read_edge_events_into_slice(&mut room);
         let event = self
@@ -182,16 +182,16 @@ impl Pins for GpioPins {
 
 impl Drop for GpioPins {
     fn drop(&mut self) {
-        // A line that is given back keeps what it was until somebody else sets it.
+        // A line that is returned to the kernel keeps its level until it is set again.
         let _ = self.drive(false);
     }
 }
 
-/// Drives a line that is low, reads it back by both inputs, and lets go of it: whether its
-/// three pins are on one line. `false` when somebody else drives it, which proves nothing.
+/// Drives a line that is low, reads it back by both inputs, and releases it: a test if its three
+/// pins are on one line. Returns `false` if another machine drives it, which proves nothing.
 ///
 /// # Errors
-/// When the inputs do not follow within `patience`.
+/// Fails if the inputs do not follow within `patience`.
 pub fn prove(pins: &dyn Pins, patience: Duration) -> io::Result<bool> {
     let levels = pins.levels()?;
     if levels.rising || levels.falling {
@@ -214,7 +214,7 @@ pub fn prove(pins: &dyn Pins, patience: Duration) -> io::Result<bool> {
     };
     match (risen.rising, risen.falling) {
         (true, true) => {
-            // These edges are its own. Others that come later are heard.
+            // These edges are its own. Later edges of others are kept.
             while pins.next_edge(LOOK_EVERY)?.is_some() {}
             Ok(true)
         }
@@ -228,11 +228,11 @@ fn failed(error: gpiocdev::Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// How often a proof reads the inputs.
+/// Interval of readings in a proof.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(1);
 
-/// As `gpioinfo` shows who has the lines.
+/// Name of the consumer, as shown by `gpioinfo`.
 const CONSUMER: &str = "timeloom";
 
-/// How many edges the kernel keeps until they are read.
+/// Number of edges that the kernel keeps until they are read.
 const EVENTS: u32 = 256;

@@ -1,4 +1,4 @@
-//! The thread that hears a line, and the hand that drives it.
+//! Thread that listens to a line, and handle that drives it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,30 +11,30 @@ use timeloom_sys::wall_now;
 use super::line::{Line, LineEvent, LineSettings};
 use super::pins::Pins;
 
-/// What the network knows of a line.
+/// State of a line as known by the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
-    /// Whether another machine says that it drives it, if there is a network.
+    /// True if another machine reports that it drives the line; `None` without a network.
     pub(super) others: Option<bool>,
-    /// A pause has ended since this was asked last; whether somebody drove it for that.
+    /// Set if a pause has ended since the last call; true if the line was driven for it.
     pub(super) ended: Option<bool>,
 }
 
-/// Whom a line's events reach, in a thread of its own.
+/// Receiver of a line's events, in a thread of its own.
 pub(super) trait LineListener: Send + Sync + 'static {
-    /// Something has happened to the line.
+    /// Handles an event of the line.
     fn handle_event(&self, event: LineEvent);
 
-    /// The pins fail, and nothing more will be heard.
+    /// Handles a failure of the pins, after which no more events come.
     fn broke(&self, error: io::Error);
 
-    /// What the network knows.
+    /// Returns the state known by the network.
     fn beside(&self) -> Beside {
         Beside::default()
     }
 }
 
-/// Drives and hears a line, until this is dropped.
+/// Drives a line and listens to it, until this is dropped.
 pub(super) struct Pump(Arc<Shared>);
 
 struct Shared {
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Pump {
-    /// Tells `ear` of the line.
+    /// Starts to report the line's events to `ear`.
     pub(super) fn start(
         pins: Arc<dyn Pins>,
         settings: LineSettings,
@@ -69,13 +69,13 @@ impl Pump {
         Ok(Self(shared))
     }
 
-    /// Drives the line high, or lets go of it.
+    /// Drives the line high, or releases it.
     pub(super) fn drive(&self, high: bool) -> io::Result<()> {
         self.0.lock().drive(high, wall_now());
         self.0.pins.drive(high)
     }
 
-    /// Listens no more.
+    /// Stops listening.
     pub(super) fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
     }
@@ -97,7 +97,7 @@ impl Shared {
         let left = (due - wall_now()).as_ns().clamp(0, LONGEST_NS);
         match self.pins.next_edge(StdDuration::from_nanos(left as u64))? {
             Some(edge) => self.lock().edge(edge),
-            // Only a reading after which no edge is left is one to judge by.
+            // Only a reading with no edge left unread is conclusive.
             None if wall_now() >= due => {
                 let beside = ear.beside();
                 // A pause that has ended by now may have had its edges since.
@@ -126,5 +126,5 @@ impl Shared {
     }
 }
 
-/// Whoever drives the line may make the next reading due sooner.
+/// A change of the driver may make the next reading due sooner.
 const LONGEST_NS: i64 = 10_000_000;

@@ -1,4 +1,4 @@
-//! The line between machines over UDP that loses, doubles, delays and forges.
+//! The line between machines over UDP that loses, duplicates, delays and forges.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use timeloom_time::Duration;
 
 use crate::clock::{CAUSE, Clock};
 
-/// A bad way to `to`: what is sent to the address arrives there, or does not.
+/// Unreliable path to `to`: datagrams to the address arrive there, or do not.
 struct Relay {
     address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -46,11 +46,11 @@ impl Relay {
                         its_lost.fetch_add(1, Ordering::SeqCst);
                         continue;
                     }
-                    // Doubled.
+                    // Duplicated.
                     3 => drop(socket.send_to(&datagram, to)),
-                    // Comes after the next, or the one after that.
+                    // Delivered after the next, or the one after that.
                     4..6 => kept = Some(datagram.clone()),
-                    // Forged: one bit is another; and no datagram at all.
+                    // Forged: one bit differs; and bytes that are not a datagram.
                     6 => {
                         let mut forged = datagram.clone();
                         forged[(luck >> 40) as usize % bytes] ^= 1;
@@ -99,7 +99,7 @@ pub(crate) fn listen(address: SocketAddr, key: u8, settings: Settings) -> Bound 
     Bound::listen(address, key, Arc::new(MachineTimeline), settings).expect("a socket")
 }
 
-/// Three ends, each reached by relays.
+/// Creates three ends, each reached by relays.
 fn line() -> (Vec<Udp>, Vec<Arc<Clock>>, Vec<Relay>) {
     let addresses: Vec<SocketAddr> = NAMES.iter().map(|_| own_address()).collect();
     let mut relays = Vec::new();
@@ -130,12 +130,12 @@ fn a_bad_network_delays_and_changes_nothing() {
     for end in &ends {
         end.wait_for_start().expect("all are there");
     }
-    // All three ask at once, again and again.
+    // All three request at once, repeatedly.
     thread::scope(|scope| {
         for (index, end) in ends.iter().enumerate() {
             let clocks = &clocks;
             scope.spawn(move || {
-                // Where a machine is so busy that their pauses become one, some more.
+                // On a machine so busy that their pauses merge into one, some more.
                 let stood = || clocks[index].state().stood.len();
                 for round in 0.. {
                     if round >= 15 && stood() > 5 {
@@ -170,7 +170,7 @@ fn a_bad_network_delays_and_changes_nothing() {
             .iter()
             .all(|relay| relay.lost.load(Ordering::SeqCst) > 0)
     );
-    // What was forged was refused.
+    // Forgeries were refused.
     assert!(ends.iter().all(|end| end.refused() > 0));
     assert!(ends.iter().all(|end| end.halted().is_none()));
     ends.iter().for_each(Udp::end);

@@ -1,4 +1,4 @@
-//! What all ends in these tests command, and say.
+//! Testbed commanded by all ends in these tests, and its recorded state.
 
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
@@ -13,17 +13,17 @@ pub(crate) const CAUSE: Cause<'static> = Cause {
     reason: "test",
 };
 
-/// A clock without processes.
+/// Clock without processes.
 #[derive(Default)]
 pub(crate) struct Clock(Mutex<State>);
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// When and from where it went on; none while it stands.
+    /// Wall and virtual time at which it last continued; `None` while it is stopped.
     pub(crate) goes: Option<(Instant<Wall>, Instant<Virtual>)>,
     ceiling: Option<Instant<Virtual>>,
     pub(crate) stands: Option<Instant<Virtual>>,
-    /// All instants at which it stood, and when it went on from each.
+    /// Instants of all pauses, and the times at which it continued from each.
     pub(crate) stood: Vec<Instant<Virtual>>,
     pub(crate) went: Vec<Instant<Wall>>,
     pub(crate) halted: bool,

@@ -16,14 +16,14 @@ use timeloom_time::Duration;
 use crate::clock::{CAUSE, Clock};
 use crate::wire::Copper;
 
-/// This wire does not bounce. A thread that comes late makes a pulse shorter than any
-/// debounce time, and each of its edges counts.
+/// This wire does not bounce. A thread that is late makes a pulse shorter than any debounce time,
+/// and each of its edges counts.
 const CLEAN: LineSettings = LineSettings {
     debounce: Duration::from_ns(1),
     stuck: Duration::from_s(1),
 };
 
-/// Longer than any thread comes late.
+/// Longer than any delay of a thread.
 const NEVER: Duration = Duration::from_s(3600);
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -32,7 +32,7 @@ fn short(span_ms: u64) {
     thread::sleep(StdDuration::from_millis(span_ms));
 }
 
-/// Four machines with nothing but a wire.
+/// Creates four machines with only a wire.
 fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>)> {
     let machines: Vec<(Alone, Arc<Clock>)> = NAMES
         .iter()
@@ -52,14 +52,14 @@ fn alone(copper: &Arc<Copper>, settings: LineSettings) -> Vec<(Alone, Arc<Clock>
     machines
 }
 
-/// What a clock shows less the time on the wall, while it runs.
+/// Returns the clock less the wall time, while it runs.
 fn behind(clock: &Clock) -> Option<i64> {
     let goes = clock.state().goes;
     goes.map(|(since, from)| from.as_ns() - since.as_ns())
 }
 
-/// Each board stops late by its own delay. None of that adds up: all have stood for as long
-/// as the wire was high, to the nanosecond, after 128 pauses by all of them in turn.
+/// Each board stops late by its own delay. These delays do not add up: all have been paused for as
+/// long as the wire was high, to the nanosecond, after 128 pauses by all of them in turn.
 #[test]
 fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     let copper = Arc::default();
@@ -73,8 +73,8 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
         let all_run = || machines.iter().all(|(_, clock)| behind(clock).is_some());
         eventually("all go on", all_run);
     }
-    // A board whose thread comes late to an edge makes it good. (Where it drives the wire before
-    // it has heard that it fell, two pauses are one to it, and what it ran too little is given back.)
+    // A board whose thread is late for an edge compensates for it. (If it drives the wire before it
+    // has noticed the fall, two pauses are one to it, and the missing running time is given back.)
     eventually("all have stood for as long", || {
         let behind: Vec<Option<i64>> = machines.iter().map(|it| behind(&it.1)).collect();
         behind[0].is_some() && behind.iter().all(|one| *one == behind[0])
@@ -84,8 +84,8 @@ fn boards_on_a_wire_alone_stand_for_exactly_as_long_as_it_is_high() {
     }
 }
 
-/// Pulses shorter than the debounce time, heard all at once by threads that come late: each
-/// board has stood for as long as they were in all, to the nanosecond.
+/// Pulses shorter than the debounce time, all detected at once by late threads: each board has been
+/// paused for as long as their total, to the nanosecond.
 #[test]
 fn short_pulses_that_are_heard_late_count_on_a_wire_alone() {
     let copper: Arc<Copper> = Arc::default();
@@ -108,7 +108,7 @@ fn short_pulses_that_are_heard_late_count_on_a_wire_alone() {
     }
 }
 
-/// All four pull at once, again and again: each stands while it holds.
+/// All four pull at once, repeatedly: each is paused while it holds.
 #[test]
 fn boards_on_a_wire_alone_stand_while_any_holds() {
     let copper = Arc::default();
@@ -132,7 +132,7 @@ fn boards_on_a_wire_alone_stand_while_any_holds() {
     });
 }
 
-/// Without a network a missed edge cannot be made good: that board stops, and says why.
+/// Without a network a missed edge cannot be compensated: that board stops, and reports the reason.
 #[test]
 fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     let copper: Arc<Copper> = Arc::default();
@@ -154,7 +154,7 @@ fn a_board_alone_that_misses_an_edge_stops_and_says_so() {
     assert_eq!(machines[1].0.halted(), None);
 }
 
-/// A hold that the output refuses is none: the board stands and goes on with the others.
+/// A hold that the output refuses fails: the board pauses and continues with the others.
 #[test]
 fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
     let copper: Arc<Copper> = Arc::default();
@@ -172,7 +172,7 @@ fn a_board_alone_whose_output_fails_once_goes_on_after_the_next_pause() {
     assert_eq!(machines[1].0.halted(), None);
 }
 
-/// Machines with a wire and a network beside it, and what they say of faults.
+/// Machines with a wire and a network beside it, and their fault reports.
 struct Both {
     ends: Vec<Wired>,
     clocks: Vec<Arc<Clock>>,
@@ -227,7 +227,7 @@ impl Both {
         both
     }
 
-    /// A pause by this machine, at which all stand at one instant.
+    /// Makes a pause by this machine, at which all stop at one instant.
     fn pause(&self, index: usize) {
         let at = self.ends[index].raise(CAUSE).expect("the line");
         for clock in &self.clocks {
@@ -257,7 +257,7 @@ impl Both {
     }
 }
 
-/// Wire and network: every pause is at one instant, and nothing is found wrong.
+/// Wire and network: every pause is at one instant, and there are no faults.
 #[test]
 fn a_wire_beside_the_network_agrees_on_every_instant() {
     let copper = Arc::default();
@@ -269,7 +269,7 @@ fn a_wire_beside_the_network_agrees_on_every_instant() {
     assert_eq!(*both.said.lock().unwrap(), Vec::<String>::new());
 }
 
-/// A board that is on the wire alone holds the others by that.
+/// A board that is on the wire alone holds the others by it.
 #[test]
 fn who_has_the_wire_alone_holds_those_that_have_both() {
     let copper: Arc<Copper> = Arc::default();
@@ -286,7 +286,7 @@ fn who_has_the_wire_alone_holds_those_that_have_both() {
     both.agree();
 }
 
-/// Edges that one board misses put no clock wrong, and are said.
+/// Edges that one board misses put no clock wrong, and are reported.
 #[test]
 fn missed_edges_are_noticed_and_change_nothing() {
     let copper: Arc<Copper> = Arc::default();
@@ -309,7 +309,7 @@ fn missed_edges_are_noticed_and_change_nothing() {
     assert_eq!(both.ends[0].faults() + both.ends[1].faults(), 0);
 }
 
-/// A line that nobody drives and that stays high: all stop and say why, or go on by the
+/// A line that stays high without a driver: all stop and report the reason, or continue by the
 /// network alone.
 #[test]
 fn a_stuck_line_stops_all_or_counts_no_more() {
@@ -324,7 +324,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
             "{why}"
         );
     }
-    // What is decided is said first, and done then.
+    // A decision is reported first, and executed then.
     eventually("all clocks stand for good", || {
         let halted = |clock: &Arc<Clock>| clock.state().halted;
         stop.clocks.iter().all(halted)
@@ -351,7 +351,7 @@ fn a_stuck_line_stops_all_or_counts_no_more() {
     go_on.agree();
 }
 
-/// Whoever ends lets go of the wire.
+/// An end that ends releases the wire.
 #[test]
 fn an_end_that_ends_lets_go_of_the_wire() {
     let copper: Arc<Copper> = Arc::default();

@@ -1,4 +1,5 @@
-//! Who has not the key of a run, or has listened to an earlier one; runs that meet by mistake.
+//! Senders without the key of a run, or with recordings of an earlier one; runs that meet by
+//! mistake.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -19,7 +20,7 @@ use timeloom_time::{Duration, Instant, Virtual, Wall};
 use crate::agreed::{listen, settings};
 use crate::clock::{CAUSE, Clock};
 
-/// One end of a line between `a` and `b`.
+/// Creates one end of a line between `a` and `b`.
 fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>) -> Udp {
     let other = if name == "a" { "b" } else { "a" };
     let peer = Peer {
@@ -31,7 +32,7 @@ fn end(bound: Bound, name: &str, to: SocketAddr, testbed: Arc<dyn AgreedTestbed>
     end.expect("an end of the line")
 }
 
-/// Who listens on the way to an address, and passes on what is sent there.
+/// Listener on the path to an address, which forwards its datagrams.
 struct Tap {
     address: SocketAddr,
     kept: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -76,7 +77,7 @@ impl Drop for Tap {
     }
 }
 
-/// Sends what was said before, forgeries of it and nonsense, as fast as it goes. Adds up the
+/// Sends recorded datagrams, forgeries of them and nonsense, as fast as possible. Adds up the
 /// bytes.
 fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &AtomicU64) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -103,21 +104,21 @@ fn flood(to: [SocketAddr; 2], heard: &[Vec<u8>], over: &AtomicBool, sent: &Atomi
     }
 }
 
-/// Waits for that. Holds that meet are one pause.
+/// Waits until all clocks run. Holds that overlap are one pause.
 fn go_on(clocks: &[Arc<Clock>]) {
     eventually("all go on", || {
         clocks.iter().all(|clock| clock.state().goes.is_some())
     });
 }
 
-/// Memory of this process, in bytes.
+/// Returns the memory of this process, in bytes.
 fn resident() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").expect("/proc");
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     4096 * pages.unwrap_or(0u64)
 }
 
-/// Without the key nobody pauses anything, keeps nothing from pausing, and takes no memory.
+/// A sender without the key can neither cause nor prevent a pause, and uses no memory.
 #[test]
 fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     let addresses = [own_address(), own_address()];
@@ -132,7 +133,7 @@ fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     for end in &ends {
         end.wait_for_start().expect("both are there");
     }
-    // What it repeats has a pause in it.
+    // The repeated datagrams include a pause.
     let mut asked = Vec::new();
     let mut pause = |end: &Udp| {
         let at = end.raise(CAUSE).expect("the line");
@@ -171,7 +172,7 @@ fn a_flood_of_who_has_no_key_pauses_nobody_and_keeps_nobody() {
     }
 }
 
-/// What all clocks show is as much later as they are told.
+/// A timeline that is ahead by this duration.
 struct Later(Duration);
 
 impl CommonTimeline for Later {
@@ -197,7 +198,7 @@ fn listen_later(address: SocketAddr, later: Duration, settings: Settings) -> Bou
     Bound::listen(address, Key::new(&[7; 32]), timeline, settings).expect("a socket")
 }
 
-/// A clock that does not obey.
+/// Clock that does not obey.
 struct Stubborn;
 
 impl AgreedTestbed for Stubborn {
@@ -224,8 +225,8 @@ impl AgreedTestbed for Stubborn {
     fn halt(&self) {}
 }
 
-/// A run with the key of an earlier one, in which `b` stopped all: whoever sends that again
-/// before `b` has said anything stops nobody.
+/// A run with the key of an earlier one, in which `b` stopped all: a replay of that before `b` has
+/// sent anything stops no host.
 #[test]
 fn what_an_earlier_run_said_stops_no_later_one() {
     let addresses = [own_address(), own_address()];
@@ -271,7 +272,7 @@ fn what_an_earlier_run_said_stops_no_later_one() {
     b.end();
 }
 
-/// Long enough for datagrams to come on a busy machine.
+/// Long enough for datagrams to arrive on a busy machine.
 fn hasty() -> Settings {
     Settings {
         assembly: Duration::from_s(3),
@@ -279,7 +280,7 @@ fn hasty() -> Settings {
     }
 }
 
-/// Another key is another run, and nobody is heard by both. Each says so.
+/// Another key is another run, and both ignore each other. Each reports that.
 #[test]
 fn a_stranger_is_nobody() {
     let addresses = [own_address(), own_address()];
@@ -300,7 +301,7 @@ fn a_stranger_is_nobody() {
     }
 }
 
-/// Those whose clocks are far apart do not hear each other, and both say why.
+/// Hosts whose clocks are far apart ignore each other, and both report the reason.
 #[test]
 fn clocks_that_differ_by_more_than_they_say_are_said_to() {
     let addresses = [own_address(), own_address()];

@@ -1,24 +1,24 @@
-//! Every sequence of what may happen to a line, and what it tells of that.
+//! Every sequence of possible events of a line, and the reports of them.
 
 use timeloom_bus::{Edge, Fault, Levels, Line, LineEvent, LineSettings};
 use timeloom_time::{Duration, Instant, Wall};
 
-/// What may happen to a line and its two inputs.
+/// Event of a line and its two inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Happens {
-    /// It changes, and an edge tells so.
+    /// The level changes, with an edge.
     Changes,
-    /// It changes within the debounce time of what was before.
+    /// The level changes within the debounce time of the previous edge.
     Bounces,
-    /// It changes, and the kernel never knows.
+    /// The level changes, and the kernel misses it.
     IsMissed,
-    /// It changes, and the kernel counts that and drops it.
+    /// The level changes, and the kernel counts the edge and drops it.
     IsDropped,
-    /// An edge to where it is already.
+    /// An edge to the present level.
     Doubles,
-    /// Time passes; somebody looks.
+    /// Time passes; the line is read.
     Rests,
-    /// Somebody looks at once.
+    /// The line is read at once.
     Looks,
 }
 
@@ -32,13 +32,13 @@ const ALL: [Happens; 7] = [
     Happens::Looks,
 ];
 
-/// A line with what is true of it.
+/// Line with its true state.
 struct Bench {
     line: Line,
     now: Instant<Wall>,
     high: bool,
     numbers: [u32; 2],
-    /// Changes of which an edge was told.
+    /// Changes with a delivered edge.
     told: Vec<(bool, Instant<Wall>)>,
     events: Vec<LineEvent>,
 }
@@ -119,7 +119,7 @@ impl Bench {
     }
 }
 
-/// Calls `check` with every sequence of so many things out of `of`.
+/// Calls `check` with every sequence of `length` events out of `of`.
 fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usize {
     let count = of.len().pow(length);
     for index in 0..count {
@@ -138,8 +138,8 @@ fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usi
     count
 }
 
-/// Whatever happens, the line is in the end where it is; and what was told of a change is
-/// true, or was said to be a guess.
+/// After all events, the line has the true level; and a reported change is true, or was reported as
+/// a guess.
 #[test]
 fn every_sequence_of_seven_ends_at_the_true_level() {
     let count = every(&ALL, 7, |sequence, bench| {
@@ -157,7 +157,7 @@ fn every_sequence_of_seven_ends_at_the_true_level() {
             let guess =
                 index > 0 && bench.events[index - 1] == LineEvent::Fault(Fault::Missed { high });
             let true_edge = bench.told.contains(&(to, at));
-            // There and back within the debounce time: the last edge of that says when.
+            // There and back within the debounce time: the last edge gives the time.
             let bounce = bench.told.iter().any(|(_, of)| *of == at);
             assert!(guess || true_edge || bounce, "{}", story());
             assert!(
@@ -170,7 +170,7 @@ fn every_sequence_of_seven_ends_at_the_true_level() {
     assert_eq!(count, 823_543);
 }
 
-/// A line without mistakes tells each change with its stamp, and nothing else.
+/// A line without faults reports each change with its timestamp, and nothing else.
 #[test]
 fn a_sound_line_tells_every_change_and_no_fault() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];
@@ -187,8 +187,8 @@ fn a_sound_line_tells_every_change_and_no_fault() {
     });
 }
 
-/// A change within the debounce time of another is no fault, and is told with its stamp, whether
-/// somebody reads the line before the next or a thread comes too late for that.
+/// A change within the debounce time of another is not a fault, and is reported with its timestamp,
+/// both if the line is read before the next one and if a thread is too late for that.
 #[test]
 fn pulses_shorter_than_the_debounce_time_are_no_fault() {
     let of = [
@@ -213,7 +213,7 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
             );
             high = to;
         }
-        // Where it rested, it was said to be.
+        // The reported level is the one at which it rested.
         for pair in bench.told.windows(2) {
             let [(rests, since), (_, until)] = [pair[0], pair[1]];
             if until - since > Duration::from_us(20) {
@@ -224,7 +224,7 @@ fn pulses_shorter_than_the_debounce_time_are_no_fault() {
     });
 }
 
-/// What was told of the line's level at an instant; low at first.
+/// Returns the reported level at an instant; low at first.
 fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
     let levels = events.iter().filter_map(|event| match *event {
         LineEvent::Rose(since) => Some((true, since)),
@@ -235,8 +235,8 @@ fn level_at(events: &[LineEvent], at: Instant<Wall>) -> bool {
     until_then.next_back().is_some_and(|(high, _)| high)
 }
 
-/// The kernel tells an edge by a thread, which may wait for a processor: until the line was
-/// read at the end of the debounce time. It is read again at once then.
+/// The kernel delivers an edge by a thread, which may wait for a processor until the line was read
+/// at the end of the debounce time. The line is then read again at once.
 #[test]
 fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     let mut bench = Bench::new();
@@ -261,7 +261,7 @@ fn a_short_pulse_whose_end_is_told_late_is_over_at_once() {
     assert_eq!(bench.events, [LineEvent::Rose(rose), LineEvent::Fell(fell)]);
 }
 
-/// A thread that waits for a processor hears of a pause's end when the line has risen for the next
+/// A thread that waits for a processor learns of a pause's end when the line has risen for the next
 /// one, and reads the line later still: that edge is the next one's.
 #[test]
 fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
@@ -276,7 +276,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     bench.rest();
     let unheard = LineEvent::Fault(Fault::Unheard);
     assert!(!bench.events.contains(&unheard), "{:?}", bench.events);
-    // Of a pause that nothing was heard of it is said.
+    // A pause without any edge is reported.
     for _ in 0..3 {
         bench.line.pause_ended(true);
         bench.rest();
@@ -284,7 +284,7 @@ fn the_edge_of_the_next_pause_is_not_charged_to_the_last() {
     assert!(bench.events.contains(&unheard), "{:?}", bench.events);
 }
 
-/// One mistake among changes that are told is always noticed.
+/// A single fault among reported changes is always detected.
 #[test]
 fn one_mistake_is_noticed_wherever_it_is() {
     let of = [Happens::Changes, Happens::Rests, Happens::Looks];
@@ -316,7 +316,7 @@ fn faults(bench: &mut Bench, levels: Levels, rests: usize) -> Vec<LineEvent> {
 fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     let mut bench = Bench::new();
     bench.happen(Happens::Changes);
-    // Nobody knows who drives it: it may be held for good reason.
+    // The driver is unknown: the line may be held for good reason.
     let levels = bench.levels();
     assert!(faults(&mut bench, levels, 60).is_empty());
     bench.line.others_drive(true);
@@ -325,7 +325,7 @@ fn a_line_that_nobody_drives_and_stays_high_is_stuck_until_it_falls() {
     assert!(faults(&mut bench, levels, 39).is_empty());
     let stuck = [LineEvent::Fault(Fault::StuckHigh)];
     assert_eq!(faults(&mut bench, levels, 60), stuck, "once");
-    // Somebody drives it and lets go: it is as stuck as before.
+    // Another machine drives the line and releases it: it is as stuck as before.
     bench.line.others_drive(true);
     assert!(faults(&mut bench, levels, 3).is_empty());
     bench.line.others_drive(false);
@@ -348,7 +348,7 @@ fn a_line_that_is_driven_and_stays_low_is_stuck() {
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
     bench.line.drive(false, bench.now);
     assert_eq!(faults(&mut bench, low, 1), [LineEvent::Sound]);
-    // Another drives it, and nothing comes here.
+    // Another machine drives it, and there is no edge here.
     bench.line.others_drive(true);
     assert_eq!(faults(&mut bench, low, 60), [stuck]);
 }
@@ -364,7 +364,7 @@ fn inputs_that_differ_are_named_once_it_is_certain() {
     assert!(faults(&mut bench, differ, 1).is_empty());
     let fault = LineEvent::Fault(Fault::Differ(differ));
     assert_eq!(faults(&mut bench, differ, 9), [fault]);
-    // The level is what it was: which input is right cannot be known.
+    // The level is unchanged: it is unknown which input is right.
     assert!(bench.line.is_high());
     let levels = bench.levels();
     assert_eq!(faults(&mut bench, levels, 1), [LineEvent::Sound]);
@@ -379,7 +379,7 @@ fn a_pause_that_somebody_drove_must_have_had_an_edge() {
     bench.line.pause_ended(true);
     bench.rest();
     assert!(!bench.events.contains(&LineEvent::Fault(Fault::Unheard)));
-    // The next one begins before anybody looks.
+    // The next one begins before the line is read.
     bench.happen(Happens::Changes);
     bench.line.pause_ended(true);
     bench.happen(Happens::Changes);

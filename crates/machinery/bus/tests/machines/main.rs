@@ -1,6 +1,6 @@
-//! The line between machines: over UDP that is bad or hostile; wired, its level out of edges and
-//! readings; several ends of one line, with and without a network, over wires that are made up
-//! here. Real pins: `make test-gpio`.
+//! The line between machines: over unreliable or hostile UDP; wired, its level derived from edges
+//! and readings; several ends of one line, with and without a network, over simulated wires. Real
+//! pins: `make test-gpio`.
 
 mod agreed;
 mod clock;

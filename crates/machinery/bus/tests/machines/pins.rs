@@ -1,4 +1,4 @@
-//! Which pins of which chip.
+//! Names of chips and pins.
 
 use std::path::PathBuf;
 

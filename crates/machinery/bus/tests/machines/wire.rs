@@ -1,4 +1,4 @@
-//! A wire that joins pins by OR, with what may be wrong with it.
+//! Simulated wire that joins pins by OR, with possible faults.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use timeloom_bus::{Edge, Levels, Pins};
 use timeloom_sys::wall_now;
 use timeloom_time::{Instant, Wall};
 
-/// Between the pins of some machines.
+/// Wire between the pins of some machines.
 #[derive(Default)]
 pub(crate) struct Copper {
     state: Mutex<State>,
@@ -26,18 +26,18 @@ struct State {
 #[derive(Default)]
 struct End {
     drives: bool,
-    /// Its output cannot be set.
+    /// The output cannot be set.
     broken: bool,
-    /// Its inputs see nothing of the line.
+    /// The inputs are disconnected from the line.
     cut: bool,
-    /// So many falling edges come to one input and are not told.
+    /// Number of falling edges to one input that are not delivered.
     deaf: u32,
     reads: bool,
     edges: VecDeque<Edge>,
     numbers: [u32; 2],
 }
 
-/// The pins of one machine.
+/// Pins of one machine.
 pub(crate) struct Soldered(Arc<Copper>, usize);
 
 impl Copper {
@@ -57,7 +57,7 @@ impl Copper {
         let high = state.stuck || state.ends.iter().any(|end| end.drives);
         if high != state.high {
             state.high = high;
-            // One stamp: it is one wire.
+            // One timestamp: it is one wire.
             let at = wall_now();
             for end in state.ends.iter_mut().filter(|end| !end.cut) {
                 end.reads = high;
@@ -77,7 +77,7 @@ impl Copper {
         self.changed.notify_all();
     }
 
-    /// Pulses that are over, of which nobody has heard yet: when each rose and fell.
+    /// Adds pulses that are over and not yet delivered: the times when each rose and fell.
     pub(crate) fn pulses(&self, pulses: &[(Instant<Wall>, Instant<Wall>)]) {
         let mut state = self.state.lock().unwrap();
         for end in &mut state.ends {

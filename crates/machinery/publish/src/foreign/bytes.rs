@@ -1,17 +1,17 @@
-//! Fixed-width fields at given places.
+//! Fixed-width fields at given offsets.
 
-/// Why bytes are not what they should be.
+/// Reason why bytes are not of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// Too short or too long.
     #[error("{found} bytes instead of {expected}")]
     Length {
-        /// How long it should be (at least).
+        /// Expected length (at least).
         expected: usize,
-        /// How long it is.
+        /// Actual length.
         found: usize,
     },
-    /// A field has a value that it cannot have; its name.
+    /// A field has an invalid value; its name.
     #[error("the field `{0}` has an impossible value")]
     Field(&'static str),
     /// The writer is in the middle of an update, or never wrote.
@@ -19,14 +19,14 @@ pub enum Malformed {
     Updating,
 }
 
-/// The `N` bytes at `at`; `bytes` must be that long.
+/// Returns the `N` bytes at `at`; `bytes` must be that long.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];
     field.copy_from_slice(&bytes[at..at + N]);
     field
 }
 
-/// Puts `field` at `at`.
+/// Stores `field` at `at`.
 pub(super) fn put(bytes: &mut [u8], at: usize, field: impl AsRef<[u8]>) {
     let field = field.as_ref();
     bytes[at..at + field.len()].copy_from_slice(field);

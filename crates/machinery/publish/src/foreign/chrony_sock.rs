@@ -1,34 +1,34 @@
-//! A sample for chrony's SOCK reference clock: one datagram of 40 bytes to a
-//! Unix socket that chronyd made. Native endian, 64-bit `timeval`.
+//! Sample for chrony's SOCK reference clock: one datagram of 40 bytes to a Unix socket that chronyd
+//! created. Native endian, 64-bit `timeval`.
 //!
-//! chronyd drops a datagram of another length or magic without a word.
+//! chronyd silently drops a datagram of another length or magic.
 
 use super::Malformed;
 use super::bytes::{expect, put, take};
 
-/// Bytes of a sample.
+/// Size of a sample in bytes.
 pub const SIZE: usize = 40;
 
 /// "SOCK".
 pub const MAGIC: i32 = 0x534f_434b;
 
-/// One sample.
+/// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SockSample {
     /// System time of the sample, in whole seconds.
     pub tv_s: i64,
-    /// And microseconds.
+    /// Microseconds of that time.
     pub tv_us: i64,
     /// True time minus system time, in seconds.
     pub offset_s: f64,
-    /// Whether it is a pulse, of which only the fraction of a second counts.
+    /// True if it is a pulse, of which only the fraction of a second counts.
     pub pulse: bool,
     /// 0 normal, 1 a second will be inserted, 2 one will be left out.
     pub leap: i32,
 }
 
 impl SockSample {
-    /// The datagram.
+    /// Encodes the datagram.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         put(&mut bytes, 0, self.tv_s.to_ne_bytes());
@@ -40,10 +40,10 @@ impl SockSample {
         bytes
     }
 
-    /// From a datagram.
+    /// Decodes a datagram.
     ///
     /// # Errors
-    /// When its length or a field is wrong.
+    /// Fails if its length or a field is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() != SIZE {
             return Err(Malformed::Length {

@@ -1,6 +1,5 @@
-//! ClockBound's segments, versions 2 (`/var/run/clockbound/shm0`) and 3
-//! (`…/shm1`), as its code has them; its documentation gives other bytes for
-//! the magic. Native endian.
+//! ClockBound's segments, versions 2 (`/var/run/clockbound/shm0`) and 3 (`…/shm1`), as in its code;
+//! its documentation gives other bytes for the magic. Native endian.
 //!
 //! Updated under its readers: generation odd, fields, generation even and never
 //! 0 again (after 65534 comes 2).
@@ -15,16 +14,16 @@ use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
 use crate::encode::PageSegment;
 
-/// The two words that every segment begins with.
+/// The two words at the beginning of every segment.
 pub const MAGIC: [u32; 2] = [0x414d_5a4e, 0x4342_0200];
 
-/// Bytes of a segment of version 2.
+/// Size of a segment of version 2 in bytes.
 pub const SIZE_V2: usize = 80;
-/// Bytes of a segment of version 3.
+/// Size of a segment of version 3 in bytes.
 pub const SIZE_V3: usize = 104;
 
 const VERSION_V2: u16 = 2;
-/// Least version that a reader must know, and the version itself.
+/// Minimum version required of a reader, and the version itself.
 const VERSION_V3: u16 = 0x0303;
 
 /// Seconds and nanoseconds, as in `timespec`.
@@ -37,7 +36,7 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// From nanoseconds, which may be negative.
+    /// Converts from nanoseconds, which may be negative.
     pub fn from_ns(ns: i64) -> Self {
         Self {
             s: ns.div_euclid(1_000_000_000),
@@ -46,22 +45,22 @@ impl Seconds {
     }
 }
 
-/// ClockBound's word for how a clock is.
+/// ClockBound's status of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum ClockStatus {
-    /// Nothing can be said.
+    /// No time is known.
     Unknown = 0,
-    /// In step with a source.
+    /// Synchronised to a source.
     Synchronized = 1,
-    /// Was, and runs on.
+    /// Synchronised before, now running freely.
     FreeRunning = 2,
     /// The counter was disrupted.
     Disrupted = 3,
 }
 
 impl fmt::Display for ClockStatus {
-    /// As ClockBound's own programs have it.
+    /// Formats the status as ClockBound's own programs do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unknown => "unknown",
@@ -95,15 +94,14 @@ impl From<Status> for ClockStatus {
     }
 }
 
-/// A segment of version 2: the bound of CLOCK_REALTIME at an instant of
-/// CLOCK_MONOTONIC_COARSE.
+/// Segment of version 2: the bound of CLOCK_REALTIME at an instant of CLOCK_MONOTONIC_COARSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentV2 {
     /// Even and not 0.
     pub generation: u16,
-    /// When the bound was computed.
+    /// Instant for which the bound was computed.
     pub as_of: Seconds,
-    /// Until when it may be used.
+    /// Instant until which it may be used.
     pub void_after: Seconds,
     /// Half of the width, in nanoseconds, at `as_of`.
     pub bound_ns: i64,
@@ -111,22 +109,22 @@ pub struct SegmentV2 {
     pub disruption_marker: u64,
     /// Growth of the bound, in parts per 10^9.
     pub max_drift_ppb: u32,
-    /// How the clock is.
+    /// Status of the clock.
     pub status: ClockStatus,
-    /// Whether the reader must check the marker.
+    /// True if the reader must check the marker.
     pub disruption_support: bool,
 }
 
-/// A segment of version 3: UTC at a value of the time-stamp counter.
+/// Segment of version 3: UTC at a value of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentV3 {
     /// Even and not 0.
     pub generation: u16,
-    /// The counter.
+    /// Value of the counter.
     pub as_of_tsc: u64,
-    /// UTC then.
+    /// UTC at that value.
     pub as_of: Seconds,
-    /// Until when it may be used.
+    /// Instant until which it may be used.
     pub void_after: Seconds,
     /// Seconds per tick in units of 2^-(64 + shift).
     pub period_frac: u64,
@@ -138,18 +136,18 @@ pub struct SegmentV3 {
     pub disruption_marker: u64,
     /// Growth of the bound, in parts per 10^9.
     pub max_drift_ppb: u32,
-    /// How the clock is.
+    /// Status of the clock.
     pub status: ClockStatus,
-    /// Whether the reader must check the marker.
+    /// True if the reader must check the marker.
     pub disruption_support: bool,
-    /// Further bits of the period's unit.
+    /// Additional bits of the period's unit.
     pub period_shift: u8,
-    /// Further bits of the error's unit.
+    /// Additional bits of the error's unit.
     pub period_err_shift: u8,
 }
 
 impl SegmentV2 {
-    /// The 80 bytes.
+    /// Encodes the 80 bytes.
     pub fn emit(&self) -> [u8; SIZE_V2] {
         let mut bytes = [0; SIZE_V2];
         put_header(&mut bytes, VERSION_V2, self.generation);
@@ -163,10 +161,10 @@ impl SegmentV2 {
         bytes
     }
 
-    /// From a copy of the segment.
+    /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// When it is not one of version 2, or being written.
+    /// Fails if it is not of version 2, or is being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let generation = take_header(bytes, SIZE_V2, VERSION_V2)?;
         Ok(Self {
@@ -183,12 +181,11 @@ impl SegmentV2 {
 }
 
 impl SegmentV3 {
-    /// The segment for a timeline that follows TAI, as its readers take UTC.
+    /// Builds the segment for a timeline that follows TAI; its readers expect UTC.
     ///
-    /// They add `max_drift_ppb` and the period's error to a symmetric bound and
-    /// cut fractions off; so the greater side is taken, the growth is rounded up,
-    /// and 2 ns are added. The marker is given but not offered for checking:
-    /// readers would look for it in `/dev/vmclock0`.
+    /// Readers add `max_drift_ppb` and the period's error to a symmetric bound and cut fractions
+    /// off; so the greater side is taken, the growth is rounded up, and 2 ns are added. The marker
+    /// is given but not offered for checking: readers would look for it in `/dev/vmclock0`.
     pub fn of(segment: &Segment, encoded: &PageSegment, utc: &UtcView) -> Self {
         let tai = Interval::around(
             Instant::from_ns(encoded.estimate0_ns),
@@ -219,7 +216,7 @@ impl SegmentV3 {
         }
     }
 
-    /// The 104 bytes.
+    /// Encodes the 104 bytes.
     pub fn emit(&self) -> [u8; SIZE_V3] {
         let mut bytes = [0; SIZE_V3];
         put_header(&mut bytes, VERSION_V3, self.generation);
@@ -238,10 +235,10 @@ impl SegmentV3 {
         bytes
     }
 
-    /// From a copy of the segment.
+    /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// When it is not one of version 3, or being written.
+    /// Fails if it is not of version 3, or is being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let generation = take_header(bytes, SIZE_V3, VERSION_V3)?;
         expect("period_shift", bytes[97] < 64 && bytes[98] < 64)?;
@@ -263,7 +260,7 @@ impl SegmentV3 {
     }
 }
 
-/// A segment of either version.
+/// Segment of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnySegment {
     /// Version 2.
@@ -285,7 +282,7 @@ impl From<&SegmentV3> for AnySegment {
 }
 
 impl AnySegment {
-    /// A segment of version 2 or 3 that gives no time and says why.
+    /// Builds a segment of version 2 or 3 that gives no time but a status.
     pub fn void(version: u8, status: ClockStatus) -> Self {
         let (zero, far_ns) = (Seconds { s: 0, ns: 0 }, 1_000_000_000_000_000);
         if version == 2 {
@@ -317,7 +314,7 @@ impl AnySegment {
         })
     }
 
-    /// Its bytes in the file.
+    /// Returns its size in the file, in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::V2(_) => SIZE_V2,
@@ -325,7 +322,7 @@ impl AnySegment {
         }
     }
 
-    /// The bytes with this generation; behind [`Self::size`] zeros.
+    /// Encodes the bytes with this generation; beyond [`Self::size`] they are zeros.
     pub(crate) fn emit_as(&self, generation: u16) -> [u8; SIZE_V3] {
         match *self {
             Self::V2(segment) => {
@@ -346,8 +343,8 @@ impl AnySegment {
     }
 }
 
-/// The version of the segment that begins with `bytes`, written or not; `None`
-/// when it is none.
+/// Returns the version of the segment that begins with `bytes`, even if it is not yet written;
+/// `None` if it is not a segment.
 pub fn version_of(bytes: &[u8]) -> Option<u8> {
     if bytes.len() < 16 || [take(bytes, 0), take(bytes, 4)].map(u32::from_ne_bytes) != MAGIC {
         return None;
@@ -359,7 +356,7 @@ pub fn version_of(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// The generation of the next update after `generation`: even, never 0.
+/// Returns the generation of the update after `generation`: even, never 0.
 pub fn next_generation(generation: u16) -> u16 {
     match (generation | 1).wrapping_add(1) {
         0 => 2,

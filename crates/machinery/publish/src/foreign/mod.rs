@@ -1,8 +1,8 @@
-//! Other people's formats, byte by byte: what their readers and writers agree
-//! on, as `parse` and `emit`. Each says where its layout comes from.
+//! Formats of other projects, byte by byte, as `parse` and `emit`. Each module states the source of
+//! its layout.
 //!
-//! Nothing here reads or writes memory that is shared: how a format is updated
-//! under its readers is said beside each, and done by who owns the memory.
+//! Nothing here accesses shared memory: each format documents its update protocol, and the owner of
+//! the memory implements it.
 
 mod bytes;
 pub mod chrony_sock;

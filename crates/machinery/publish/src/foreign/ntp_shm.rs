@@ -1,17 +1,16 @@
 //! NTP's shared-memory reference clock (driver 28): SysV key `0x4e545030 +
 //! unit`, 96 bytes on 64-bit machines, native endian.
 //!
-//! Updated under its readers in mode 1: valid 0, count + 1, fields, count + 1,
-//! valid 1. The protocol has no barriers; the owner of the memory puts them.
+//! Updated under its readers in mode 1: valid 0, count + 1, fields, count + 1, valid 1. The
+//! protocol has no barriers; the owner of the memory adds them.
 
 use super::Malformed;
 use super::bytes::{at_least, expect, put, take};
 
-/// Bytes of the segment.
+/// Size of the segment in bytes.
 pub const SIZE: usize = 96;
 
-/// Seconds with both of the segment's fractions, of which readers use the finer
-/// when they agree.
+/// Seconds with both of the segment's fractions, of which readers use the finer if they agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmTime {
     /// Whole seconds.
@@ -20,7 +19,7 @@ pub struct ShmTime {
     pub ns: i32,
 }
 
-/// One sample.
+/// Sample of a reference clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShmSample {
     /// Raised by two with every sample.
@@ -31,14 +30,14 @@ pub struct ShmSample {
     pub receive: ShmTime,
     /// 0 normal, 1 a second will be inserted, 2 one will be left out, 3 unknown.
     pub leap: i32,
-    /// Logarithm of the clock's step in seconds, base 2.
+    /// Logarithm of the clock's resolution in seconds, base 2.
     pub precision: i32,
-    /// Whether the reader has not taken it yet.
+    /// True until the reader has taken the sample.
     pub valid: bool,
 }
 
 impl ShmSample {
-    /// The segment, in mode 1.
+    /// Encodes the segment, in mode 1.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         put(&mut bytes, 0, 1i32.to_ne_bytes());
@@ -55,10 +54,10 @@ impl ShmSample {
         bytes
     }
 
-    /// From a copy of the segment.
+    /// Decodes a copy of the segment.
     ///
     /// # Errors
-    /// When it is too short or a field is wrong.
+    /// Fails if it is too short or a field is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         at_least(bytes, SIZE)?;
         let i32_at = |at| i32::from_ne_bytes(take(bytes, at));
@@ -67,7 +66,7 @@ impl ShmSample {
         let time = |s_at: usize, us_at: usize, ns_at: usize| {
             let (us, ns) = (i32_at(us_at), i32_at(ns_at));
             expect("microseconds", (0..1_000_000).contains(&us))?;
-            // A writer that knows no nanoseconds leaves them 0.
+            // A writer without nanoseconds leaves them 0.
             let ns = if ns / 1000 == us { ns } else { us * 1000 };
             Ok(ShmTime {
                 s: i64::from_ne_bytes(take(bytes, s_at)),

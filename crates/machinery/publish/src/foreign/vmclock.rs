@@ -1,8 +1,8 @@
 //! The kernel's `struct vmclock_abi` (uapi/linux/vmclock-abi.h), little-endian:
 //! bytes 0–111 of a timeline's page, and of `/dev/vmclock0` in a guest.
 //!
-//! Updated under its readers as the kernel and QEMU do: sequence odd, fields,
-//! sequence even. (Our own readers use the latch behind it instead.)
+//! Updated under its readers as the kernel and QEMU do: sequence odd, fields, sequence even. (Our
+//! own readers use the latch behind it instead.)
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI16, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -20,12 +20,12 @@ use crate::writer::TimeType;
 /// "VCLK".
 pub const MAGIC: u32 = 0x4b4c_4356;
 
-/// Bytes of the structure.
+/// Size of the structure in bytes.
 pub const SIZE: usize = 112;
 
-/// `flags`: how wrong the period may be is given.
+/// `flags`: the error of the period is given.
 pub const PERIOD_MAXERROR: u64 = 1 << 4;
-/// `flags`: how wrong the time may be is given.
+/// `flags`: the error of the time is given.
 pub const TIME_MAXERROR: u64 = 1 << 6;
 
 /// `counter_id`: the x86 time-stamp counter.
@@ -35,13 +35,13 @@ pub const COUNTER_INVALID: u8 = 0xff;
 
 /// `time_type`: TAI.
 pub const TIME_TAI: u8 = 1;
-/// `time_type`: nanoseconds since a zero that is nobody else's.
+/// `time_type`: nanoseconds since a zero that is not shared with other pages.
 pub const TIME_MONOTONIC: u8 = 2;
 
-/// Flag: `tai_offset_sec` holds.
+/// `flags`: `tai_offset_sec` is valid.
 pub const TAI_OFFSET_VALID: u64 = 1 << 0;
 
-/// The structure in shared memory; see the kernel's header for the fields.
+/// Structure in shared memory; see the kernel's header for the fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct VmclockAbi {
@@ -51,8 +51,7 @@ pub struct VmclockAbi {
     pub(crate) counter_id: AtomicU8,
     pub(crate) time_type: AtomicU8,
     pub(crate) seq_count: AtomicU32,
-    /// Changes with every disruption of the counter. (Our own readers find it beside
-    /// the segment.)
+    /// Changes with every disruption of the counter. (Our own readers find it beside the segment.)
     pub disruption_marker: AtomicU64,
     pub(crate) flags: AtomicU64,
     pub(crate) pad: [AtomicU8; 2],
@@ -72,18 +71,18 @@ pub struct VmclockAbi {
     pub(crate) vm_generation_counter: AtomicU64,
 }
 
-/// A `vmclock_abi` as values, out of shared memory.
+/// Values of a `vmclock_abi`, copied out of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vmclock {
     /// Size of the region that holds the structure.
     pub size: u32,
-    /// What counts: [`COUNTER_TSC`] …
+    /// Counter: [`COUNTER_TSC`] …
     pub counter_id: u8,
-    /// Whose time: [`TIME_TAI`] …
+    /// Time scale: [`TIME_TAI`] …
     pub time_type: u8,
     /// Changes with every disruption.
     pub disruption_marker: u64,
-    /// Which fields are valid.
+    /// Flags of the valid fields.
     pub flags: u64,
     /// 0 unknown, 1 initialising, 2 synchronised, 3 free-running, 4 unreliable.
     pub clock_status: u8,
@@ -96,17 +95,17 @@ pub struct Vmclock {
     /// subtracting it. Writers differ, so a page of another writer is never converted with this
     /// field.
     pub tai_offset_s: i16,
-    /// Further bits of the period's unit.
+    /// Additional bits of the period's unit.
     pub period_shift: u8,
-    /// The counter at the time below.
+    /// Counter at the time below.
     pub counter_value: u64,
     /// Seconds per tick in units of 2^-(64 + shift).
     pub period_frac: u64,
     /// Greatest error of the period, in the same unit.
     pub period_maxerror: u64,
-    /// The time at `counter_value`: whole seconds.
+    /// Time at `counter_value`: whole seconds.
     pub time_s: u64,
-    /// And the fraction, in units of 2^-64 s.
+    /// Fraction of that time, in units of 2^-64 s.
     pub time_frac: u64,
     /// Greatest error of the time, in nanoseconds.
     pub time_maxerror_ns: u64,
@@ -115,12 +114,12 @@ pub struct Vmclock {
 }
 
 impl Vmclock {
-    /// The structure for a segment; without an interval it gives no time.
+    /// Builds the structure for a segment; without an interval it gives no time.
     pub fn of(segment: &Segment, encoded: &PageSegment, kind: PageCounter) -> Self {
         let bounded = segment.status.may_have_interval();
-        // From nanoseconds per tick in 8.56 to seconds in 2^-(64 + shift): times
-        // 2^(8 + shift) / 10^9, as far as 64 bits hold it. A tick of 0.1 …
-        // 200 ns is below 2^-22 s, so 22 bits of shift always fit.
+        // From nanoseconds per tick in 8.56 to seconds in 2^-(64 + shift): times 2^(8 + shift) /
+        // 10^9, as far as 64 bits hold it. A tick of 0.1 … 200 ns is below 2^-22 s, so 22 bits of
+        // shift always fit.
         let shift = 22u8;
         let per_second =
             |ns_0_64: u128| u64::try_from((ns_0_64 << shift) / 1_000_000_000).unwrap_or(u64::MAX);
@@ -179,7 +178,7 @@ impl Vmclock {
         }
     }
 
-    /// The 112 bytes, with an even sequence.
+    /// Encodes the 112 bytes, with an even sequence.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         put(&mut bytes, 0, MAGIC.to_le_bytes());
@@ -201,11 +200,11 @@ impl Vmclock {
         bytes
     }
 
-    /// From a copy of at least the first 112 bytes of a page (104 from producers
-    /// without the generation counter are not enough: ask for 112).
+    /// Decodes a copy of at least the first 112 bytes of a page (104 from producers without the
+    /// generation counter are not enough: request 112).
     ///
     /// # Errors
-    /// When it is no vmclock of version 1, too short, or being written.
+    /// Fails if it is not a vmclock of version 1, too short, or being written.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         at_least(bytes, SIZE)?;
         let u64_at = |at| u64::from_le_bytes(take(bytes, at));
@@ -236,9 +235,9 @@ impl Vmclock {
         })
     }
 
-    /// The time when the counter shows `ticks`, in whole seconds and a fraction
-    /// in units of 2^-64 s: what the kernel's driver computes. `None` before
-    /// `counter_value` and beyond 2^64 seconds.
+    /// Returns the time when the counter is `ticks`, in whole seconds and a fraction in units of
+    /// 2^-64 s, as the kernel's driver computes it. `None` before `counter_value` and beyond 2^64
+    /// seconds.
     pub fn at(&self, ticks: u64) -> Option<(u64, u64)> {
         let delta = u128::from(ticks.checked_sub(self.counter_value)?);
         let moved = (delta * u128::from(self.period_frac)) >> self.period_shift;
@@ -250,8 +249,8 @@ impl Vmclock {
 }
 
 impl VmclockAbi {
-    /// TAI minus UTC, when the page says so; `None` also while it is being
-    /// written, for longer than that takes.
+    /// Returns TAI minus UTC, if the page states it; `None` also if a write takes longer than
+    /// expected.
     pub(crate) fn tai_offset_s(&self) -> Option<i16> {
         for _ in 0..1000 {
             let sequence = self.seq_count.load(Acquire);
@@ -265,8 +264,8 @@ impl VmclockAbi {
         None
     }
 
-    /// Writes the structure under its readers. One writer at a time. The
-    /// disruption marker is stored by who learns of a disruption, not here.
+    /// Writes the structure under its readers. One writer at a time. The disruption marker is not
+    /// stored here, but where a disruption is detected.
     pub(crate) fn store(&self, values: &Vmclock) {
         let sequence = self.seq_count.load(Relaxed) | 1;
         self.seq_count.store(sequence, Relaxed);

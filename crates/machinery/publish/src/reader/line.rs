@@ -1,5 +1,5 @@
-//! What a reading is computed with: the words of a page and what the counter shows. Nothing
-//! here reads a counter or knows how a page is mapped; [`super::PageReader`] does.
+//! Computation of a reading from the words of a page and the value of the counter. The module
+//! neither reads a counter nor knows how a page is mapped; [`super::PageReader`] does.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -10,14 +10,14 @@ use super::Reading;
 use crate::encode::{GOOD_FOR, MARKER, PageSegment};
 use crate::layout::{TimelinePage, WORDS};
 
-/// Whether the host's crystal is not what it was when the words were made: the host
-/// was held or slowed by itself. Only a guest's page of its host has a marker.
+/// Returns true if the host's oscillator has changed since the words were made: the host was held
+/// or slowed by itself. Only a guest's page of its host has a marker.
 #[inline(always)]
 pub(super) fn is_displaced(marker: Option<u64>, then: u64) -> bool {
     marker.is_some_and(|marker| marker != then || marker & 1 == 1)
 }
 
-/// The reading of one that is displaced. What had no interval says why as before.
+/// Returns the reading of a displaced page. Without an interval it keeps its status.
 pub(super) fn displaced(segment: &PageSegment) -> Reading {
     let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
     let status = if said.may_have_interval() {
@@ -28,7 +28,7 @@ pub(super) fn displaced(segment: &PageSegment) -> Reading {
     Reading { status, ..VOID }
 }
 
-/// No interval.
+/// Reading without an interval.
 pub(super) const VOID: Reading = Reading {
     estimate_ns: 0,
     below_ns: u64::MAX,
@@ -37,9 +37,9 @@ pub(super) const VOID: Reading = Reading {
     bounded: false,
 };
 
-/// What a good reading computes with, each word in a register of its own. (As an
-/// array made by `map` they went through the stack, stored by halves of what was
-/// then loaded whole, and the processor waited for its own stores.)
+/// Inputs of a good reading, each word in a register of its own. (As an array made by `map` they
+/// went through the stack, stored by halves of what was then loaded whole, and the processor waited
+/// for its own stores.)
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) counter0: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The first words of a page, as many as it has.
+    /// Number of words that the line uses, from the first on.
     pub(crate) const WORDS: usize = MARKER + 1;
 
     #[inline(always)]
@@ -81,15 +81,15 @@ impl Line {
         }
     }
 
-    /// The reading when the counter shows `now`, if it is a good one. Total for all
-    /// words: there is nothing here that overflows, divides or panics.
+    /// Returns the reading when the counter is `now`, if it is a good one. Total for all words:
+    /// nothing here overflows, divides or panics.
     #[inline(always)]
     pub(super) fn good(&self, page: &TimelinePage, now: u64) -> Option<Reading> {
         self.good_while(page, now, now)
     }
 
-    /// As [`Self::good`], where the daemon, which goes by another counter, must have shown
-    /// that it lives until `alive_at` of that.
+    /// Returns the reading as [`Self::good`] does, for a daemon with another counter, which must
+    /// have shown itself alive until `alive_at` of that.
     #[inline(always)]
     pub(crate) fn good_while(
         &self,
@@ -97,19 +97,18 @@ impl Line {
         now: u64,
         alive_at: u64,
     ) -> Option<Reading> {
-        // After the counter in the program's order. The processor may load it
-        // earlier, but what disrupts a counter (a migration, a restored snapshot)
-        // interrupts this processor, and a load that had run ahead of the
-        // interruption is done again.
+        // After the counter in program order. The processor may load it earlier, but a disruption
+        // of the counter (a migration, a restored snapshot) interrupts this processor, and a load
+        // that had run ahead of the interruption is repeated.
         let undisrupted = page.disruption_marker().load(Relaxed) == self.marker;
         let alive = alive_at <= page.alive_until().load(Relaxed);
-        // One that is before the line's start wraps to far beyond its end.
+        // A counter before the line's start wraps to far beyond its end.
         let ticks = now.wrapping_sub(self.counter0);
         let good = undisrupted && alive && ticks < self.good_for;
         good.then(|| self.after(ticks))
     }
 
-    /// What it says so many ticks after its start.
+    /// Returns the reading this many ticks after the start.
     #[inline(always)]
     fn after(&self, ticks: u64) -> Reading {
         Reading {
@@ -125,13 +124,13 @@ impl Line {
         }
     }
 
-    /// What it says when the counter shows `now`, good or not.
+    /// Returns the reading when the counter is `now`, good or not.
     #[cfg(test)]
     pub(crate) fn at(&self, now: u64) -> Reading {
         self.after(now.wrapping_sub(self.counter0))
     }
 
-    /// What it was loaded from.
+    /// Returns the words that the line was loaded from.
     pub(crate) fn words(&self) -> [u64; Self::WORDS] {
         [
             self.counter0,
@@ -147,7 +146,8 @@ impl Line {
     }
 }
 
-/// All cases but the good one. What no honest writer gives was refused before.
+/// Returns the reading in all cases but the good one. Values that no honest writer gives were
+/// refused before.
 #[cold]
 pub(super) fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> Reading {
     let said = Status::from_number(segment.status).unwrap_or(Status::NeverSynchronised);
@@ -170,8 +170,8 @@ pub(super) fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> 
     if now > segment.void_after {
         return void(status);
     }
-    // Another core's counter may be a little behind: the line is followed back,
-    // with the growth of both sides.
+    // Another core's counter may be slightly behind: the line is extrapolated backwards, with the
+    // growth of both sides.
     let ticks = now.saturating_sub(segment.counter0);
     let (below_growth, above_growth) = (segment.below_growth_0_64, segment.above_growth_0_64);
     let back = scaled(behind, segment.rate_8_56, 56);
@@ -190,7 +190,7 @@ pub(super) fn doubtful(page: &TimelinePage, segment: &PageSegment, now: u64) -> 
     }
 }
 
-/// `ticks * factor / 2^shift`, rounded down, modulo 2^64.
+/// Returns `ticks * factor / 2^shift`, rounded down, modulo 2^64.
 #[inline(always)]
 fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
     ((u128::from(ticks) * u128::from(factor)) >> shift) as u64

@@ -1,11 +1,11 @@
-//! The line of a host's page in the guest's own counter: the page's words and the relation
-//! of the counters made into one, once for each publication of either.
+//! Composed lines: a host page's line in the guest's own counter, made of the page's words and the
+//! relation of the counters once for each publication of either.
 //!
-//! Reading by it is what reading a page is: one line, one counter. Without it a reader
-//! translates its counter at each reading, which cost it twice as much (`timeloom bench
-//! vm`). What a composed line claims contains what the translation would have claimed.
-//! It is kept in the reader, for all its threads; it is no truth of its own: where one of
-//! the two has changed, or anything is not as it was, the caller translates again.
+//! Reading by a composed line is like reading a page: one line, one counter. Without it a reader
+//! translates its counter at each reading, which doubles the cost (`timeloom bench vm`). The
+//! interval of a composed line contains that of the translation. The line is cached in the reader,
+//! for all its threads, and is never authoritative: if one of the two has changed, or anything else
+//! differs, the caller translates again.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, fence};
@@ -14,22 +14,22 @@ use crate::latch::Latch;
 use crate::reader::Line;
 use crate::{PageReader, Reading, Relation};
 
-/// Words of a composed line: the line's own, and how far the host's counter may be ahead,
-/// what it was made from, and the region's generation.
+/// Words of a composed line: the line's own, the maximum lead of the host's counter, the sequences
+/// that it was made from, and the region's generation.
 const WORDS: usize = Line::WORDS + 3;
 const AHEAD: usize = Line::WORDS;
 const MADE_FROM: usize = Line::WORDS + 1;
 const GENERATION: usize = Line::WORDS + 2;
 
-/// Place for one composed line; at first there is none.
+/// Cache of one composed line, empty at first.
 #[derive(Debug)]
 pub(super) struct Composed {
     latch: Latch<WORDS>,
-    /// Whether somebody is writing.
+    /// True while a thread is writing.
     is_taken: AtomicBool,
 }
 
-/// Which publications a line is made from: the page's and the relation's.
+/// Sequences of the publications that a line is made from: the page's and the relation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MadeFrom {
     pub(super) page: u32,
@@ -46,14 +46,14 @@ impl MadeFrom {
 impl Composed {
     pub(super) fn new() -> Self {
         Self {
-            // No counter is within a line that is good for no tick.
+            // A line that is good for no tick contains no counter.
             latch: Latch::new([0; WORDS]),
             is_taken: AtomicBool::new(false),
         }
     }
 
-    /// The reading, if there is a line of just these publications and all is well.
-    /// `generation` is looked at after the counter: what moved that has changed it before.
+    /// Returns the reading, if there is a line of these publications and the reading is good.
+    /// `generation` is loaded after the counter: a move of the counter has changed it before.
     #[inline(always)]
     pub(super) fn read(
         &self,
@@ -63,7 +63,7 @@ impl Composed {
         generation: impl Fn() -> u64,
     ) -> Option<Reading> {
         let sequence = self.latch.sequence();
-        // The counter last: with the words in hand it is used at once.
+        // The counter last: the loaded words are then used at once.
         let taken = self.latch.read_at(sequence, |words| {
             let word = |index: usize| words[index].load(Relaxed);
             let beside = [word(AHEAD), word(MADE_FROM), word(GENERATION)];
@@ -78,7 +78,7 @@ impl Composed {
         (generation() == measured).then_some(reading)
     }
 
-    /// Keeps a line. Somebody else who does so at the same time has one as good.
+    /// Stores a line. If another thread is storing one, its line is as good.
     pub(super) fn keep(&self, line: &OwnLine, made_from: MadeFrom) {
         if self.is_taken.swap(true, Acquire) {
             return;
@@ -93,18 +93,17 @@ impl Composed {
     }
 }
 
-/// A page's line by another counter.
+/// Line of a page by another counter.
 pub(super) struct OwnLine {
     line: Line,
-    /// The host's counter is ahead of the guest's by no more than this, modulo 2^64, as long
-    /// as the line is good.
+    /// Maximum lead of the host's counter over the guest's, modulo 2^64, while the line is good.
     ahead: u64,
     generation: u64,
 }
 
 impl OwnLine {
-    /// The line that begins where the guest's counter shows `own`; `None` where the page's
-    /// is not good then. `tick_8_56` is what a tick lasts at most, in nanoseconds.
+    /// Composes the line that begins at the guest's counter `own`; `None` if the page's line is not
+    /// good then. `tick_8_56` is the maximum length of a tick, in nanoseconds.
     pub(super) fn of(line: &Line, relation: &Relation, own: u64, tick_8_56: u64) -> Option<Self> {
         let translated = relation.translate(own);
         let ticks = translated.latest.wrapping_sub(line.counter0);
@@ -115,8 +114,8 @@ impl OwnLine {
             // Two are rounded here and one at each reading.
             part.saturating_add(half_ns).saturating_add(3)
         };
-        // Both ends of what is not known go apart by this, and once more by the same since
-        // the estimate is where the latest would be. Small: a relation is sound.
+        // Both ends of the uncertainty grow by this, and once more by the same since the estimate
+        // is that of the latest value. It is small, since a relation is sound.
         let apart = scaled(relation.growth_0_64, tick_8_56, 56).saturating_mul(2);
         let grown = scaled(left, relation.growth_0_64, 64).saturating_add(2);
         let moved = scaled(ticks, line.rate, 56).wrapping_sub(half_ns);
@@ -138,7 +137,7 @@ impl OwnLine {
     }
 }
 
-/// Half of what is not known, in nanoseconds, rounded up.
+/// Returns half of the uncertainty, in nanoseconds, rounded up.
 #[inline(always)]
 pub(super) fn half_ns(width: u64, tick_8_56: u64) -> u64 {
     let ns = (u128::from(width) * u128::from(tick_8_56)) >> 56;
@@ -149,8 +148,8 @@ fn scaled(ticks: u64, factor: u64, shift: u32) -> u64 {
     u64::try_from((u128::from(ticks) * u128::from(factor)) >> shift).unwrap_or(u64::MAX)
 }
 
-/// Ticks, some ten seconds or more: then a line is made anew. What the relation grows until
-/// then is small beside what a daemon shows that it lives for.
+/// Maximum age in ticks, ten seconds or more: then a new line is made. The relation's growth until
+/// then is small beside the time for which a daemon shows itself alive.
 const LONGEST: u64 = 1 << 35;
 
 #[cfg(test)]
@@ -160,8 +159,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the translation claims, at whatever instant the line is good, the line
-        /// claims too, and hardly more.
+        /// At every instant at which the line is good, its interval contains that of the
+        /// translation, and is hardly wider.
         #[test]
         fn a_line_claims_what_the_translation_does(
             (low, width) in (-1_i64 << 40..1 << 40, 0_i64..1 << 24),
@@ -180,7 +179,7 @@ mod tests {
                 growth_0_64: ((u128::from(drift_ppb) << 64) / 1_000_000_000) as u64,
                 generation: 7,
             };
-            // As regions say it: a thousandth more than it is.
+            // As stated by regions: a thousandth more than the true value.
             let tick_8_56 = rate + rate / 1000;
             let line = Line {
                 counter0: relation.translate(own).latest - before,
@@ -213,7 +212,7 @@ mod tests {
                 own.estimate_ns + own.above_ns as i64,
             ];
             prop_assert!(claimed[0] <= exact[0] && exact[1] <= claimed[1]);
-            // What the relation has grown since, twice, and roundings.
+            // Growth of the relation since, twice, and roundings.
             let grown = scaled(scaled(later, relation.growth_0_64, 64), tick_8_56, 56) as i64;
             prop_assert!(exact[0] - claimed[0] <= 3 * grown + 10);
             prop_assert!(claimed[1] - exact[1] <= 3 * grown + 10);

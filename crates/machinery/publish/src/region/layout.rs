@@ -1,4 +1,4 @@
-//! Where every byte of a region's first pages lies.
+//! Layout of a region's first pages.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,17 +11,17 @@ use crate::layout::sum;
 /// First word of a region: "TLRG", little-endian.
 pub const REGION_MAGIC: u32 = u32::from_le_bytes(*b"TLRG");
 
-/// Raised whenever the layout changes.
+/// Version, raised whenever the layout changes.
 pub const REGION_VERSION: u32 = 2;
 
-/// Timelines that a region may have.
+/// Maximum number of timelines in a region.
 pub const MOST_TIMELINES: usize = 15;
 
-/// 64-bit words of a slot's name.
+/// Number of 64-bit words of a slot's name.
 pub(crate) const NAME_WORDS: usize = 8;
 
-/// The first page of a region: what is in it. All that is summed is written before the
-/// region is handed out, and never after.
+/// First page of a region: its directory. All summed words are written before the region is passed
+/// on, and never after.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct RegionDirectory {
@@ -29,19 +29,19 @@ pub struct RegionDirectory {
     pub magic: AtomicU32,
     /// [`REGION_VERSION`].
     pub version: AtomicU32,
-    /// Bytes of the region, a power of two.
+    /// Size of the region in bytes, a power of two.
     pub size: AtomicU32,
-    /// How many slots are used, from the first on.
+    /// Number of slots in use, from the first on.
     pub timelines: AtomicU32,
-    /// Whose counter the pages are by: their `owner`.
+    /// Owner of the pages' counter: their `owner`.
     pub owner: AtomicU64,
     /// A [`crate::PageCounter`].
     pub counter: AtomicU32,
-    /// How far the guest's counter may differ in rate from the host's, in 10^-9.
+    /// Maximum difference in rate of the guest's counter from the host's, in 10^-9.
     pub drift_ppb: AtomicU32,
-    /// Differs with every relay.
+    /// Number that differs with every relay.
     pub incarnation: AtomicU64,
-    /// Ticks to allow on both sides of a measured relation.
+    /// Error of a measured relation to both sides, in ticks.
     pub slack: AtomicU64,
     /// Nanoseconds per tick, 8.56 fixed point, rounded up.
     pub tick_8_56: AtomicU64,
@@ -49,31 +49,31 @@ pub struct RegionDirectory {
     pub sum: AtomicU64,
     /// Changes whenever the guest's counter may have been moved.
     pub generation: AtomicU64,
-    /// The host's counter when this was last stored.
+    /// Host's counter when this was last stored.
     pub stamp: AtomicU64,
-    /// 1 when the host's clock page is given beside the region
-    /// ([`crate::GivenClock`]): its disruptions are the pages' markers. It is summed, too.
+    /// 1 if the host's clock page is passed beside the region ([`crate::GivenClock`]): its
+    /// disruptions are the pages' markers. It is summed, too.
     pub has_clock: AtomicU64,
     pub(crate) reserved: [AtomicU64; 5],
-    /// The timelines: slot n is page n + 1.
+    /// Timelines: slot n is page n + 1.
     pub slots: [Slot; MOST_TIMELINES],
     pub(crate) rest: [AtomicU64; REST],
 }
 
-/// A timeline in the directory.
+/// Timeline in the directory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
-    /// Its id, low half first.
+    /// Id of the timeline, low half first.
     pub timeline: [AtomicU64; 2],
-    /// Its name's bytes, zeros behind them.
+    /// Bytes of the name, followed by zeros.
     pub name: [AtomicU64; NAME_WORDS],
 }
 
 const REST: usize = (PAGE_SIZE - 128 - MOST_TIMELINES * size_of::<Slot>()) / 8;
 
 impl RegionDirectory {
-    /// The sum that `sum` should hold.
+    /// Returns the correct value of `sum`.
     pub(crate) fn sum_of(&self) -> u64 {
         let pair = |a: &AtomicU32, b: &AtomicU32| {
             u64::from(a.load(Relaxed)) | (u64::from(b.load(Relaxed)) << 32)
@@ -96,19 +96,19 @@ impl RegionDirectory {
     }
 }
 
-/// A page of the guest's own: how its counter stands to the region's. Whoever keeps it
-/// measures; programs that read the region's timelines read this too.
+/// Page of the guest's own: the relation of its counter to the region's. The guest's measuring
+/// program writes it; programs that read the region's timelines read it too.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(crate) struct RelationPage {
     pub(crate) magic: AtomicU32,
     pub(crate) version: AtomicU32,
-    /// The guest's boot, as a page's `owner`: its counter is of one boot.
+    /// Boot of the guest, as a page's `owner`: its counter is of one boot.
     pub(crate) owner: AtomicU64,
     /// The region's incarnation.
     pub(crate) region: AtomicU64,
     reserved: [AtomicU64; 5],
-    /// low, high, measured_at, growth, generation; 1 when there is a relation.
+    /// low, high, measured_at, growth, generation; 1 if there is a relation.
     pub(crate) latch: Latch<RELATION_WORDS>,
     rest: [AtomicU64; RELATION_REST],
 }

@@ -1,16 +1,15 @@
-//! A region: the timelines of a host as the guest of a virtual machine is given them, one
-//! region to a machine, as memory of a PCI device that the guest can only read.
+//! Regions: the timelines of a host as passed to the guest of a virtual machine, one region per
+//! machine, as memory of a PCI device that the guest can only read.
 //!
-//! The first page is a directory; a page for each timeline follows, of the layout that
-//! timelines have everywhere. The whole is as long as a power of two, as PCI wants it.
-//! Its [counter domain](RegionDirectory) says whose counter the pages are by. The guest's
-//! own counter is shifted against that one ([`crate::Relation`]), and when it is moved
-//! again (the machine stopped, was restored or migrated) the generation changes, which a
-//! reader looks at after its counter.
+//! The first page is a directory; a page for each timeline follows, of the usual layout of
+//! timelines. The total size is a power of two, as PCI requires. Its [counter
+//! domain](RegionDirectory) states whose counter the pages use. The guest's own counter has an
+//! offset to that one ([`crate::Relation`]), and when the offset changes (the machine was stopped,
+//! restored or migrated) the generation changes, which a reader checks after reading its counter.
 //!
-//! [`RegionWriter`] is the host's side, [`RegionReader`] the guest's, which takes nothing
-//! on trust: a host is untrusted input for its guest. [`RelationWriter`] is kept in the
-//! guest by whoever measures.
+//! [`RegionWriter`] is the host's side, [`RegionReader`] the guest's, which validates everything: a
+//! host is untrusted input for its guest. [`RelationWriter`] is used in the guest by the program
+//! that measures.
 
 mod composed;
 mod layout;

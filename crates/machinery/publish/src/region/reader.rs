@@ -1,4 +1,4 @@
-//! The guest's side of a region.
+//! Guest's side of a region.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -15,7 +15,7 @@ use crate::domain::Domain;
 use crate::memory::{Mapping, is_fixed, length_of};
 use crate::{GivenClock, PAGE_SIZE, PageReader, Reading, Refusal, RegionEntry, Relation};
 
-/// A region whose directory was found good.
+/// Region whose directory was found valid.
 #[derive(Debug)]
 pub struct Region {
     directory: Mapping<RegionDirectory>,
@@ -29,10 +29,10 @@ pub struct Region {
 }
 
 impl Region {
-    /// Opens a region: behind a descriptor, such as that of a PCI device's memory.
+    /// Opens a region by a descriptor, such as that of a PCI device's memory.
     ///
     /// # Errors
-    /// When it is none of this version that can be read here, or says what none says.
+    /// Fails if it is not a region of this version that can be read here, or has invalid values.
     pub fn open(fd: impl AsFd) -> Result<Self, Refusal> {
         let refused = |error: rustix::io::Errno| Refusal::Map(error.raw_os_error());
         let found = length_of(&fd).map_err(refused)?;
@@ -60,7 +60,7 @@ impl Region {
         if PageCounter::from_number(counter) != Some(PageCounter::Tsc) {
             return Err(Refusal::Counter(counter));
         }
-        // Each field is loaded once, and what was loaded is what is used.
+        // Each field is loaded once, and only the loaded value is used.
         let expected = u64::from(page.size.load(Relaxed));
         if !expected.is_power_of_two() || found < expected {
             return Err(Refusal::Size { expected, found });
@@ -94,59 +94,59 @@ impl Region {
         })
     }
 
-    /// The timelines in it; the first is at index 0.
+    /// Returns the timelines of the region; the first is at index 0.
     pub fn timelines(&self) -> &[RegionEntry] {
         &self.entries
     }
 
-    /// Whether the host's clock page is given beside it, without which it is not read.
+    /// Returns true if the region requires the host's clock page for reading.
     pub fn has_clock(&self) -> bool {
         self.has_clock
     }
 
-    /// Differs with every relay.
+    /// Returns a number that differs with every relay.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
 
-    /// Changes whenever the guest's counter may have been moved.
+    /// Returns a number that changes whenever the guest's counter may have been moved.
     pub fn generation(&self) -> u64 {
         self.directory.get().generation.load(Acquire)
     }
 
-    /// What the host's counter showed a moment ago, while the host stamps.
+    /// Returns a recent value of the host's counter, while the host stamps.
     #[inline(always)]
     pub fn stamp(&self) -> u64 {
         self.directory.get().stamp.load(Acquire)
     }
 
-    /// What the host says that a measured relation may be off by: ticks, and 10^-9 of
-    /// what has passed since.
+    /// Returns the error of a measured relation as stated by the host: ticks, and 10^-9 of the time
+    /// since.
     pub fn allowances(&self) -> (u64, u32) {
         (self.slack, self.drift_ppb)
     }
 }
 
-/// A timeline of the host as a guest reads it: `Send + Sync`, no lock.
+/// Timeline of the host, as read by a guest: `Send + Sync`, no lock.
 #[derive(Debug)]
 pub struct RegionReader {
     page: PageReader,
     region: Region,
     relation: RelationReader,
-    /// Of the host, when that is one of a session.
+    /// Clock page of the host, if that is one of a session.
     clock: Option<GivenClock>,
     /// Page and relation as one line, while neither changes.
     composed: Composed,
 }
 
 impl RegionReader {
-    /// Opens the timeline at `index` of the region behind `region`. `relation` is the
-    /// page of whoever measures in this guest, `clock` the host's clock page where the
-    /// region [has one beside it](Region::has_clock).
+    /// Opens the timeline at `index` of the region behind `region`. `relation` is the page of this
+    /// guest's measuring program, `clock` the host's clock page if the region [requires
+    /// it](Region::has_clock).
     ///
     /// # Errors
-    /// As [`Region::open`], and when there is no such timeline, the page at its place
-    /// is another's, or the clock page is missing or none.
+    /// Fails as [`Region::open`] does, or if there is no such timeline, its page is another one's,
+    /// or the clock page is missing or invalid.
     pub fn open(
         region: impl AsFd,
         index: usize,
@@ -179,12 +179,12 @@ impl RegionReader {
         Ok(reader)
     }
 
-    /// Which timeline this is.
+    /// Returns the identifier of the timeline.
     pub fn timeline(&self) -> TimelineId {
         self.page.timeline()
     }
 
-    /// The guest's counter now.
+    /// Returns the present value of the guest's counter.
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         now_ticks(PageCounter::Tsc)
@@ -193,7 +193,7 @@ impl RegionReader {
     /// Reads the timeline.
     ///
     /// # Errors
-    /// When the page is damaged or absurd.
+    /// Fails if the page is damaged or invalid.
     pub fn read(&self) -> Result<Stamp, Refusal> {
         self.read_ns().map(|reading| reading.stamp(self.timeline()))
     }
@@ -201,16 +201,16 @@ impl RegionReader {
     /// Reads the timeline as plain numbers.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     #[inline]
     pub fn read_ns(&self) -> Result<Reading, Refusal> {
         self.read_with(|| self.ticks())
     }
 
-    /// As [`Self::read_ns`], with what the guest's counter showed for it.
+    /// Reads as [`Self::read_ns`] does, and returns the value of the guest's counter too.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     pub fn read_event(&self) -> Result<(u64, Reading), Refusal> {
         let own = Cell::new(0);
         let reading = self.read_with(|| {
@@ -220,18 +220,18 @@ impl RegionReader {
         Ok((own.get(), reading))
     }
 
-    /// The host's counter for a value of the guest's: the latest that it may show and
-    /// by how many ticks it may be earlier. `None` while no relation is known.
+    /// Returns the host's counter for a value of the guest's: its latest possible value and the
+    /// number of ticks by which it may be earlier. `None` while no relation is known.
     pub fn host_ticks(&self, own: u64) -> Option<(u64, u64)> {
         let (_, relation) = self.relation_now()?;
         let translated = relation.translate(own);
         Some((translated.latest, translated.width))
     }
 
-    /// As [`Self::read_ns`] with the guest's counter given.
+    /// Reads as [`Self::read_ns`] does with the guest's counter given.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Fails as [`Self::read`] does.
     #[inline(always)]
     pub fn read_with(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
         let now = MadeFrom {
@@ -245,14 +245,14 @@ impl RegionReader {
         }
     }
 
-    /// As [`Self::read_with`] where page or relation are new, or all is not well.
+    /// Reads as [`Self::read_with`] does, if page or relation are new or the reading is not good.
     #[cold]
     fn read_translated(&self, own: impl Fn() -> u64) -> Result<Reading, Refusal> {
         let Some((published, relation)) = self.relation_now() else {
             return self.unmeasured();
         };
-        // The page is asked for the latest that the host's counter may show: so it is
-        // never younger than it seems. Then the interval is made longer at its start.
+        // The page is read at the latest possible value of the host's counter, so its age is never
+        // underestimated. Then the interval is extended at its start.
         let (counted, width) = (Cell::new(0), Cell::new(0));
         let reading = self.page.read_with(|| {
             counted.set(own());
@@ -260,7 +260,7 @@ impl RegionReader {
             width.set(translated.width);
             translated.latest
         })?;
-        // After the counter: what moved that has changed this before.
+        // After the counter: a move of the counter has changed this before.
         fence(Acquire);
         if self.generation_undisturbed() != relation.generation {
             return self.unmeasured();
@@ -299,8 +299,8 @@ impl RegionReader {
         self.region.directory.get().generation.load(Relaxed)
     }
 
-    /// The generation, or none that was ever measured while the host's crystal is not what
-    /// it was for the daemon.
+    /// Returns the generation, or a value that was never measured while the host's oscillator is
+    /// not what the daemon assumed.
     #[inline(always)]
     fn generation_undisturbed(&self) -> u64 {
         let generation = self.generation();
@@ -316,7 +316,7 @@ impl RegionReader {
         }
     }
 
-    /// What had no interval by itself says why as before.
+    /// Returns the reading without a relation. Without an interval it keeps its status.
     #[cold]
     fn unmeasured(&self) -> Result<Reading, Refusal> {
         let said = self.page.read_with(|| 0)?;
@@ -334,7 +334,7 @@ impl RegionReader {
     }
 }
 
-/// A slot's contents; `None` when the name is no text of a name.
+/// Decodes a slot; `None` if the name is invalid.
 fn entry(slot: &Slot) -> Option<RegionEntry> {
     let half = |word: &AtomicU64| u128::from(word.load(Relaxed));
     let id = half(&slot.timeline[0]) | half(&slot.timeline[1]) << 64;
@@ -357,11 +357,11 @@ fn entry(slot: &Slot) -> Option<RegionEntry> {
     })
 }
 
-/// One nanosecond per tick.
+/// Rate of one nanosecond per tick.
 const ONE: u64 = 1 << 56;
 
-/// Ticks; a hundredth of a second on any processor, or less.
+/// Maximum slack in ticks: a hundredth of a second on any processor, or less.
 const MOST_SLACK: u64 = 10_000_000;
 
-/// What no processor's counter is off by: a relation takes less than a ten-thousandth.
+/// Limit that no processor's counter exceeds: a relation accepts less than a ten-thousandth.
 const MOST_DRIFT_PPB: u32 = 99_999;

@@ -1,4 +1,4 @@
-//! The page in which a guest keeps how its counter stands to the host's.
+//! Page in which a guest stores the relation of its counter to the host's.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use super::layout::{REGION_VERSION, RELATION_MAGIC, RELATION_WORDS, RelationPage
 use crate::memory::{Mapping, is_fixed, length_of, machine};
 use crate::{PAGE_SIZE, Refusal, Relation};
 
-/// The owner of the page: a sealed memfd, whose descriptor is handed to the programs that
-/// read the region's timelines.
+/// Owner of the page: a sealed memfd, whose descriptor is passed to the programs that read the
+/// region's timelines.
 #[derive(Debug)]
 pub struct RelationWriter {
     memory: Mapping<RelationPage>,
@@ -18,10 +18,10 @@ pub struct RelationWriter {
 }
 
 impl RelationWriter {
-    /// For a region of this incarnation; no relation is known yet.
+    /// Creates the page for a region of this incarnation, without a relation.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if the system refuses.
     pub fn new(incarnation: u64) -> std::io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("timeloom-relation", flags)?;
@@ -38,18 +38,18 @@ impl RelationWriter {
         Ok(Self { memory, fd })
     }
 
-    /// Says what is known from now on; `None` when nothing is.
+    /// Publishes the present relation; `None` if it is unknown.
     pub fn publish(&self, relation: Option<&Relation>) {
         self.memory.get().latch.publish(words_of(relation));
     }
 
-    /// The descriptor to hand to readers.
+    /// Returns the descriptor for readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// The page as its readers have it.
+/// The page as mapped by its readers.
 #[derive(Debug)]
 pub(super) struct RelationReader(Mapping<RelationPage>);
 
@@ -83,13 +83,13 @@ impl RelationReader {
         Ok(Self(memory))
     }
 
-    /// Which publication is in force.
+    /// Returns the sequence of the publication in force.
     #[inline(always)]
     pub(super) fn sequence(&self) -> u32 {
         self.0.get().latch.sequence()
     }
 
-    /// What is known now, with its publication.
+    /// Returns the present relation, with its sequence.
     pub(super) fn load(&self) -> Option<(u32, Relation)> {
         self.0.get().latch.read(|words, sequence| {
             let word = |index: usize| words[index].load(Relaxed);
@@ -105,7 +105,7 @@ impl RelationReader {
     }
 }
 
-/// Which word says that there is a relation.
+/// Index of the word that is 1 if there is a relation.
 const KNOWN: usize = 5;
 
 fn words_of(relation: Option<&Relation>) -> [u64; RELATION_WORDS] {

@@ -1,4 +1,4 @@
-//! The host's side of a region: copies of its timelines' pages.
+//! Host's side of a region: copies of its timelines' pages.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::fence;
@@ -13,16 +13,16 @@ use crate::layout::{MAGIC, TimelinePage, VERSION};
 use crate::memory::{Mapping, machine};
 use crate::{CoreScale, PAGE_SIZE, PageReader, Refusal, SharedCounter};
 
-/// A timeline to be put into a region.
+/// Timeline to be put into a region.
 #[derive(Clone, Debug)]
 pub struct RegionEntry {
-    /// Its id.
+    /// Identifier of the timeline.
     pub timeline: TimelineId,
-    /// Its name, of at most 64 bytes.
+    /// Name, of at most 64 bytes.
     pub name: String,
 }
 
-/// The owner of a region: a sealed memfd, to be given to an emulator read-only.
+/// Owner of a region: a sealed memfd, to be passed to an emulator read-only.
 #[derive(Debug)]
 pub struct RegionWriter {
     directory: Mapping<RegionDirectory>,
@@ -31,22 +31,22 @@ pub struct RegionWriter {
     slots: Vec<SlotWriter>,
 }
 
-/// One timeline in a region.
+/// Timeline in a region.
 #[derive(Debug)]
 pub struct SlotWriter {
     memory: Mapping<TimelinePage>,
-    /// Of the page that was copied last.
+    /// Sequence of the publication that was copied last.
     sequence: Option<u32>,
     counter: SharedCounter,
 }
 
 impl RegionWriter {
-    /// A region with these timelines, of which nothing is known yet. `counter` is what the
-    /// guest shares with this program, by which it is told all of them. `has_clock` says that
-    /// the guest is given the clock page of its host as well.
+    /// Creates a region with these timelines, without any time yet. `counter` is the counter shared
+    /// with the guest, in which all of them are encoded. `has_clock` states that the guest gets the
+    /// clock page of its host as well.
     ///
     /// # Errors
-    /// When the system refuses, or there are too many timelines or too long a name.
+    /// Fails if the system refuses, or if there are too many timelines or too long a name.
     pub fn new(
         entries: &[RegionEntry],
         counter: &SharedCounter,
@@ -115,7 +115,7 @@ impl RegionWriter {
             .unwrap_or(u64::from(u32::MAX));
         directory.slack.store(slack, Relaxed);
         let tick = u64::try_from((scale.rate.to_bits() >> 8) + 1).unwrap_or(u64::MAX);
-        // A thousandth more: the true rate may be a little more than the nominal one.
+        // A thousandth more: the true rate may be slightly higher than the nominal one.
         directory
             .tick_8_56
             .store(tick.saturating_add(tick / 1000), Relaxed);
@@ -133,43 +133,43 @@ impl RegionWriter {
         directory.sum.store(directory.sum_of(), Release);
     }
 
-    /// The descriptor for the emulator.
+    /// Returns the descriptor for the emulator.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Bytes of the region, a power of two.
+    /// Returns the size of the region in bytes, a power of two.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The timelines' pages, in the order of the entries.
+    /// Returns the timelines' pages, in the order of the entries.
     pub fn slots(&mut self) -> &mut [SlotWriter] {
         &mut self.slots
     }
 
-    /// The guest's counter may have been moved: every reading is *disrupted* until the
-    /// guest has measured again.
+    /// Marks the guest's counter as possibly moved: every reading is *disrupted* until the guest
+    /// has measured again.
     pub fn displace(&self) {
         self.directory.get().generation.fetch_add(1, SeqCst);
     }
 
-    /// Stores what the counter shows, visible before this returns.
+    /// Stores the present value of the counter, visible before this returns.
     pub fn stamp(&self) {
         let stamp = &self.directory.get().stamp;
         stamp.store(now_ticks(PageCounter::Tsc), Relaxed);
-        // The next reading of the counter is after this store, for everybody.
+        // The next reading of the counter is after this store, for all threads.
         fence(SeqCst);
     }
 }
 
 impl SlotWriter {
-    /// Gives the guest what the page says now, by the counter that it shares. It lives no
-    /// longer than until `alive_most` of that.
+    /// Copies the present content of the page to the guest, by the counter shared with it. The copy
+    /// is alive until `alive_most` of that counter, at most.
     ///
     /// # Errors
-    /// When the page is damaged or has been taken over for something else; the guest then
-    /// keeps what it has, until the time it lives is over.
+    /// Fails if the page is damaged or was taken over for something else; the guest then keeps its
+    /// copy, until that is no longer alive.
     pub fn copy(&mut self, from: &PageReader, alive_most: u64) -> Result<(), Refusal> {
         let page = self.memory.get();
         let (marker, alive_until) = from.beside();
@@ -185,22 +185,21 @@ impl SlotWriter {
         Ok(())
     }
 
-    /// The next copy is of another page.
+    /// Makes the next copy a complete one, of another page.
     pub fn forget(&mut self) {
         self.sequence = None;
     }
 
-    /// Nothing is said any more from this value of the counter on.
+    /// Ends the timeline's life at this value of the counter.
     pub fn end(&self, now: u64) {
         self.memory.get().alive_until().store(now, Relaxed);
     }
 }
 
-/// An emulator may read the counter early, before what orders it: measured at 0.2 to
-/// 0.7 µs, with a rare 4 µs when its thread changed the processor, which a measurement
-/// then sees as a contradiction.
+/// Slack for an emulator, which may read the counter early, before the load that orders it:
+/// measured at 0.2 to 0.7 µs, with a rare 4 µs when its thread changed the processor, which a
+/// measurement then sees as a contradiction.
 const SLACK_NS: u64 = 1_000;
 
-/// The guest's counter is the host's, so it has its rate. This much is allowed for between
-/// two measurements.
+/// Allowance between two measurements. The guest's counter is the host's, so it has its rate.
 const DRIFT_PPB: u32 = 1_000;

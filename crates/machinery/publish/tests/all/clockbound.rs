@@ -1,4 +1,4 @@
-//! A timeline as ClockBound's readers see it.
+//! A timeline as read by ClockBound's readers.
 
 use crate::common::segment;
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ fn scale() -> CoreScale {
     CoreScale::new(Instant::ZERO, Instant::ZERO, rate)
 }
 
-/// What the client of ClockBound 3 computes, in its own way: doubles for the
-/// bound, cut towards zero (reference, section 2.2).
+/// Computes the interval as the client of ClockBound 3 does: doubles for the bound, truncated
+/// towards zero (reference, section 2.2).
 fn client(segment: &SegmentV3, tsc: u64) -> (i64, i64) {
     let delta = tsc.saturating_sub(segment.as_of_tsc);
     let frac = (u128::from(delta) * u128::from(segment.period_frac)) >> segment.period_shift;

@@ -46,7 +46,7 @@ fn a_reader_of_a_file_that_is_cut_is_refused_and_goes_on_once_it_is_whole() {
     }
 }
 
-/// Reader threads, while another thread truncates and restores the page.
+/// Reads in several threads, while another thread truncates and restores the page.
 #[test]
 fn no_reader_ends_while_a_page_is_cut_again_and_again() {
     let path = page("again");

@@ -1,4 +1,4 @@
-//! Readers beside a writer that is stopped or killed in the middle of it.
+//! Readers, while the writer is stopped or killed in the middle of a publication.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -8,7 +8,7 @@ use crate::common::{ID, segment};
 use timeloom_publish::PageCounter;
 use timeloom_publish::{PageReader, PageWriter};
 
-/// Not a test: the writer's process, which publishes as fast as it can.
+/// Process of the writer, which publishes as fast as it can; not a test.
 #[test]
 #[ignore = "run by the test below"]
 fn publish_for_ever() {
@@ -61,7 +61,7 @@ fn readers_do_not_notice_a_writer_stopped_or_killed_anywhere() {
     let path =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("killed.{}", std::process::id()));
     for turn in 0..12u64 {
-        // A page of its own, so that what is waited for is this writer's.
+        // A page of its own, so that the awaited publications are this writer's.
         let _ = std::fs::remove_file(&path);
         let mut writer = spawn(&path);
         let reader = wait_for_page(&path);

@@ -1,4 +1,4 @@
-//! A timeline's page as its readers see it.
+//! A timeline's page as seen by its readers.
 
 use crate::common::{ID, segment};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use timeloom_time::{Duration, Instant, Rate};
 
 fn in_nanoseconds() -> (PageWriter, PageReader) {
     let writer = if cfg!(miri) {
-        // Which has no memfd, and tries several seeds at once in one process.
+        // Miri has no memfd, and runs several seeds at once in one process.
         let mut names = (0..).map(|number| format!("miri.{number}"));
         let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let directory = names.find_map(|name| {
@@ -31,7 +31,7 @@ fn in_nanoseconds() -> (PageWriter, PageReader) {
     (writer, reader)
 }
 
-/// A counter of 2.1 GHz or so that began 5 s before the core clock's zero.
+/// Returns a counter of about 2.1 GHz that began 5 s before the core clock's zero.
 fn fast() -> CoreScale {
     let rate = Rate::from_ratio(1_000_000_000, 2_112_345_678).unwrap();
     CoreScale::new(
@@ -80,7 +80,7 @@ fn age_and_disruption_are_found_by_the_reader() {
     assert_eq!(read(start + 4).status, Status::DaemonDead);
     writer.keep_alive(Instant::FAR_FUTURE);
     assert_eq!(read(start + 4).status, Status::Ok);
-    // Another core may be a microsecond behind; more is a counter gone back.
+    // Another core may be a microsecond behind; more is a counter gone backwards.
     assert_eq!(read(start - 900).status, Status::Ok);
     assert_eq!(read(start - 1_100).status, Status::Disrupted);
     writer.disrupt();
@@ -178,8 +178,8 @@ fn readers_of_vmclock_find_it_in_the_first_bytes() {
 
 #[test]
 fn many_readers_see_whole_segments_under_a_hasty_writer() {
-    // Each segment's line starts elsewhere but shows the same time, so that a
-    // mixture of two would show a time that is far off.
+    // The lines of the segments start at different points but give the same time, so that a mixture
+    // of two would give a time that is far off.
     let (writer, reader) = in_nanoseconds();
     writer.publish(&segment(0, 0));
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -195,7 +195,7 @@ fn many_readers_see_whole_segments_under_a_hasty_writer() {
                 }
             });
         }
-        // Under Miri every one of its seeds is another interleaving.
+        // Under Miri each seed is another interleaving.
         let turns = if cfg!(miri) { 40 } else { 100_000 };
         for turn in 0..turns {
             let core_ns = (turn % 800) * 1_000_000_000;

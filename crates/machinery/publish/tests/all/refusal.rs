@@ -1,4 +1,4 @@
-//! Pages that are not what they should be: refused with a reason.
+//! Invalid pages, which are refused with a reason.
 
 use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ fn directory(name: &str) -> std::path::PathBuf {
     path
 }
 
-/// The bytes of a good page.
+/// Returns the bytes of a good page.
 fn good(directory: &std::path::Path) -> Vec<u8> {
     let path = directory.join("good");
     let writer = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
@@ -145,14 +145,14 @@ proptest! {
     fn a_hostile_page_makes_no_panic_and_no_inverted_interval(
         words in prop::array::uniform16(any::<u64>()), now in any::<u64>(), tame in any::<u16>(),
     ) {
-        // Some words as an honest writer has them, so that not all is refused.
+        // Some words as an honest writer has them, so that not all pages are refused.
         let scale = timeloom_publish::CoreScale::new(
             timeloom_time::Instant::ZERO, timeloom_time::Instant::ZERO, timeloom_time::Rate::ONE);
         let honest = PageSegment::new(&segment(1 << 40, 1 << 50), &scale).to_words();
         let mut mixed: [u64; WORDS] =
             std::array::from_fn(|i| if tame >> i & 1 == 1 { honest[i] } else { words[i] });
         mixed[11] %= 7;
-        // With a right sum: it is no secret.
+        // With a correct sum, which is not a secret.
         let resealed = PageSegment {
             counter0: mixed[0], estimate0_ns: mixed[1] as i64, rate_8_56: mixed[2], below_ns: mixed[3],
             above_ns: mixed[4], below_growth_0_64: mixed[5], above_growth_0_64: mixed[6],
@@ -191,7 +191,7 @@ fn a_sealed_page_cannot_be_written_or_cut_through_any_descriptor() {
             .is_err(),
         "cut at open"
     );
-    writer.publish(&segment(5, 5)); // The writer goes on.
+    writer.publish(&segment(5, 5)); // The writer continues.
     assert!(PageReader::open(&again).is_ok());
 }
 
@@ -205,7 +205,7 @@ fn two_daemons_for_one_timeline_and_a_successor() {
     first.publish(&segment(0, 0));
     assert!(reader.read_with(|| 5).unwrap().bounded);
     drop(first);
-    // The page outlives its writer, and readers go on with the successor's.
+    // The page outlives its writer, and readers continue with the successor's.
     assert!(reader.read_with(|| 5).unwrap().bounded);
     let successor = PageWriter::at_path(&path, ID, PageCounter::Monotonic, None).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Regions: what the guest of a virtual machine reads of its host's timelines.
+//! Regions: a host's timelines as read by the guest of a virtual machine.
 
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ use timeloom_time::{Instant, Rate};
 
 use crate::common::{ID, segment};
 
-/// The guest's counter is this far behind the host's.
+/// Offset of the guest's counter behind the host's.
 const BEHIND: u64 = 123_456_789_012;
 
 struct Machine {
@@ -22,7 +22,7 @@ struct Machine {
     region: RegionWriter,
 }
 
-/// A host with one timeline, good from now on, of which one tick is one nanosecond.
+/// Creates a host with one timeline, good from now on, of which one tick is one nanosecond.
 fn machine() -> Machine {
     machine_with(false)
 }
@@ -55,7 +55,7 @@ fn relation(region: &Region, width: i64) -> Relation {
     }
 }
 
-/// The clock page of a host of a session, as far as a guest looks at it.
+/// Clock page of a host of a session, as far as a guest reads it.
 struct Clock(std::fs::File);
 
 impl Clock {
@@ -79,7 +79,8 @@ impl Clock {
         self.0.write_all_at(bytes, at as u64).unwrap();
     }
 
-    /// How often the host was held or slowed by itself: where `vmclock_abi` has the same.
+    /// Sets the number of times that the host was held or slowed by itself, which `vmclock_abi` has
+    /// at the same offset.
     fn disrupt(&self, disruptions: u64) {
         self.write(16, &disruptions.to_ne_bytes());
     }
@@ -99,14 +100,14 @@ fn a_guest_sees_at_once_that_its_host_alone_is_held_and_until_its_daemon_has_hea
     let guest = RegionReader::open(host.region.fd(), 0, measured.fd(), given).unwrap();
     let own = || now_ticks(PageCounter::Tsc) - BEHIND;
     let status = || guest.read_with(own).unwrap().status;
-    // Twice, by the page and by what the reader has made of it.
+    // Twice: by the page and by the reader's composed line.
     assert_eq!([status(), status()], [Status::Ok; 2]);
-    // Held, and let go: nothing else has changed for the guest.
+    // Held and released: nothing else has changed for the guest.
     for disruptions in [1, 2] {
         clock.disrupt(disruptions);
         assert_eq!(status(), Status::Disrupted, "{disruptions}");
     }
-    // What its daemon publishes once it has heard of true time counts again.
+    // Publications of its daemon after the next contact with true time count again.
     let mut heard = segment(host.page.ticks() as i64, 1_000_000);
     heard.origin.marker = 2;
     host.page.publish(&heard);
@@ -156,7 +157,7 @@ fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
             "{width}: {wider}"
         );
     }
-    // The page disrupted on the host is disrupted for the guest; so is a moved counter.
+    // A page disrupted on the host is disrupted for the guest; so is a moved counter.
     let mut host = host;
     host.page.disrupt();
     host.region.slots()[0]
@@ -173,7 +174,7 @@ fn a_guest_reads_what_its_host_reads_and_what_it_does_not_know_beside() {
     assert_eq!(guest.read_with(|| soon).unwrap().status, Status::Disrupted);
     measured.publish(Some(&relation(&region, 10)));
     assert_eq!(guest.read_with(|| soon).unwrap().status, Status::Ok);
-    // The relay is gone: the interval stays and grows, the reason is said.
+    // The relay is gone: the interval remains and grows, and the status states the reason.
     host.region.slots()[0].end(soon + BEHIND - 10);
     let orphaned = guest.read_with(|| soon).unwrap();
     assert_eq!(
@@ -196,7 +197,7 @@ fn a_guest_that_sees_the_hosts_stamps_knows_where_its_counter_is() {
                 std::thread::yield_now();
             }
         });
-        // Until both sides have run at the same time, however busy the machine is.
+        // Until both sides have run at the same time, even on a busy machine.
         while bounds.relation(own(), 0, 0, 0).is_none() {
             let before = own();
             let stamp = region.stamp();
@@ -236,7 +237,7 @@ fn a_region_is_sealed_and_as_long_as_a_power_of_two() {
     }
 }
 
-/// The bytes of a good region.
+/// Returns the bytes of a good region.
 fn good() -> Vec<u8> {
     let host = machine();
     let file = host.region.fd().try_clone_to_owned().unwrap();
@@ -303,7 +304,7 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
             Some(Refusal::Size { .. })
         ));
     }
-    // A page with a sound sum that is another timeline's, and a relation of another region.
+    // A page with a correct sum that is another timeline's, and a relation of another region.
     let other = RelationWriter::new(77).unwrap();
     let host = machine();
     let refused = RegionReader::open(host.region.fd(), 0, other.fd(), None).err();
@@ -315,7 +316,7 @@ fn what_a_hostile_host_says_is_refused_with_a_reason() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
-    /// Anything may be there: a refusal or a reading, never a panic.
+    /// Any content gives a refusal or a reading, never a panic.
     #[test]
     fn any_change_of_a_region_is_borne(
         changes in proptest::collection::vec((0..8192usize, any::<u8>()), 0..12),

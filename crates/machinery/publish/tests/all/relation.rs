@@ -1,4 +1,4 @@
-//! How a guest's counter stands to its host's: never other than it is.
+//! Relation of a guest's counter to its host's: the truth is never excluded.
 
 use proptest::prelude::*;
 use timeloom_publish::{Bounds, Relation};
@@ -31,12 +31,12 @@ fn a_counter_that_was_moved_contradicts() {
     let closer = before.and(&relation(950, 1_200, 10)).unwrap();
     assert_eq!((closer.low, closer.high), (950, 1_101));
     assert_eq!(before.and(&relation(5_000, 5_100, 10)), None);
-    // After long enough it may have drifted there.
+    // After long enough the counter may have drifted there.
     assert!(before.and(&relation(5_000, 5_100, 4_000_000_000)).is_some());
 }
 
-/// What the guest sees of a host that stamps: the host's counter at each stamp, and
-/// for each look of the guest how much time passes.
+/// Generates a host's stamps as seen by the guest: the host's counter at each stamp, and the time
+/// that passes for each read of the guest.
 fn steps() -> impl Strategy<Value = (Vec<u16>, Vec<(u16, u16)>, i32)> {
     let stamps = proptest::collection::vec(1..500u16, 1..60);
     let looks = proptest::collection::vec((1..300u16, 0..100u16), 1..60);
@@ -44,10 +44,10 @@ fn steps() -> impl Strategy<Value = (Vec<u16>, Vec<(u16, u16)>, i32)> {
 }
 
 proptest! {
-    /// Whatever the two sides' pace, the truth is never excluded.
+    /// The truth is never excluded, at any pace of the two sides.
     #[test]
     fn the_truth_is_within((stamps, looks, offset) in steps()) {
-        // Pairs: when a stamp was read, and when it was visible at the latest.
+        // Pairs: the time when a stamp was read, and the latest time when it became visible.
         let mut host = 1_000_000u64;
         let stamps: Vec<(u64, u64)> = stamps.iter().map(|step| {
             let read = host;
@@ -60,7 +60,7 @@ proptest! {
         for (step, within) in looks {
             now += u64::from(step);
             let at = now + u64::from(within) / 2;
-            // Visible at any moment after it was read and before the next is: try late.
+            // Visible at any moment after it was read and before the next is: the latest is tried.
             let Some((stamp, _)) = stamps.iter().rev().find(|(_, visible)| *visible <= at)
             else { continue };
             bounds.saw(own(now), *stamp, own(now + u64::from(within)));

@@ -1,5 +1,5 @@
-//! The simulated worlds of `timeloom-clock` once more, read through a page: the
-//! proof of containment for the translation into ticks.
+//! The simulated worlds of `timeloom-clock` again, read through a page: tests containment for the
+//! translation into ticks.
 
 use timeloom_clock::quality::Status;
 use timeloom_clock::world::World;
@@ -31,7 +31,7 @@ fn true_time_is_in_every_interval_that_the_page_gives() {
             }
             let exact = segment.read(&now);
             if exact.status() == Status::Disrupted {
-                writer.disrupt(); // As the daemon, or the hypervisor, has marked it.
+                writer.disrupt(); // As marked by the daemon or the hypervisor.
                 last = None;
             }
             let ticks = scale.first_reaching(now.core).unwrap().as_ticks();

@@ -1,5 +1,5 @@
-//! The state machine of graceful degradation: every sequence of inputs of some
-//! length, and chance ones, against what must hold whatever happens.
+//! The state machine of graceful degradation: every sequence of inputs of some length, and random
+//! ones, checked against its invariants.
 
 use proptest::prelude::*;
 use timeloom_clock::Monotonic;
@@ -32,17 +32,17 @@ fn policy() -> Policy {
     }
 }
 
-/// What can happen to a controller.
+/// Input to a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
-    /// A reading with an interval of so many microseconds to both sides.
+    /// A reading with an interval of this many microseconds to both sides.
     Read(Status, i64),
     Void(Status),
     Violated,
     Restored,
     Withdraw,
     Rejoined,
-    /// So many milliseconds pass.
+    /// This many milliseconds pass.
     Wait(i64),
 }
 use Input::*;
@@ -75,7 +75,7 @@ impl Input {
         }
     }
 
-    /// Whether it says that time is not good enough to go on.
+    /// Returns true if the input shows that time is not good enough to continue.
     fn is_bad(self) -> bool {
         match self {
             Read(status, us) => status == Status::DaemonDead || us > KEEP_US,
@@ -84,7 +84,7 @@ impl Input {
         }
     }
 
-    /// Whether it ends a good spell on the way back.
+    /// Returns true if the input ends a good spell on the way back.
     fn breaks(self) -> bool {
         self.is_bad() || matches!(self, Read(_, us) if us > REGAIN_US)
     }
@@ -110,7 +110,7 @@ impl Input {
     }
 }
 
-/// What has happened, from which it can be told what must hold.
+/// Inputs so far, from which the invariants follow.
 #[derive(Clone, Debug)]
 struct History {
     machine: Degradation,
@@ -130,7 +130,7 @@ impl History {
         }
     }
 
-    /// One step; the machine is woken whenever it wants.
+    /// Performs one step; the machine is woken whenever it requests it.
     fn step(&mut self, input: Input) {
         if let Wait(length_ms) = input {
             let end = self.now + length_ms;
@@ -162,7 +162,7 @@ impl History {
             .find(|(_, input)| of(*input))
     }
 
-    /// Whether every witness says that time is good enough.
+    /// Returns true if every source shows that time is good enough.
     fn is_good(&self) -> bool {
         let reading = self.last(|input| input.stamp().is_some());
         let sees = reading.is_some_and(|(t, input)| !input.is_bad() && self.now < t + 10);
@@ -170,7 +170,8 @@ impl History {
         sees && bound.is_none_or(|(_, input)| input == Restored)
     }
 
-    /// Since when time has been good by the tighter requirement, without a break.
+    /// Returns the instant since when time has been good by the tighter requirement, without a
+    /// break.
     fn good_since(&self) -> Option<i64> {
         let (mut since, mut bound, mut looked) = (None, true, None::<i64>);
         for (t, input) in &self.happened {
@@ -235,7 +236,7 @@ fn every_sequence(history: &History, left: usize) -> u64 {
     count
 }
 
-/// A controller that acts with the others.
+/// Creates a controller that acts with the others.
 fn coordinated() -> History {
     let mut history = History::new();
     for input in [
@@ -277,7 +278,7 @@ fn the_way_out_and_back_with_its_reasons() {
     assert_eq!(machine.rejoined(at(21)), Some(Mode::Coordinated));
     assert_eq!(machine.rejoined(at(22)), None);
     assert_eq!(machine.next_wake(), Some(at(26)), "blind then");
-    // Between the requirements it stays; it would not come back there.
+    // Between the two requirements it stays; it would not return there.
     assert_eq!(Read(Status::Ok, 80).give(&mut machine, at(24)), None);
     let wide = Read(Status::SourceLost, 101);
     assert_eq!(wide.give(&mut machine, at(25)), Some(Mode::Hold));
@@ -300,11 +301,11 @@ fn the_way_out_and_back_with_its_reasons() {
 
 #[test]
 fn a_daemon_that_dies_in_silence_is_seen_by_who_looks() {
-    // No event comes: only the page grows old, and the status with it.
+    // No event comes: only the page ages, and its status changes with it.
     let mut history = coordinated();
     history.step(Read(Status::DaemonDead, 50));
     assert_eq!(history.machine.mode(), Mode::Hold);
-    // And one that does not look sees nothing.
+    // A controller that does not read detects nothing.
     let mut history = coordinated();
     history.step(Wait(9));
     assert_eq!(history.machine.mode(), Mode::Hold);

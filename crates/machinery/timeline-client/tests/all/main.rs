@@ -1,4 +1,4 @@
-//! A program's side of a timeline.
+//! Client side of a timeline.
 
 mod degrade;
 mod verbs;

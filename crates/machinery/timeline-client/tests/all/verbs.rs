@@ -1,5 +1,5 @@
-//! Every verb against a daemon whose source is this machine's clock, vouched to
-//! be exact: so true time is known.
+//! Every verb, with a daemon whose source is this machine's clock, declared to be exact: so true
+//! time is known.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
@@ -22,12 +22,12 @@ struct World {
 }
 
 impl World {
-    /// A daemon and its timeline, once that is `Ok`.
+    /// Starts a daemon and waits until its timeline is `Ok`.
     fn new() -> Self {
         Self::with("")
     }
 
-    /// With further keys of the timeline.
+    /// Likewise, with further keys of the timeline.
     fn with(keys: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config: DaemonConfig = toml::from_str(&format!(
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// True time: what this machine shows, as TAI.
+/// Returns true time: this machine's clock, as TAI.
 fn truth() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_nanos() as i64 + 37_000_000_000
@@ -153,7 +153,7 @@ fn timers_fire_on_time_until_they_are_cancelled() {
     while calls.try_recv().is_ok() {}
     std::thread::sleep(StdDuration::from_millis(12));
     assert!(calls.try_recv().is_err(), "fired after it was cancelled");
-    // One that is far off is cancelled at once.
+    // A timer that is far off is cancelled at once.
     let far = Instant::from_ns(truth()) + Duration::from_s(3600);
     let timer = Timer::start(Arc::clone(&world.timeline), far, None, |_| panic!("early")).unwrap();
     drop(timer);
@@ -185,7 +185,7 @@ fn bindings_hold_requirements_and_tell_when_they_are_not_met() {
     assert_eq!(binding.accuracy().unwrap(), ms(9_000), "the old one stays");
     let negative = world.timeline.bind(Requirement::within(ms(-1)));
     assert!(matches!(negative, Err(BindError::Senseless)));
-    // The daemon ends: that is a violation, with the reason.
+    // The end of the daemon is a violation, with the reason.
     world.daemon.take();
     let change = changes.recv_timeout(PATIENCE).unwrap();
     assert!(
@@ -229,7 +229,7 @@ fn past_stamps_are_converted_and_unknown_ones_refused() {
     std::thread::sleep(StdDuration::from_millis(150));
     let converted = world.timeline.convert(event.ticks).unwrap();
     let interval = converted.interval().expect("it was synchronised then");
-    // It happened before `known`, at most as long ago as this test takes.
+    // The event was before `known`, at most as long ago as this test takes.
     assert!(interval.earliest().as_ns() <= known);
     assert!(interval.latest() >= event.stamp.interval().unwrap().earliest());
     assert!(matches!(
@@ -243,14 +243,14 @@ fn past_stamps_are_converted_and_unknown_ones_refused() {
     ));
 }
 
-/// The daemon ends who was silent for long; its program notices nothing.
+/// The daemon closes connections that were silent for long; the program does not notice.
 #[test]
 fn a_question_after_a_long_silence_is_answered() {
     let world = World::with("idle_for = \"200 ms\"");
     let place = Directory::new(world.directory.path());
     let name = world.timeline.name().unwrap();
     let later = Connection::open(&place, name);
-    // It was opened after the timeline's own, and is ended after it.
+    // This connection was opened after the timeline's own, and is closed after it.
     let ended = later.unwrap().next_event(PATIENCE);
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
     let event = world.timeline.event().unwrap();
@@ -271,7 +271,7 @@ fn the_page_alone_is_enough_to_read_and_wait() {
         Err(BindError::NoDaemon)
     ));
     assert!(matches!(page.convert(1), Err(PastError::NoDaemon)));
-    // Without a daemon a page ages; until it is void, waiting goes on.
+    // Without a daemon a page ages; until it is void, waiting continues.
     world.daemon.take();
     page.sleep(ms(1)).unwrap();
     let missing = Timeline::open_in(&Directory::new(world.directory.path()), "cell");

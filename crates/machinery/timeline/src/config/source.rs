@@ -1,4 +1,4 @@
-//! What knows the time: a source's `type` and keys.
+//! Sources of time: their `type` and keys.
 
 use core::str::FromStr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use timeloom_time::Duration;
 
 use super::{BadConfig, OscillatorConfig, length};
 
-/// A source, by its `type`.
+/// Source, by its `type`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum SourceConfig {
@@ -24,7 +24,7 @@ pub enum SourceConfig {
     /// A ClockBound segment, version 2 or 3.
     #[serde(rename = "clockbound")]
     ClockBound(PathConfig),
-    /// A vmclock page that says how wrong it may be.
+    /// A vmclock page that states its error.
     Vmclock(PathConfig),
     /// A network card's clock.
     Phc(PhcConfig),
@@ -32,7 +32,7 @@ pub enum SourceConfig {
     Timeline(PathConfig),
     /// The daemon of the same timeline on another host.
     Peer(PeerConfig),
-    /// A made-up reference.
+    /// A simulated reference.
     Simulated(SimulatedConfig),
 }
 
@@ -40,15 +40,15 @@ pub enum SourceConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChronyConfig {
-    /// Its command socket: HOST:PORT for UDP, or a path.
+    /// Command socket: HOST:PORT for UDP, or a path.
     pub address: String,
-    /// How fast the clock that it disciplines may drift between its updates, in
-    /// parts per 10^9; the oscillator's whole error without.
+    /// Maximum drift of the clock that chronyd disciplines between its updates, in parts per 10^9;
+    /// by default the oscillator's whole error.
     pub drift_ppb: Option<i64>,
 }
 
 impl Default for ChronyConfig {
-    /// UDP port 323, as chronyd has it.
+    /// UDP port 323, chronyd's default.
     fn default() -> Self {
         Self {
             address: "127.0.0.1:323".into(),
@@ -57,125 +57,124 @@ impl Default for ChronyConfig {
     }
 }
 
-/// A page that another daemon publishes.
+/// Page that another daemon publishes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// Where it lies.
+    /// Path of the page.
     pub path: PathBuf,
 }
 
-/// A network card's clock, which somebody else keeps in step.
+/// Clock of a network card, which another program synchronises.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhcConfig {
-    /// `/dev/ptp0`, or another.
+    /// Device: `/dev/ptp0`, or another.
     pub device: PathBuf,
-    /// How far it may be off. The card cannot tell: whoever writes this vouches.
+    /// Maximum error. The card cannot report it, so this value is trusted.
     #[serde(deserialize_with = "length")]
     pub vouched_error: Duration,
-    /// What its seconds count.
+    /// Scale of the seconds.
     #[serde(default = "tai")]
     pub shows: Shows,
 }
 
-/// The daemon of the same timeline on another host.
+/// Daemon of the same timeline on another host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerConfig {
-    /// HOST:PORT where it answers, its timeline's `listen`.
+    /// Address (HOST:PORT) of the peer: its timeline's `listen`.
     pub address: String,
 }
 
-/// A made-up reference: a line over this machine's own counter, asked over a
-/// made-up path.
+/// Simulated reference: a line over this machine's own counter, read over a simulated path.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimulatedConfig {
-    /// What it shows when the core clock shows 0.
+    /// Time when the core clock is 0.
     #[serde(deserialize_with = "length")]
     pub offset: Duration,
-    /// How fast it runs against the core clock, less one, in parts per 10^9.
+    /// Rate against the core clock, less one, in parts per 10^9.
     pub rate_ppb: i64,
-    /// Least time of a question under way.
+    /// Minimum delay of a request.
     #[serde(deserialize_with = "length")]
     pub delay_up: Duration,
-    /// Least time of an answer under way.
+    /// Minimum delay of an answer.
     #[serde(deserialize_with = "length")]
     pub delay_down: Duration,
-    /// Queues add up to this each way, mostly much less.
+    /// Maximum queueing delay each way; mostly it is much less.
     #[serde(deserialize_with = "length")]
     pub jitter: Duration,
     /// Probability that an answer is lost.
     pub loss: f64,
-    /// How wrong it says that it is, and may be.
+    /// Error that the reference states and may have.
     #[serde(deserialize_with = "length")]
     pub stated_error: Duration,
-    /// How wrong it is beyond that.
+    /// Additional error, beyond the stated one.
     #[serde(deserialize_with = "length")]
     pub lie: Duration,
-    /// Whether its answers count as proved.
+    /// True if its answers count as authenticated.
     pub authenticated: bool,
-    /// Of all that is random in it.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
-/// linuxptp's slave on this machine, with software time stamps.
+/// linuxptp's slave on this machine, with software timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ptp4lConfig {
-    /// What `ptp4l` has as `slave_event_monitor`: a socket that this daemon makes.
+    /// Path that `ptp4l` has as `slave_event_monitor`: a socket that this daemon creates.
     pub monitor: PathBuf,
-    /// What `ptp4l` has as `uds_address`.
+    /// Path that `ptp4l` has as `uds_address`.
     #[serde(default = "ptp4l_socket")]
     pub socket: PathBuf,
-    /// The PTP domain.
+    /// PTP domain.
     #[serde(default)]
     pub domain: u8,
-    /// What the master's seconds count, when it does not say that they are TAI.
+    /// Scale of the master's seconds, if it does not state that they are TAI.
     #[serde(default)]
     pub shows: Option<Shows>,
-    /// How far the grandmaster may be off; what it says itself without.
+    /// Maximum error of the grandmaster; by default its own statement.
     #[serde(default, deserialize_with = "optional_length")]
     pub reference_error: Option<Duration>,
-    /// How much every boundary clock in between may add.
+    /// Maximum error that every boundary clock in between adds.
     #[serde(default, deserialize_with = "optional_length")]
     pub hop_error: Option<Duration>,
-    /// How much transparent clocks and time stamping on the path may add.
+    /// Maximum error of transparent clocks and timestamping on the path.
     #[serde(default, deserialize_with = "length")]
     pub path_error: Duration,
 }
 
-/// `timeloom ptp slave --feed` on this machine. Only Syncs that it accepted,
-/// every signature checked, become time.
+/// `timeloom ptp slave --feed` on this machine. Only Syncs that it accepted, with every signature
+/// checked, are used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PtpConfig {
-    /// The slave's `--feed`: a socket that this daemon makes, for its own user.
+    /// Path of the slave's `--feed`: a socket that this daemon creates, for its own user.
     pub feed: PathBuf,
-    /// What the grandmaster's seconds count; needed unless the timeline is local.
+    /// Scale of the grandmaster's seconds; required unless the timeline is local.
     #[serde(default)]
     pub shows: Option<Shows>,
-    /// How far the grandmaster may be off. Whoever writes this vouches.
+    /// Maximum error of the grandmaster. This value is trusted.
     #[serde(default, deserialize_with = "length")]
     pub reference_error: Duration,
-    /// How far the delay this way may be from the mean of both, over all links
-    /// together; without, the whole of link delay and correction.
+    /// Maximum difference of the delay this way from the mean of both, over all links together; by
+    /// default the whole of link delay and correction.
     #[serde(default, deserialize_with = "optional_length")]
     pub asymmetry: Option<Duration>,
-    /// How much longer or shorter than measured one Sync may have been under
-    /// way, and stamps may be off; without, the slave's `--jump-bound`.
+    /// Maximum difference of one Sync's delay from the measured one, plus the error of timestamps;
+    /// by default the slave's `--jump-bound`.
     #[serde(default, deserialize_with = "optional_length")]
     pub stamp_error: Option<Duration>,
 }
 
-/// What a clock's seconds count.
+/// Scale of a clock's seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shows {
     /// TAI.
     Tai,
-    /// UTC, leap seconds left out.
+    /// UTC, without leap seconds.
     Utc,
 }
 
@@ -183,8 +182,8 @@ pub enum Shows {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SystemClockConfig {
-    /// Whoever writes this vouches that the clock is never further off, whatever
-    /// the kernel says: `0 ns` where this clock *is* the reference.
+    /// Maximum error of the clock, whatever the kernel states: `0 ns` if this clock *is* the
+    /// reference. This value is trusted.
     #[serde(deserialize_with = "optional_length")]
     pub vouched_error: Option<Duration>,
 }
@@ -192,7 +191,7 @@ pub struct SystemClockConfig {
 impl FromStr for SourceConfig {
     type Err = BadConfig;
 
-    /// `TYPE[,KEY=VALUE]…`, with the keys of the file.
+    /// Parses `TYPE[,KEY=VALUE]…`, with the keys of the file.
     fn from_str(text: &str) -> Result<Self, BadConfig> {
         let mut parts = text.split(',');
         let mut table = toml::Table::new();
@@ -217,8 +216,8 @@ impl FromStr for SourceConfig {
 }
 
 impl SourceConfig {
-    /// Whether it tells the time by the system clock, so that nothing it has
-    /// said holds when that is set.
+    /// Returns true if the source is read by the system clock, so that its earlier answers are
+    /// invalid when that is set.
     pub fn hangs_on_system_clock(&self) -> bool {
         match self {
             Self::SystemClock(_)
@@ -234,7 +233,7 @@ impl SourceConfig {
         }
     }
 
-    /// The `type`, and what tells it from others of its kind.
+    /// Returns the `type`, and the value that distinguishes it from others of its type.
     pub fn label(&self) -> String {
         match self {
             Self::SystemClock(_) => "system-clock".into(),
@@ -250,7 +249,7 @@ impl SourceConfig {
         }
     }
 
-    /// What no single value shows; `oscillator` is what the timeline's promises.
+    /// Checks the combination of values; `oscillator` is that of the timeline.
     pub(super) fn check(&self, oscillator: OscillatorConfig) -> Result<(), &'static str> {
         let fits = |length: &Duration| (Duration::ZERO..Duration::from_s(1000)).contains(length);
         match self {

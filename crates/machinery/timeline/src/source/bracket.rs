@@ -1,18 +1,18 @@
-//! A bound out of facts that each tell one side only.
+//! Bounds made of facts that each limit one side only.
 //!
-//! A time stamp that was sent at T1 and has arrived says "not before T1"; a
-//! question that was answered with T4 says "not after T4" of when it was asked.
-//! No average and no assumption about paths is in either.
+//! A timestamp that was sent at T1 and has arrived states "not before T1"; a request that was
+//! answered with T4 states "not after T4" for the time of the request. Neither uses an average or
+//! an assumption about paths.
 
 use timeloom_clock::timeline::{Bound, Era};
 use timeloom_clock::{Core, RateError, Timeline};
 use timeloom_time::Instant;
 
-/// The narrowest bound that all facts of an era leave.
+/// The narrowest bound that follows from all facts of an era.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bracket {
     era: Era,
-    /// How far the timeline's rate may be from the core clock's (positive).
+    /// Maximum difference of the timeline's rate from the core clock's (positive).
     outer: RateError,
     low: Option<Bound>,
     high: Option<Bound>,
@@ -32,13 +32,13 @@ impl Bracket {
         self.era
     }
 
-    /// Forgets all facts; those of another era are not to be mixed in.
+    /// Forgets all facts; facts of different eras must not be mixed.
     pub(super) fn begin(&mut self, era: Era) {
         self.era = era;
         (self.low, self.high) = (None, None);
     }
 
-    /// At `at` the timeline was not before `earliest`.
+    /// Records that the timeline was not before `earliest` at `at`.
     pub(super) fn not_before(&mut self, at: Instant<Core>, earliest: Instant<Timeline>) {
         let fact = Bound {
             at,
@@ -51,7 +51,7 @@ impl Bracket {
         });
     }
 
-    /// At `at` the timeline was not after `latest`.
+    /// Records that the timeline was not after `latest` at `at`.
     pub(super) fn not_after(&mut self, at: Instant<Core>, latest: Instant<Timeline>) {
         let fact = Bound {
             at,
@@ -64,9 +64,9 @@ impl Bracket {
         });
     }
 
-    /// What is known at the later of the two sides' instants, once there are
-    /// both. When they contradict each other nothing is: then the oscillator or
-    /// the source is not what was stated, and all begins anew.
+    /// Returns the bound at the later of the two sides' instants, once there are both. If they
+    /// contradict each other there is none: the oscillator or the source is then not as stated, and
+    /// the bracket is reset.
     pub(super) fn bound(&mut self) -> Option<Bound> {
         let at = self.low?.at.max(self.high?.at);
         let (low, high) = (self.carried(self.low, at)?, self.carried(self.high, at)?);
@@ -81,8 +81,8 @@ impl Bracket {
         })
     }
 
-    /// A fact of an earlier instant at `to`; one of a later instant is carried
-    /// back, where the timeline was less.
+    /// Carries a fact of an earlier instant to `to`; one of a later instant is carried back, where
+    /// the timeline was less.
     fn carried(&self, side: Option<Bound>, to: Instant<Core>) -> Option<Bound> {
         let bound = side?;
         if to >= bound.at {
@@ -119,7 +119,7 @@ mod tests {
                     bracket.not_after(core(t), Instant::from_ns(t + 1 + slack));
                 }
                 if let Some(bound) = bracket.bound() {
-                    // True time when the core clock showed `at`.
+                    // True time when the core clock was `at`.
                     let at = i128::from(bound.at.as_ns());
                     let truth = at * 1_000_000_000 / (1_000_000_000 + i128::from(drift_ppb));
                     prop_assert!(i128::from(bound.earliest.as_ns()) <= truth + 2, "{bound:?} {truth}");

@@ -1,15 +1,14 @@
-//! `chronyd` as a source, by its command protocol. It may steer the system clock
-//! or not (`-x`); both are the same to us, because it says how far off the
-//! system clock is.
+//! `chronyd` as a source, by its command protocol. It may steer the system clock or not (`-x`);
+//! both are equivalent here, because it reports the offset of the system clock.
 //!
-//! chronyd does not see that its machine was held, and fits one line through samples from
-//! before and after. That line is near neither, and the error that it states knows nothing of
-//! it. That chronyd has heard a source since is therefore no sign of anything. So when the
-//! machine was held, suspended or replaced, chronyd is told to drop what it has measured
-//! (`chronyc reset sources`, chrony 4.0 and later). It then drops what is under way as well,
-//! and is in step with nothing until it has measured anew.
+//! chronyd does not detect that its machine was held, and fits one line through samples from before
+//! and after. That line is near neither, and the error that it states does not include this. An
+//! update of chronyd since is therefore no evidence. So when the machine was held, suspended or
+//! replaced, chronyd is ordered to drop its measurements (`chronyc reset sources`, chrony 4.0 and
+//! later). It then drops exchanges under way as well, and is unsynchronised until it has measured
+//! anew.
 //!
-//! Only who comes by its Unix socket may tell it so. By UDP it can only be watched until no
+//! chronyd accepts this order only by its Unix socket. By UDP it can only be watched until no
 //! sample is left from before, which may take all of the 64 that it keeps of a source.
 
 use std::sync::Arc;
@@ -29,24 +28,24 @@ use crate::local_clock::Pair;
 
 pub(super) struct Chrony {
     clock: Arc<LocalClock>,
-    /// How fast chronyd's idea of the frequency may be left behind.
+    /// Maximum error of chronyd's estimate of the frequency between updates.
     drift: RateError,
     from_utc: FromUtc,
     chronyd: Chronyd,
-    /// What the machine showed of itself when `memory` was last known.
+    /// State of the machine when `memory` was last determined.
     seen: LocalNow,
     memory: Memory,
 }
 
-/// Whether what chronyd says may rest on what it measured before this machine was held,
-/// suspended or replaced.
+/// Dependence of chronyd's answers on measurements from before this machine was held, suspended or
+/// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
-    /// It does not.
+    /// There is none.
     New,
-    /// It may: chronyd would not drop what is older than this instant.
+    /// Possible: chronyd would not drop samples older than this instant.
     Old(Instant<Core>),
-    /// All samples were newer at this instant. What it says may yet have been said before.
+    /// All samples were newer at this instant. An answer may still be from before it.
     Renewed(Instant<Core>),
 }
 
@@ -58,8 +57,8 @@ impl Chrony {
     ) -> Self {
         let mut seen = clock.now();
         if clock.kind() == PageCounter::HostRaw {
-            // A session's hosts begin with this one. What happened to ours before this
-            // daemon came happened to its chronyd.
+            // A session's hosts begin with this value. Disruptions of this host before this daemon
+            // started affected its chronyd.
             seen.marker = 0;
         }
         let stated = config.drift_ppb.map(RateError::from_ppb);
@@ -73,7 +72,7 @@ impl Chrony {
         }
     }
 
-    /// Has chronyd drop what it measured before `now`.
+    /// Makes chronyd drop its measurements from before `now`.
     fn renew(&mut self, now: LocalNow) -> Result<(), Untold> {
         let reset = self.chronyd.ask(Question::Reset, chrony_words::is_reset);
         self.memory = match reset {
@@ -91,14 +90,14 @@ impl Chrony {
         Ok(())
     }
 
-    /// Whether all samples that chronyd keeps are newer than `since`.
+    /// Checks that all samples that chronyd keeps are newer than `since`.
     fn check_samples(&mut self, since: Instant<Core>) -> Result<(), Untold> {
         let sources = self.chronyd.ask(Question::Count, chrony_words::count)?;
         if sources > MOST_SOURCES {
             return Err(Untold(format!("chronyd has {sources} sources")));
         }
         for source in 0..sources {
-            // In this order: of a sample that comes in between too old a time is concluded.
+            // In this order: for a sample that arrives in between, the computed time is too old.
             let asked = self.clock.core();
             let heard_s = self
                 .chronyd
@@ -160,8 +159,8 @@ impl Source for Chrony {
     }
 }
 
-/// What the answer, which was given between the two looks at the system clock,
-/// says of the second.
+/// Converts an answer, given between the two readings of the system clock, to a sample at the
+/// second.
 fn interpret(
     tracking: &Tracking,
     era: Era,
@@ -178,8 +177,7 @@ fn interpret(
     if age < -Duration::from_s(1) {
         return Err(Untold::because("chronyd's last update lies in the future"));
     }
-    // The clock may have been slewed since the answer was given; numbers come
-    // with 24 bits.
+    // The clock may have been slewed since the answer was given; numbers have 24 bits.
     let moved = STEERED.over_up(after.after - before.before);
     let cut_ns = correction_ns.abs() / 8e6 + 2.0;
     let ns_up = |s: f64| Duration::from_ns((s * 1e9 * (1.0 + 1e-6)).ceil() as i64);
@@ -194,24 +192,24 @@ fn interpret(
     }))
 }
 
-/// How long ago chronyd was last updated, at most.
+/// Returns the maximum age of chronyd's last update.
 fn age(tracking: &Tracking, now: &Pair) -> Duration {
     let correction_ns = (tracking.correction_s * 1e9) as i64;
     let utc_ns = now.other_ns.saturating_add(correction_ns);
     Duration::from_ns(utc_ns.saturating_sub(tracking.ref_time_ns))
 }
 
-/// A length by chronyd's clock, at most, by the core clock.
+/// Converts a duration of chronyd's clock to the maximum by the core clock.
 fn lengthened(length: Duration) -> Duration {
     length + STEERED.over_up(length)
 }
 
-/// chronyd says ages and spans in whole seconds, which are a second and a half too short at
-/// worst, and takes an exchange for one of the middle between question and answer, which may
-/// be three seconds apart (`maxdelay`).
+/// Rounding of chronyd's values: it reports ages and spans in whole seconds, which are a second and
+/// a half too short at worst, and dates an exchange to the middle between request and answer, which
+/// may be three seconds apart (`maxdelay`).
 const ROUNDED: Duration = Duration::from_ms(1_500 + 1_500);
 
-/// More than anybody has; an answer of more is not gone through.
+/// Limit beyond any real configuration; with more sources an answer is not processed.
 const MOST_SOURCES: u32 = 100;
 
 #[cfg(test)]

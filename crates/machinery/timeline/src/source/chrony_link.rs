@@ -1,5 +1,5 @@
-//! The way to a chronyd: questions, and the answers that belong to them. What they mean is
-//! [`chrony`](super::chrony)'s.
+//! Connection to a chronyd: requests, and the answers that belong to them. Their meaning is in
+//! [`chrony`](super::chrony).
 
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -13,17 +13,17 @@ use super::chrony_words::{BadReply, LENGTH, Question, request};
 /// A chronyd at an address.
 pub(super) struct Chronyd {
     address: String,
-    /// Made anew after a failure: chronyd may have been started again.
+    /// Renewed after a failure: chronyd may have been restarted.
     link: Option<Link>,
     sequence: u32,
 }
 
-/// Why a question has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// chronyd does not do this for us, or knows no such thing; its status.
+    /// chronyd refuses this request, or does not know it; its status.
     Refused(u16),
-    /// All else, for people.
+    /// Any other reason, as text.
     Failed(Untold),
 }
 
@@ -45,10 +45,10 @@ impl Chronyd {
         }
     }
 
-    /// Asks, and reads the answer by `read`, which is given the question's number.
+    /// Sends a request, and decodes the answer by `read`, which gets the request's number.
     ///
     /// # Errors
-    /// [`NoAnswer`], after half a second at most.
+    /// Fails with [`NoAnswer`], after half a second at most.
     pub(super) fn ask<T>(
         &mut self,
         question: Question,
@@ -65,7 +65,7 @@ impl Chronyd {
         let mut buffer = [0; 4 * LENGTH];
         link.send(&request(question, self.sequence))
             .map_err(failed)?;
-        // A late answer to an earlier question may come first.
+        // A late answer to an earlier request may come first.
         for _ in 0..4 {
             let length = link.receive(&mut buffer).map_err(failed)?;
             match read(&buffer[..length], self.sequence) {
@@ -87,12 +87,12 @@ impl Chronyd {
 
 enum Link {
     Udp(UdpSocket),
-    /// With the name to which it answers.
+    /// Socket with its name, to which chronyd answers.
     Unix(UnixDatagram, PathBuf),
 }
 
 impl Link {
-    /// A path to chronyd's socket, or a UDP address.
+    /// Opens a path of chronyd's socket, or a UDP address.
     fn open(address: &str) -> std::io::Result<Self> {
         let patience = Some(StdDuration::from_millis(500));
         if !address.contains('/') {
@@ -106,8 +106,8 @@ impl Link {
             socket.set_read_timeout(patience)?;
             return Ok(Self::Udp(socket));
         }
-        // chronyd answers to a name, which must be writable for its user and lie
-        // where that user can reach it: beside its own socket.
+        // chronyd answers to a name, which must be writable for its user and lie where that user
+        // can reach it: beside its own socket.
         let number = NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("timeloom.{}.{number}", std::process::id());
         let name = std::path::absolute(std::path::Path::new(address).with_file_name(name))?;
@@ -144,5 +144,5 @@ impl Drop for Link {
     }
 }
 
-/// So that two sources on one chronyd have two names.
+/// Counter that gives two sources on one chronyd two names.
 static NAMES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

@@ -1,29 +1,29 @@
-//! chrony's command protocol, version 6, as far as it is needed: five requests and their
-//! replies. Big endian. The layouts are those of `candm.h` in chrony 4.3.
+//! chrony's command protocol, version 6, as far as it is needed: five requests and their replies.
+//! Big endian. The layouts are those of `candm.h` in chrony 4.3.
 
 use timeloom_wire::Reader;
 
-/// Of every request, which is longer than each reply: a request that is shorter than its
-/// reply gets none.
+/// Length of every request, which is longer than each reply: a request that is shorter than its
+/// reply is not answered.
 pub(super) const LENGTH: usize = 104;
 
 const VERSION: u8 = 6;
 const IP_ADDRESS: usize = 20;
-/// The reference's id where chronyd has none but the clock itself (`local`).
+/// Reference id if chronyd has no reference but the clock itself (`local`).
 const OWN_CLOCK: u32 = 0x7f7f_0101;
 
-/// What can be asked. Sources are numbered from 0.
+/// Requests. Sources are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// What it says of the system clock.
+    /// State of the system clock.
     Tracking,
-    /// How many sources it has.
+    /// Number of sources.
     Count,
-    /// What it has from one: when it last heard it.
+    /// State of one source: the time since its last sample.
     SourceData(u32),
-    /// What it keeps of the samples of one.
+    /// Statistics of the samples of one source.
     SourceStats(u32),
-    /// To drop all that it has measured. Only for who comes by its Unix socket.
+    /// Order to drop all measurements. Accepted only by the Unix socket.
     Reset,
 }
 
@@ -38,7 +38,7 @@ impl Question {
         }
     }
 
-    /// Of a reply that is no refusal.
+    /// Returns the type of a reply that is not a refusal.
     fn reply(self) -> u16 {
         match self {
             Self::Tracking => 5,
@@ -50,31 +50,31 @@ impl Question {
     }
 }
 
-/// What chronyd says of the system clock.
+/// State of the system clock, as reported by chronyd.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tracking {
-    /// Whether it is in step with a source that is not the clock itself.
+    /// True if it is synchronised to a source that is not the clock itself.
     pub(super) synchronised: bool,
-    /// Its last update, in nanoseconds of UTC since 1970. chronyd says it up to a second too
-    /// early, at random.
+    /// Last update, in nanoseconds of UTC since 1970. chronyd reports it up to a second too early,
+    /// at random.
     pub(super) ref_time_ns: i64,
-    /// True time less what the system clock shows, in seconds.
+    /// True time less the system clock, in seconds.
     pub(super) correction_s: f64,
     /// Round trip to the primary reference, in seconds.
     pub(super) root_delay_s: f64,
-    /// Error beyond that, in seconds.
+    /// Additional error, in seconds.
     pub(super) root_dispersion_s: f64,
 }
 
-/// The samples of a source that chronyd goes by, as `chronyc sourcestats` says them.
+/// Samples of a source that chronyd uses, as reported by `chronyc sourcestats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceStats {
     pub(super) samples: u32,
-    /// From the first sample to the last, to the nearest second.
+    /// Time from the first sample to the last, to the nearest second.
     pub(super) span_s: u32,
 }
 
-/// Why a reply tells nothing.
+/// Reason why a reply is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadReply {
     /// Not a reply to this request.
@@ -95,7 +95,7 @@ impl core::fmt::Display for BadReply {
     }
 }
 
-/// A request.
+/// Encodes a request.
 pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
     let mut packet = [0; LENGTH];
     packet[0] = VERSION;
@@ -108,8 +108,8 @@ pub(super) fn request(question: Question, sequence: u32) -> [u8; LENGTH] {
     packet
 }
 
-/// What follows the head of the reply to the request with this number; `None` when that is
-/// cut short.
+/// Returns the part after the header of the reply to the request with this number; `None` if it is
+/// truncated.
 fn body(packet: &[u8], question: Question, sequence: u32) -> Option<Result<Reader<'_>, BadReply>> {
     let mut from = Reader::new(packet);
     let (version, kind) = (from.u8().ok()?, from.u8().ok()?);
@@ -129,7 +129,7 @@ fn body(packet: &[u8], question: Question, sequence: u32) -> Option<Result<Reade
     )
 }
 
-/// Reads what a reply holds.
+/// Decodes the content of a reply.
 fn read<T>(
     packet: &[u8],
     question: Question,
@@ -140,14 +140,14 @@ fn read<T>(
     content(told).unwrap_or(Err(BadReply::Other))
 }
 
-/// Reads the reply to [`Question::Tracking`].
+/// Decodes the reply to [`Question::Tracking`].
 ///
 /// # Errors
-/// [`BadReply`].
+/// Fails with [`BadReply`].
 pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadReply> {
     read(packet, Question::Tracking, sequence, |mut from| {
         let reference = from.u32().ok()?;
-        // Its address and stratum.
+        // Address and stratum.
         from.take(IP_ADDRESS + 2).ok()?;
         let leap = from.u16().ok()?;
         let (high, low, ns) = (from.u32().ok()?, from.u32().ok()?, from.u32().ok()?);
@@ -158,7 +158,7 @@ pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadRepl
         }
         let (root_delay_s, root_dispersion_s) = (float()?, float()?);
         float()?;
-        // The high half has this value where chronyd's clock has 32 bits only.
+        // The high half has this value if chronyd's clock has 32 bits only.
         let high = if high == 0x7fff_ffff { 0 } else { high };
         let s = i64::from(high) << 32 | i64::from(low);
         let ref_time_ns = s.checked_mul(1_000_000_000)?.checked_add(i64::from(ns))?;
@@ -167,7 +167,7 @@ pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadRepl
             && (0.0..1e4).contains(&root_dispersion_s);
         Some(if sane {
             Ok(Tracking {
-                // 3 is "alarm"; an update at 1970 is none.
+                // 3 is "alarm"; an update at 1970 means none.
                 synchronised: leap < 3 && ref_time_ns > 0 && reference != OWN_CLOCK,
                 ref_time_ns,
                 correction_s,
@@ -180,32 +180,33 @@ pub(super) fn tracking(packet: &[u8], sequence: u32) -> Result<Tracking, BadRepl
     })
 }
 
-/// Reads the reply to [`Question::Count`].
+/// Decodes the reply to [`Question::Count`].
 ///
 /// # Errors
-/// [`BadReply`].
+/// Fails with [`BadReply`].
 pub(super) fn count(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
     read(packet, Question::Count, sequence, |mut from| {
         from.u32().ok().map(Ok)
     })
 }
 
-/// Reads the reply to [`Question::SourceData`]: how many whole seconds ago, `u32::MAX` for never.
+/// Decodes the reply to [`Question::SourceData`]: whole seconds since the last sample, `u32::MAX`
+/// for never.
 ///
 /// # Errors
-/// [`BadReply`].
+/// Fails with [`BadReply`].
 pub(super) fn heard_s(packet: &[u8], sequence: u32) -> Result<u32, BadReply> {
     read(packet, Question::SourceData(0), sequence, |mut from| {
-        // Its address, poll, stratum, state, mode, flags and reachability.
+        // Address, poll, stratum, state, mode, flags and reachability.
         from.take(IP_ADDRESS + 6 * 2).ok()?;
         from.u32().ok().map(Ok)
     })
 }
 
-/// Reads the reply to [`Question::SourceStats`].
+/// Decodes the reply to [`Question::SourceStats`].
 ///
 /// # Errors
-/// [`BadReply`].
+/// Fails with [`BadReply`].
 pub(super) fn source_stats(packet: &[u8], sequence: u32) -> Result<SourceStats, BadReply> {
     read(packet, Question::SourceStats(0), sequence, |mut from| {
         from.take(4 + IP_ADDRESS).ok()?;
@@ -216,16 +217,15 @@ pub(super) fn source_stats(packet: &[u8], sequence: u32) -> Result<SourceStats, 
     })
 }
 
-/// Reads the reply to [`Question::Reset`].
+/// Decodes the reply to [`Question::Reset`].
 ///
 /// # Errors
-/// [`BadReply`].
+/// Fails with [`BadReply`].
 pub(super) fn is_reset(packet: &[u8], sequence: u32) -> Result<(), BadReply> {
     read(packet, Question::Reset, sequence, |_| Some(Ok(())))
 }
 
-/// chrony's floating-point numbers: 7 bits of signed exponent, 25 of signed
-/// coefficient.
+/// Decodes chrony's floating-point numbers: 7 bits of signed exponent, 25 of signed coefficient.
 fn float(bits: u32) -> f64 {
     let exponent = (bits as i32) >> 25;
     let coefficient = ((bits << 7) as i32) >> 7;
@@ -237,7 +237,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The reply of a chronyd to this request, with a body of its own.
+    /// Encodes the reply of a chronyd to this request, with the given body.
     pub(crate) fn reply(request: &[u8], kind: u16, status: u16, body: &[u8]) -> Vec<u8> {
         let mut packet = vec![6, 2, 0, 0];
         packet.extend(&request[4..6]);
@@ -250,8 +250,8 @@ pub(super) mod tests {
         packet
     }
 
-    /// The body of a statement on the system clock, field by field: 2^-10 s of root delay,
-    /// 2^-12 s of root dispersion.
+    /// Encodes the body of a tracking reply, field by field: 2^-10 s of root delay, 2^-12 s of root
+    /// dispersion.
     pub(crate) fn statement(
         reference: u32,
         leap: u16,
@@ -290,7 +290,7 @@ pub(super) mod tests {
         assert_eq!(read.root_delay_s, 1.0 / 1024.0);
         assert_eq!(read.root_dispersion_s, 1.0 / 4096.0);
         assert!(!tracking(&told(9, 7, 3), 9).unwrap().synchronised);
-        // `local`: the clock is its own reference, and nobody says how wrong it is.
+        // `local`: the clock is its own reference, and its error is unknown.
         assert!(!tracking(&told(9, OWN_CLOCK, 0), 9).unwrap().synchronised);
         assert_eq!(tracking(&told(9, 7, 0), 8), Err(BadReply::Other));
         let mut refused = told(9, 7, 0);
@@ -326,7 +326,7 @@ pub(super) mod tests {
         let question = request(Question::Count, 9);
         let answer = reply(&question, 2, 0, &2u32.to_be_bytes());
         assert_eq!(count(&answer, 9), Ok(2));
-        // An answer to one question is none to another.
+        // An answer to one request is not one to another.
         assert_eq!(heard_s(&answer, 9), Err(BadReply::Other));
         let question = request(Question::Reset, 9);
         assert_eq!(question[4..6], [0, 66]);

@@ -1,30 +1,30 @@
-//! What a Sync that `timeloom ptp slave --feed` tells of is worth to a timeline.
+//! Evaluation of a Sync reported by `timeloom ptp slave --feed`.
 //!
-//! Whoever can write to the socket can say it, so nothing in it is believed to
-//! be sound: ranges are checked here, once. All arithmetic is on exact integers.
+//! Any program that can write to the socket can send it, so no value is trusted: ranges are checked
+//! here, once. All arithmetic is on exact integers.
 
 use timeloom_clock::Timeline;
 use timeloom_time::{Duration, Instant};
 use timeloom_timeline_protocol::FedSync;
 use timeloom_wire::{SyncVerdict, TimeInterval};
 
-/// What a Sync comes to.
+/// Result of the evaluation of a Sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Every signature was checked and nothing is wrong.
     Authenticated(Measured),
-    /// A whole Sync, and nobody vouches for it.
+    /// A complete Sync that is not authenticated.
     Unauthenticated,
     /// A Sync that never was complete.
     Incomplete,
 }
 
-/// A Sync that was accepted, with all that a bound needs.
+/// Sync that was accepted, with all values that a bound needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// Whose Sync, as the slave names it.
+    /// Sender of the Sync, as named by the slave.
     pub(super) source: String,
-    /// By CLOCK_REALTIME.
+    /// Arrival by CLOCK_REALTIME.
     pub(super) arrival_ns: i64,
     origin_ns: i64,
     correction: TimeInterval,
@@ -33,14 +33,14 @@ pub(super) struct Measured {
     unvouched: TimeInterval,
 }
 
-/// Judges a Sync.
+/// Evaluates a Sync.
 pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
     let record = &sync.record;
     let (Some(arrival), Some(origin)) = (record.arrival, record.origin) else {
         return Ok(Judged::Incomplete);
     };
     let (arrival_ns, origin_ns) = (arrival.as_ns(), origin.as_ns());
-    // Under the policy `monitor` a Sync is used beside its violations; not here.
+    // Under the policy `monitor` the slave uses a Sync in spite of violations; the daemon does not.
     if record.verdict != SyncVerdict::Accepted || sync.failures > 0 {
         return Ok(Judged::Unauthenticated);
     }
@@ -71,12 +71,11 @@ pub(super) fn judge(sync: FedSync) -> Result<Judged, &'static str> {
 }
 
 impl Measured {
-    /// Between which instants the master's clock was when the Sync arrived.
+    /// Returns the bounds of the master's clock at the arrival of the Sync.
     ///
-    /// Its origin, its correction and the delay of the last link are the middle.
-    /// Delays are means of both ways: at worst all of one is in this way, or
-    /// none. In a correction there are delays of links, too, and which part of
-    /// it that is nobody says, so that it counts whole.
+    /// The middle is its origin plus its correction and the delay of the last link. Delays are
+    /// means of both ways: at worst all of the delay is in this way, or none. A correction also
+    /// includes delays of links, in an unknown proportion, so that it counts whole.
     pub(super) fn master(
         &self,
         asymmetry: Option<Duration>,
@@ -102,9 +101,9 @@ impl Measured {
     }
 }
 
-/// In the year 2242, with room above for any length here.
+/// Limit in the year 2242, with room above for any duration here.
 const LATEST_NS: i64 = i64::MAX - (1 << 59);
-/// The two stamps are whole nanoseconds, and what they stamp is not.
+/// The two timestamps are whole nanoseconds, while the events are not.
 const STAMPS_NS: i128 = 2;
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use super::page_words::{error_v2, shows_v3, shows_vmclock};
 use super::peer_words::{Key, Kind, Packet};
 use super::{chrony_words, ptp4l_words};
 
-/// A page of another program, read when the counter shows `ticks` and CLOCK_MONOTONIC
-/// `now_ns`. An error that it states is never negative.
+/// Reads a page of another program when the counter is `ticks` and CLOCK_MONOTONIC `now_ns`. A
+/// stated error is never negative.
 ///
 /// # Panics
-/// When it is.
+/// Panics if it is.
 pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
     let sound = |error: Duration| assert!(error >= Duration::ZERO, "{error:?}");
     if let Ok(segment) = SegmentV2::parse(bytes) {
@@ -37,11 +37,11 @@ pub fn foreign_page(bytes: &[u8], ticks: u64, now_ns: i64) {
     }
 }
 
-/// A packet of chronyd, of ptp4l, or of another machine's daemon. What is taken from a
-/// peer's reads the same when it is written.
+/// Decodes a packet of chronyd, of ptp4l, or of another machine's daemon. An accepted packet of a
+/// peer is unchanged when it is encoded again.
 ///
 /// # Panics
-/// When it does not.
+/// Panics if it is not.
 pub fn time_server(packet: &[u8]) {
     if let Ok(tracking) = chrony_words::tracking(packet, 1) {
         assert!(tracking.root_delay_s.is_finite() && tracking.root_dispersion_s.is_finite());

@@ -1,10 +1,9 @@
-//! What knows the time, as a keeper understands it.
+//! Sources of time, as used by a keeper.
 //!
-//! An adapter turns another program's or device's words into an [`Exchange`] or
-//! a [`Bound`]: where the timeline lay at an instant of the core clock, at worst.
-//! What the other side says of its own error is taken as a promise; what it
-//! cannot promise (how it drifts between its looks at *its* source) is a figure
-//! of the configuration.
+//! An adapter converts the output of another program or device to an [`Exchange`] or a [`Bound`]:
+//! the limits of the timeline at an instant of the core clock. The error that a source states is
+//! taken as a promise; the error that it cannot state (its drift between readings of *its* source)
+//! is a value of the configuration.
 
 mod bracket;
 mod chrony;
@@ -37,40 +36,40 @@ use timeloom_clock::timeline::{Bound, Era, Exchange};
 use crate::LocalClock;
 use crate::config::{SourceConfig, TimelineConfig};
 
-/// Something that can be asked for the time.
+/// Source of time.
 pub trait Source: Send {
-    /// Asks and waits for the answer, for a second at most.
+    /// Sends a request and waits for the answer, for a second at most.
     ///
-    /// What was learned in an earlier era must not come into the answer.
+    /// Data from an earlier era must not enter the answer.
     ///
     /// # Errors
-    /// When there is no answer or it tells nothing.
+    /// Fails if there is no answer or it has no information.
     fn ask(&mut self, era: Era) -> Result<Sample, Untold>;
 }
 
-/// What a source has told.
+/// Answer of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// By four stamps.
+    /// Exchange with four timestamps.
     Exchange(Exchange),
-    /// As a bound that was made of several messages.
+    /// Bound that was made of several messages.
     Bound {
-        /// As given by the question.
+        /// Era of the request.
         era: Era,
         /// The bound.
         bound: Bound,
-        /// Whether the messages were proved to come from the source.
+        /// True if the messages were authenticated.
         authenticated: bool,
     },
-    /// The source was heard and nobody vouches for what it said. For sources of
-    /// which an unproved word never counts, whatever the timeline demands.
+    /// The source was heard, and its statement is not authenticated. For sources whose
+    /// unauthenticated statements never count, whatever the timeline demands.
     Unproven {
-        /// As given by the question.
+        /// Era of the request.
         era: Era,
     },
 }
 
-/// Why a source tells nothing; for people.
+/// Reason why a source gives no time, as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Untold(pub String);
@@ -81,11 +80,11 @@ impl Untold {
     }
 }
 
-/// Makes the adapter.
+/// Creates the adapter.
 ///
 /// # Errors
-/// When it can never work as configured. A daemon that does not run yet is no
-/// error: it may come.
+/// Fails if the source can never work as configured. A daemon that does not run yet is not an
+/// error: it may start.
 pub fn open(
     source: &SourceConfig,
     timeline: &TimelineConfig,

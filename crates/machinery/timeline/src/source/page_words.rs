@@ -1,8 +1,7 @@
-//! What the numbers in other programs' pages mean: a ClockBound segment's, a vmclock's.
-//! Whatever they are, the answer is a reading or a reason why there is none.
+//! Evaluation of the numbers in other programs' pages: a ClockBound segment's, a vmclock's. For any
+//! numbers, the result is a reading or a reason why there is none.
 //!
-//! Pure arithmetic, which `pages` does on what it has read. It opens nothing and knows no
-//! clock.
+//! Pure arithmetic, which `pages` applies to its data. It opens no files and reads no clock.
 
 use timeloom_clock::RateError;
 use timeloom_publish::PageCounter;
@@ -12,15 +11,15 @@ use timeloom_time::{Duration, Instant};
 
 use super::Untold;
 
-/// How far the system's clock may be off by a segment of version 2, when its clock
-/// (CLOCK_MONOTONIC) shows `now_ns`.
+/// Returns the maximum error of the system clock by a segment of version 2, when its clock
+/// (CLOCK_MONOTONIC) is `now_ns`.
 pub(super) fn error_v2(segment: &SegmentV2, now_ns: i64) -> Result<Duration, Untold> {
     let age = check(segment.status, (segment.as_of, segment.void_after), now_ns)?;
     grown(segment.bound_ns, segment.max_drift_ppb, age)
 }
 
-/// UTC in nanoseconds since 1970 by a segment of version 3, when the counter shows `ticks`,
-/// and how far that may be off.
+/// Returns UTC in nanoseconds since 1970 by a segment of version 3, when the counter is `ticks`,
+/// and its maximum error.
 pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration), Untold> {
     let passed = ticks
         .checked_sub(segment.as_of_tsc)
@@ -42,7 +41,7 @@ pub(super) fn shows_v3(segment: &SegmentV3, ticks: u64) -> Result<(i64, Duration
         (segment.as_of, segment.void_after),
         utc_ns,
     )?);
-    // The period's error is a fraction of time passed.
+    // The period's error is a fraction of the elapsed time.
     let error_2_64 =
         u128::from(segment.period_err_frac) >> u32::from(segment.period_err_shift).min(127);
     let period_ns = (error_2_64 * age.as_ns().max(0) as u128) >> 64;
@@ -57,7 +56,7 @@ fn ns(at: Seconds) -> Option<i64> {
     at.s.checked_mul(1_000_000_000)?.checked_add(at.ns)
 }
 
-/// Age of the segment at `now_ns`, when it may be used.
+/// Returns the age of the segment at `now_ns`, if it may be used.
 fn check(
     status: ClockStatus,
     (as_of, void_after): (Seconds, Seconds),
@@ -86,7 +85,7 @@ fn grown(bound_ns: i64, max_drift_ppb: u32, age: Duration) -> Result<Duration, U
     Ok(Duration::from_ns(bound_ns) + drift.over_up(age + Duration::from_ms(10)))
 }
 
-/// What the page shows at `ticks`, and how far that may be off.
+/// Returns the time of the page at `ticks`, and its maximum error.
 pub(super) fn shows_vmclock(
     page: &Vmclock,
     ticks: u64,
@@ -99,7 +98,7 @@ pub(super) fn shows_vmclock(
     if page.flags & wanted != wanted {
         return Err(Untold::because("the page does not say how wrong it may be"));
     }
-    // 2 in step, 3 running on.
+    // 2 synchronised, 3 free-running.
     if !matches!(page.clock_status, 2 | 3) || page.time_type > vmclock::TIME_TAI {
         return Err(Untold::because("the page's clock is not to be used"));
     }

@@ -1,6 +1,5 @@
-//! Pages that other daemons publish: a timeline, a ClockBound segment, a
-//! vmclock. Read as files, a copy at a time; a keeper asks seldom. What the numbers in
-//! them mean is in `page_words`.
+//! Pages that other daemons publish: a timeline, a ClockBound segment, a vmclock. Read as files, a
+//! copy at a time; a keeper polls seldom. The evaluation of their numbers is in `page_words`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -60,7 +59,7 @@ impl Source for OtherTimeline {
     }
 }
 
-/// Another program's page in a file, and what is needed to read it.
+/// Page of another program in a file, with the data needed to read it.
 pub(super) struct Page {
     path: PathBuf,
     clock: Arc<LocalClock>,
@@ -81,11 +80,11 @@ impl Page {
     }
 }
 
-/// A ClockBound segment, version 2 or 3.
+/// ClockBound segment, version 2 or 3.
 pub(super) struct ClockBound(pub(super) Page);
 
 impl ClockBound {
-    /// The reading of `system`, or of the counter for version 3.
+    /// Returns the reading of `system`, or of the counter for version 3.
     fn read(&self, era: Era, bytes: &[u8], tai_offset: Duration) -> Result<Sample, Untold> {
         if let Ok(segment) = SegmentV3::parse(bytes) {
             return self.read_v3(era, &segment, tai_offset);
@@ -163,8 +162,8 @@ impl Source for VmclockPage {
     }
 }
 
-/// A copy of the file's first bytes that was not written to meanwhile:
-/// `sequence` gives the same number before and after, and `None` while it is.
+/// Returns a copy of the file's first bytes that was not written to meanwhile: `sequence` gives the
+/// same number before and after, and `None` during a write.
 fn whole(path: &Path, sequence: impl Fn(&[u8]) -> Option<u32>) -> Result<Vec<u8>, Untold> {
     let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(failed)?;

@@ -1,16 +1,15 @@
-//! The two-way exchange between daemons: one question, one answer, each of
-//! [`LENGTH`] bytes, so that an answer is never longer than its question. Big
-//! endian.
+//! Two-way exchange between daemons: one request, one answer, each of [`LENGTH`] bytes, so that an
+//! answer is never longer than its request. Big endian.
 //!
-//! | byte | what |
+//! | byte | content |
 //! |---|---|
 //! | 0 | `TLPX` |
-//! | 4 | version 1; 1 question, 2 answer; two bytes 0 |
+//! | 4 | version 1; 1 request, 2 answer; two bytes 0 |
 //! | 8 | the timeline's id |
-//! | 24 | nonce of the question, random |
-//! | 32 | answer: the middle of the interval when the question came, ns |
-//! | 40 | answer: the same when the answer left |
-//! | 48 | answer: the wider interval's half, ns; all ones: there is none |
+//! | 24 | nonce of the request, random |
+//! | 32 | answer: the middle of the interval at the arrival of the request, ns |
+//! | 40 | answer: the same at the departure of the answer |
+//! | 48 | answer: half of the wider interval, ns; all ones if there is none |
 //! | 56 | zero |
 //! | 64 | HMAC-SHA256 of bytes 0–63 with the shared key; zero without a key |
 
@@ -20,7 +19,7 @@ use sha2::{Digest, Sha256};
 use timeloom_clock::quality::TimelineId;
 use timeloom_sys::secret::{self, SecretError};
 
-/// Both ways.
+/// Length of a packet in either direction.
 pub(crate) const LENGTH: usize = 96;
 
 const SIGNED: usize = 64;
@@ -28,24 +27,24 @@ const SIGNED: usize = 64;
 const LEAST_KEY_BYTES: usize = 16;
 const MOST_KEY_BYTES: u64 = 1 << 16;
 
-/// A shared secret.
+/// Shared secret.
 #[derive(Clone)]
 pub(crate) struct Key(Vec<u8>);
 
-/// Why peers share no key.
+/// Reason why the key of peers is not usable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
-    /// The file is none that may be believed.
+    /// The file is missing or not trustworthy.
     #[error(transparent)]
     File(#[from] SecretError),
-    /// Whoever wants to can try out all of what is in it.
+    /// The secret is short enough for a brute-force attack.
     #[error("{}: a key has {LEAST_KEY_BYTES} bytes at least", .0.display())]
     Short(PathBuf),
 }
 
 impl Key {
     /// # Errors
-    /// When the file cannot be read, is not this user's alone, or holds less than 16 bytes.
+    /// Fails if the file cannot be read, is accessible to other users, or holds less than 16 bytes.
     pub(crate) fn read(path: &Path) -> Result<Self, KeyError> {
         let bytes = secret::read(path, MOST_KEY_BYTES)?;
         if bytes.len() < LEAST_KEY_BYTES {
@@ -54,12 +53,12 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// One that is no file's.
+    /// Creates a key that is not from a file.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 
-    /// HMAC with SHA-256 (RFC 2104).
+    /// Computes HMAC with SHA-256 (RFC 2104).
     fn sign(&self, message: &[u8]) -> [u8; 32] {
         let mut block = [0; 64];
         if self.0.len() > block.len() {
@@ -86,7 +85,7 @@ impl core::fmt::Debug for Key {
     }
 }
 
-/// A packet with a meaning.
+/// Decoded packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) timeline: TimelineId,
@@ -100,7 +99,7 @@ pub(crate) enum Kind {
     Answer(Option<Shown>),
 }
 
-/// What the answering side's timeline showed.
+/// Reading of the answering side's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) asked_ns: i64,
@@ -134,15 +133,15 @@ impl Packet {
         packet
     }
 
-    /// `None` when it is none, or when there is a key and the signature is not
-    /// by it.
+    /// Decodes a packet; `None` if it is not one, or if there is a key and the signature is not by
+    /// it.
     pub(crate) fn parse(packet: &[u8], key: Option<&Key>) -> Option<Self> {
         if packet.len() != LENGTH || packet[..4] != *b"TLPX" || packet[4] != 1 {
             return None;
         }
         if let Some(key) = key {
             let signature = key.sign(&packet[..SIGNED]);
-            // All bytes are looked at: how long it takes tells nothing.
+            // All bytes are compared, so that the duration reveals nothing.
             let differ = signature
                 .iter()
                 .zip(&packet[SIGNED..])

@@ -1,4 +1,4 @@
-//! A network card's clock (PHC), which `ptp4l` or the card itself keeps in step.
+//! Clock of a network card (PHC), which `ptp4l` or the card itself synchronises.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl HardwareClock {
         }
     }
 
-    /// The kernel reads the card between two readings of the system clock; that
-    /// was a moment ago.
+    /// Converts a reading of the card to a sample. The kernel reads the card between two readings
+    /// of the system clock, a moment ago.
     fn place(&mut self, look: &PhcLook, era: Era) -> Result<Sample, Untold> {
         let shift = match self.config.shows {
             Shows::Tai => Duration::ZERO,
@@ -102,7 +102,7 @@ mod tests {
             "{bound:?} {now:?}"
         );
         assert!(bound.latest.as_ns() >= now.other_ns, "{bound:?} {now:?}");
-        // Two stamps are placed, each by a look of its own.
+        // Two timestamps are converted, each by a reading of its own.
         assert!(bound.width() < Duration::from_ms(5), "{bound:?}");
     }
 }

@@ -1,12 +1,11 @@
-//! `timeloom ptp slave` as a source, by what it tells of every Sync.
+//! `timeloom ptp slave` as a source, by its report of every Sync.
 //!
-//! The daemon makes a datagram socket and the slave sends to it. A Sync becomes
-//! time only when the slave accepted it, every signature checked. That unsigned
-//! or rejected ones come in is told to the keeper, too, so that a timeline can
-//! say `unauthenticated`; they never make an interval, whatever the timeline
-//! demands of its other sources.
+//! The daemon creates a datagram socket and the slave sends to it. A Sync is used only if the slave
+//! accepted it, with every signature checked. Arrivals of unsigned or rejected ones are reported to
+//! the keeper, too, so that a timeline can be `unauthenticated`; they never make an interval,
+//! whatever the timeline demands of its other sources.
 //!
-//! The slave's stamps are CLOCK_REALTIME, which it or others may steer meanwhile.
+//! The slave's timestamps are CLOCK_REALTIME, which the slave or others may steer meanwhile.
 
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
@@ -28,17 +27,17 @@ use timeloom_timeline_protocol::{FedSync, MOST_FEED_BYTES, ScaleName};
 
 pub(super) struct Ptp {
     config: PtpConfig,
-    /// Present when the grandmaster counts UTC and the timeline does not.
+    /// Present if the grandmaster counts UTC and the timeline does not.
     from_utc: Option<FromUtc>,
     shared: Arc<Mutex<Shared>>,
 }
 
-/// What the listening thread and the questions share.
+/// State shared by the listening thread and the requests.
 struct Shared {
     config: PtpConfig,
     bracket: Bracket,
     master: String,
-    /// Whether such Syncs have come since the last question.
+    /// True if such Syncs have come since the last request.
     authenticated: bool,
     unauthenticated: bool,
     last_refusal: Option<Untold>,
@@ -118,9 +117,9 @@ impl Drop for Ptp {
     }
 }
 
-/// A socket at `path` that only this user can write to.
+/// Creates a socket at `path` that only this user can write to.
 fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
-    // What a dead predecessor left; a living one holds the timeline's lock.
+    // A leftover of a dead predecessor; a living one holds the timeline's lock.
     if path
         .symlink_metadata()
         .is_ok_and(|found| found.file_type().is_socket())
@@ -129,7 +128,7 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
     }
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-    // Before it has a name: nobody gets in first.
+    // Before it has a name: no other user gets in first.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let socket = UnixDatagram::from(socket);
@@ -139,7 +138,7 @@ fn listener(path: &Path) -> std::io::Result<UnixDatagram> {
 
 fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
-    // One more than fits: what is longer shows.
+    // One byte more than fits: a longer datagram is detected.
     let mut buffer = [0; MOST_FEED_BYTES + 1];
     loop {
         let received = socket.recv(&mut buffer);
@@ -171,7 +170,7 @@ impl Shared {
             Ok((first, last)) => {
                 let (config, bracket) = (&self.config, &mut self.bracket);
                 let (earliest, latest) = measured.master(config.asymmetry, config.stamp_error);
-                // Which of the two instants is the worse one differs by side.
+                // The worse one of the two instants depends on the side.
                 bracket.not_before(last, earliest);
                 bracket.not_after(first, latest);
                 self.authenticated = true;

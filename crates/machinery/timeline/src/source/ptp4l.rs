@@ -1,13 +1,12 @@
-//! linuxptp's `ptp4l` as a source, by what its slave event monitor tells.
+//! linuxptp's `ptp4l` as a source, by its slave event monitor.
 //!
-//! Its offset is an average over filtered delays and so no bound. The monitor
-//! (`slave_event_monitor` in its configuration) hands out the four stamps
-//! themselves, and they give both sides without any assumption about the path.
-//! Its management socket (`uds_address`) says what the master's seconds count
-//! and how many clocks lie between.
+//! Its offset is an average over filtered delays and so not a bound. The monitor
+//! (`slave_event_monitor` in its configuration) provides the four timestamps themselves, which give
+//! both sides without any assumption about the path. Its management socket (`uds_address`) reports
+//! the scale of the master's seconds and the number of clocks in between.
 //!
-//! For software time stamping: the slave's own stamps are CLOCK_REALTIME, which
-//! `ptp4l` may or may not steer meanwhile.
+//! For software timestamping: the slave's own timestamps are CLOCK_REALTIME, which `ptp4l` may or
+//! may not steer meanwhile.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -38,7 +37,7 @@ pub(super) struct Ptp4l {
     told: Option<(std::time::Instant, Reference)>,
 }
 
-/// What the monitor's thread and the questions share.
+/// State shared by the monitor's thread and the requests.
 struct Shared {
     bracket: Bracket,
     master: Option<PortIdentity>,
@@ -47,12 +46,12 @@ struct Shared {
     last_refusal: Option<Untold>,
 }
 
-/// The master's clock against the timeline.
+/// Relation of the master's clock to the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reference {
-    /// To be added to what the master shows.
+    /// Offset to add to the master's time.
     shift: Duration,
-    /// How far it may be off.
+    /// Maximum error.
     error: Duration,
 }
 
@@ -64,7 +63,7 @@ impl Ptp4l {
     ) -> Result<Self, Untold> {
         let path = config.monitor.clone();
         let failed = |error: std::io::Error| Untold(format!("{}: {error}", path.display()));
-        // What a dead predecessor left; a living one holds the timeline's lock.
+        // A leftover of a dead predecessor; a living one holds the timeline's lock.
         let _ = std::fs::remove_file(&config.monitor);
         let socket = UnixDatagram::bind(&config.monitor).map_err(failed)?;
         socket
@@ -90,7 +89,7 @@ impl Ptp4l {
         })
     }
 
-    /// What the management socket says of the master, asked again from time to time.
+    /// Returns the management socket's data on the master, requested again from time to time.
     fn reference(&mut self) -> Result<Reference, Untold> {
         if let Some((at, reference)) = self.told
             && at.elapsed() < RETOLD
@@ -148,7 +147,7 @@ impl Ptp4l {
         ) {
             (Some(stated), _, _) => stated,
             (None, Some(ns), _) => Duration::from_ns(ns),
-            // The grandmaster's clock is what such a timeline shows.
+            // Such a timeline has the grandmaster's scale.
             (None, None, ScaleName::Local) => Duration::ZERO,
             (None, None, ScaleName::Tai) => {
                 return Err(Untold::because(
@@ -169,7 +168,7 @@ impl Ptp4l {
         Ok(master + hops + self.config.path_error)
     }
 
-    /// A socket with a name of its own, to which the answers come.
+    /// Opens a socket with a name of its own, to which the answers come.
     fn management(&self) -> Result<(UnixDatagram, Unlinked), Untold> {
         let path = self
             .config
@@ -209,7 +208,7 @@ impl Ptp4l {
     }
 }
 
-/// A name in the file system that goes with this.
+/// Name in the file system that is removed when this is dropped.
 struct Unlinked(PathBuf);
 
 impl Drop for Unlinked {
@@ -246,7 +245,7 @@ impl Source for Ptp4l {
     }
 }
 
-/// Takes in what the monitor tells, at once: `ptp4l` would wait for us.
+/// Receives the monitor's messages at once: `ptp4l` would wait for us.
 fn listen(socket: &UnixDatagram, clock: &LocalClock, shared: &Weak<Mutex<Shared>>) {
     let mut line = RealtimeLine::default();
     let mut buffer = [0; 1500];
@@ -288,7 +287,7 @@ impl Shared {
         let correction = rounded_down(record.correction_2_16);
         match record.kind {
             TimingKind::Sync => {
-                // It left at T1 and was at least its correction under way.
+                // It left at T1, and was under way for its correction at least.
                 let (_, at) = line.place(clock, record.receipt_ns)?;
                 self.bracket
                     .not_before(at, Instant::from_ns(record.origin_ns) + correction);
@@ -304,11 +303,11 @@ impl Shared {
     }
 }
 
-/// What the master's seconds count changes seldom.
+/// Time for which the scale of the master's seconds is cached; it changes seldom.
 const RETOLD: StdDuration = StdDuration::from_secs(5);
 
-/// Two corrections that are less than they were leave both bracket where they are
-/// or further out.
+/// Rounds a correction down. With smaller corrections both sides of the bracket are unchanged or
+/// wider.
 fn rounded_down(correction_2_16: i64) -> Duration {
     Duration::from_ns(correction_2_16 >> 16)
 }

@@ -1,4 +1,4 @@
-//! What linuxptp says: management answers, and the slave event monitor.
+//! linuxptp's messages: management answers, and the slave event monitor.
 
 use timeloom_wire::message::{Management, ManagementAction};
 use timeloom_wire::tlv::{ManagementTlv, TlvBody, TlvType, TlvWriter};
@@ -6,22 +6,22 @@ use timeloom_wire::{
     Body, ClockIdentity, Header, Message, MessageType, ParseError, PortIdentity, Reader, Timestamp,
 };
 
-/// A pair of time stamps that the slave event monitor reports.
+/// Pair of timestamps that the slave event monitor reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimingRecord {
-    /// The master's port.
+    /// Port of the master.
     pub(super) master: PortIdentity,
-    /// Which of the two.
+    /// Kind of the event message.
     pub(super) kind: TimingKind,
-    /// When the event message left, on its sender's clock.
+    /// Departure of the event message, by its sender's clock.
     pub(super) origin_ns: i64,
-    /// When it arrived, on its receiver's clock.
+    /// Arrival, by its receiver's clock.
     pub(super) receipt_ns: i64,
-    /// The sum of the correction fields, in 2^-16 ns.
+    /// Sum of the correction fields, in 2^-16 ns.
     pub(super) correction_2_16: i64,
 }
 
-/// Which event message a record is about.
+/// Kind of event message of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimingKind {
     /// Sync, from the master to us: T1 and T2.
@@ -35,10 +35,10 @@ const RX_SYNC_TIMING: TlvType = TlvType(0x8004);
 /// SLAVE_DELAY_TIMING_DATA_NP of linuxptp.
 const DELAY_TIMING: TlvType = TlvType(0x7f00);
 
-/// The pairs in a packet of the slave event monitor.
+/// Decodes the pairs in a packet of the slave event monitor.
 ///
 /// # Errors
-/// When it is no such packet.
+/// Fails if it is not such a packet.
 pub(super) fn parse_timing(packet: &[u8]) -> Result<Vec<TimingRecord>, ParseError> {
     let message = Message::parse(packet)?;
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn parse_timing(packet: &[u8]) -> Result<Vec<TimingRecord>, ParseErro
     Ok(all)
 }
 
-/// The data sets that are asked for.
+/// Data sets that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum DataSet {
@@ -79,7 +79,7 @@ pub(super) enum DataSet {
     TimeProperties = 0x2003,
 }
 
-/// A request for a data set.
+/// Encodes a request for a data set.
 pub(super) fn get(set: DataSet, domain: u8, sequence_id: u16) -> Vec<u8> {
     let everyone = PortIdentity {
         clock: ClockIdentity::ALL,
@@ -116,21 +116,21 @@ pub(super) fn get(set: DataSet, domain: u8, sequence_id: u16) -> Vec<u8> {
     packet
 }
 
-/// An answer that is of interest.
+/// Answers in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataSetAnswer {
     /// Hops to the grandmaster.
     Current { steps_removed: u16 },
-    /// How good the grandmaster calls itself.
+    /// Accuracy stated by the grandmaster.
     Parent { accuracy: u8 },
-    /// What its seconds count.
+    /// Scale of its seconds.
     TimeProperties {
         utc_offset_s: Option<i16>,
         ptp_timescale: bool,
     },
 }
 
-/// Reads an answer; `None` when it is none that is of interest.
+/// Decodes an answer; `None` if it is not one in use.
 pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAnswer> {
     let message = Message::parse(packet).ok()?;
     let Body::Management(body) = message.body else {
@@ -167,8 +167,8 @@ pub(super) fn parse_answer(packet: &[u8], sequence_id: u16) -> Option<DataSetAns
     }
 }
 
-/// The most that a clock of this `clockAccuracy` is off, in nanoseconds
-/// (IEEE 1588-2019, table 5); `None` when it does not say.
+/// Returns the maximum error of a clock of this `clockAccuracy`, in nanoseconds (IEEE 1588-2019,
+/// table 5); `None` if the value states none.
 pub(super) fn accuracy_ns(accuracy: u8) -> Option<i64> {
     Some(match accuracy {
         0x17..=0x1d => 1,
@@ -207,7 +207,7 @@ mod tests {
         digits.chunks(2).map(byte).collect()
     }
 
-    /// A packet of the monitor, put together by the layout in the standard.
+    /// Builds a packet of the monitor by the layout in the standard.
     fn monitor_packet(kind: &str, record: &str) -> Vec<u8> {
         let value = hex(record);
         let tlv_length = (10 + value.len()) as u16;

@@ -1,5 +1,5 @@
-//! Stamps of the system clock, made by other programs or the kernel a moment
-//! ago, on the core clock.
+//! Conversion of recent system-clock timestamps, made by other programs or the kernel, to the core
+//! clock.
 
 use timeloom_clock::{Core, RateError};
 use timeloom_time::{Duration, Instant};
@@ -8,19 +8,18 @@ use super::Untold;
 use crate::LocalClock;
 use crate::local_clock::Pair;
 
-/// Follows how the system clock lies to the core clock.
+/// Tracks the relation of the system clock to the core clock.
 #[derive(Debug, Default)]
 pub(super) struct RealtimeLine {
     last: Option<Pair>,
 }
 
 impl RealtimeLine {
-    /// Between which instants of the core clock the system clock showed
-    /// `stamp_ns`, a moment ago.
+    /// Returns the bounds of the core clock at the system clock's `stamp_ns`, a moment ago.
     ///
     /// # Errors
-    /// When the clock was stepped since the last look, or when the stamp is of
-    /// the future or older than two seconds: then nothing is said about it.
+    /// Fails if the clock was stepped since the last reading, or if the timestamp is in the future
+    /// or older than two seconds.
     pub(super) fn place(
         &mut self,
         clock: &LocalClock,
@@ -34,7 +33,7 @@ impl RealtimeLine {
     }
 }
 
-/// Whether the system clock ran evenly from one look to the next.
+/// Checks that the system clock ran evenly from one reading to the next.
 pub(crate) fn check_even(last: &Pair, now: &Pair) -> Result<(), Untold> {
     let passed_ns = now.other_ns.saturating_sub(last.other_ns);
     let least = now.before - last.after;
@@ -56,7 +55,7 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
             "a time stamp is old, or the system clock was set",
         ));
     }
-    // Whoever stamped may have looked a little after us.
+    // The other program's reading may be a little after ours.
     if age < -Duration::from_ms(1) {
         return Err(Untold::because("a time stamp lies in the future"));
     }
@@ -64,8 +63,8 @@ fn place(pair: &Pair, stamp_ns: i64) -> Result<(Instant<Core>, Instant<Core>), U
     Ok((pair.before - age - slew, pair.after - age + slew))
 }
 
-/// How far the system clock's rate may be from the core clock's: the kernel
-/// steers by 500 ppm at most, and the counter's calibration may be 50 off.
+/// Maximum difference of the system clock's rate from the core clock's: the kernel steers by 500
+/// ppm at most, and the counter's calibration may be 50 off.
 pub(super) const STEERED: RateError = RateError::from_ppb(550_000);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A reference that is made up: for trying a timeline out, for tests of sources
-//! that lie, and for programs whose tests need a clock of known faults.
+//! Simulated reference: for trials of a timeline, for tests of sources with wrong statements, and
+//! for programs whose tests need a clock of known faults.
 //!
-//! Its time is a line over the machine's core clock; it answers as if over a
-//! path of stated delays. Nothing waits: the delays are in the stamps.
+//! Its time is a line over the machine's core clock; it answers as if over a path of stated delays.
+//! Nothing waits: the delays are in the timestamps.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Source for Simulated {
     }
 }
 
-/// What the reference truly shows when the core clock shows `core`.
+/// Returns the reference's true time when the core clock is `core`.
 pub(super) fn truth(config: &SimulatedConfig, core: Instant<Core>) -> Instant<Timeline> {
     let since = core - Instant::ZERO;
     let gained = RateError::from_ppb(config.rate_ppb).over_down(since);

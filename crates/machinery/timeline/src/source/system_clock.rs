@@ -1,5 +1,4 @@
-//! The system clock with the kernel's bound of its error, or vouched for by the
-//! configuration.
+//! The system clock with the kernel's bound of its error, or with one from the configuration.
 
 use std::sync::Arc;
 
@@ -45,7 +44,7 @@ impl Source for System {
         let pair = self.clock.realtime();
         let shows = Instant::from_ns(pair.other_ns) + tai_offset;
         Ok(Sample::Exchange(Exchange {
-            // Whoever wrote the configuration is who vouches.
+            // The configured error is trusted.
             authenticated: true,
             ..Exchange::direct(era, (pair.before, pair.after), shows, vouched)
         }))

@@ -1,4 +1,4 @@
-//! A source in a thread of its own, so that one that is slow to answer delays nobody.
+//! Thread of a source, so that a slow source delays no other.
 
 use std::sync::mpsc::{self, Sender, SyncSender, TrySendError};
 
@@ -8,7 +8,7 @@ use timeloom_timeline_protocol::SourceReport;
 use super::Source;
 use crate::worker::Input;
 
-/// A source's thread and what came of it.
+/// Thread of a source, with its statistics.
 pub(crate) struct SourceThread {
     questions: SyncSender<Era>,
     pub(crate) answered_at: Option<timeloom_time::Instant<timeloom_clock::Core>>,
@@ -22,7 +22,7 @@ impl SourceThread {
         mut source: Box<dyn Source>,
         inputs: &Sender<Input>,
     ) -> Self {
-        // One question may wait while another is asked; more would be old.
+        // One request may wait while another is processed; more would be outdated.
         let (questions, inbox) = mpsc::sync_channel::<Era>(1);
         let inputs = inputs.clone();
         std::thread::spawn(move || {

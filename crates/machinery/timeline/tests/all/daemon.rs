@@ -66,7 +66,7 @@ fn a_client_reads_what_the_daemon_keeps() {
             assert!(interval.latest().as_ns() >= before_ns);
         }
     }
-    // The handed-over memory cannot be written, not even through /proc.
+    // The shared memory cannot be written, not even through /proc.
     use std::os::fd::AsRawFd;
     let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let again = std::fs::File::options().read(true).write(true).open(again);
@@ -75,7 +75,7 @@ fn a_client_reads_what_the_daemon_keeps() {
         assert!(file.write_at(&[0; 8], 0).is_err());
         assert!(file.set_len(0).is_err());
     }
-    // A past stamp of the counter is converted; one of the future is not.
+    // A past reading of the counter is converted; one of the future is not.
     let past = readers[0].ticks();
     let then = match connection.ask(Ask::Convert { ticks: past }).unwrap() {
         Answer::Stamp(stamp) => stamp.interval.unwrap(),
@@ -106,7 +106,7 @@ fn bindings_are_told_what_changes_and_end_with_their_client() {
     connection.ask(Ask::Subscribe { binding: loose }).unwrap();
     let first = connection.next_event(Duration::from_secs(120)).unwrap();
     assert_eq!(first, Some(Event::Restored { binding: loose }));
-    // Nothing can be better than the clock's step, and the answer says what can.
+    // No accuracy can be better than the clock's resolution, and the answer states the best one.
     let impossible = connection.ask(Ask::Bind(need(0))).unwrap();
     let Answer::Impossible {
         accuracy_ns,
@@ -133,7 +133,7 @@ fn bindings_are_told_what_changes_and_end_with_their_client() {
     wait_for("rest", || {
         (report().poll_interval_ns == 2_000_000_000).then_some(())
     });
-    // Another client's bindings are not ours.
+    // Another client's bindings are not accessible.
     let mut other = Connection::open(daemon.directory(), &own()).unwrap();
     let stolen = other.ask(Ask::Unbind { binding: loose });
     assert!(
@@ -249,7 +249,7 @@ fn hostile_packets_are_refused_and_cost_nothing() {
     );
 }
 
-/// A thousand connections that want nothing take time away from nobody.
+/// A thousand idle connections must not delay other clients.
 #[test]
 fn idle_connections_keep_nobody_else_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -267,14 +267,14 @@ fn idle_connections_keep_nobody_else_out() {
     assert_eq!(page.name, own());
     assert!(PageReader::open(&fd).is_ok());
     bind(&mut late, 1_000_000_000);
-    // Who was bound before them still is.
+    // A program that was bound before them still is.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop((idle, fd, daemon));
     traces.assert_nothing_left();
 }
 
-/// Who wants nothing and says nothing is let go without anybody needing his place.
+/// An idle connection is closed even if its place is not needed.
 #[test]
 fn a_connection_without_a_binding_ends_after_a_time() {
     let directory = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn a_connection_without_a_binding_ends_after_a_time() {
     let ended = unbound.next_event(Duration::from_secs(120));
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
     assert!(began.elapsed() >= idle_for);
-    // It said nothing for longer than that.
+    // It was silent for longer than that.
     let answer = bound.ask(Ask::Get { binding }).unwrap();
     assert!(matches!(answer, Answer::Binding(_)), "{answer:?}");
     drop(daemon);

@@ -1,4 +1,4 @@
-//! What a daemon writes for others' readers, read as they read it.
+//! Outputs of a daemon in other formats, read as their readers do.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -12,7 +12,7 @@ use timeloom_publish::foreign::ntp_shm::ShmTime;
 use timeloom_publish::{NtpShm, now_ticks};
 use timeloom_timeline::{LocalClock, serve};
 
-/// A unit of shared memory that nobody else has, gone with the test.
+/// Unit of shared memory that no other test uses, removed with the test.
 struct Unit(u16);
 
 impl Unit {
@@ -27,7 +27,7 @@ impl Drop for Unit {
     }
 }
 
-/// A timeline with this source and these outputs, asked often.
+/// Returns a timeline with this source and these outputs, polled often.
 fn timeline(name: &str, source: &str, outputs: &str) -> String {
     format!(
         "[[timeline]]\nname = \"{name}\"\ntai_offset_s = 37\n\
@@ -130,8 +130,8 @@ fn version_3_holds_true_time_and_an_offset_has_its_sign() {
     let mut datagram = [0; 64];
     let length = chronyd.recv(&mut datagram).unwrap();
     let offset_s = SockSample::parse(&datagram[..length]).unwrap().offset_s;
-    // The daemon calibrates its counter anew, which for a counter that has run
-    // for months is a matter of minutes.
+    // The daemon calibrates its counter anew, which for a counter that has run for months makes a
+    // difference of minutes.
     assert!((offset_s - 100_000.0).abs() < 50_000.0, "{offset_s}");
     let shm = NtpShm::open(unit.0).unwrap();
     let ahead_ns = wait_for("a sample", || {
@@ -186,7 +186,7 @@ fn a_segment_says_when_its_sources_are_lost() {
         "clockbound = \"{}\"\nclockbound_version = 2\nalive_for = \"300 ms\"\nfresh_for = \"1 s\"",
         segment.display()
     );
-    // Its source is another such segment, which goes.
+    // Its source is another such segment, which is removed.
     let source = place.path().join("source");
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let theirs = SegmentV2 {
@@ -214,7 +214,7 @@ fn a_segment_says_when_its_sources_are_lost() {
             v2(&segment).filter(|found| found.status == status)
         })
     };
-    // As wide as what it comes from.
+    // As wide as its source.
     let before = expect(ClockStatus::Synchronized);
     assert!(before.bound_ns >= 300_000, "{before:?}");
     std::fs::remove_file(&source).unwrap();

@@ -1,6 +1,5 @@
-//! `timeloom ptp slave` feeds a timeline: by made-up records, and by a signed
-//! grandmaster and slave on a cable. All share one clock, so that the truth is
-//! known: it is this machine's time.
+//! `timeloom ptp slave` feeds a timeline: by artificial records, and by a signed grandmaster and
+//! slave on a cable. All share one clock, so that the truth is known: it is this machine's time.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -21,7 +20,7 @@ use timeloom_timeline::{Daemon, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
 
-/// A daemon in `place` with one timeline, fed at the path returned.
+/// Starts a daemon in `place` with one timeline, fed at the path returned.
 fn fed(place: &Path, time_to_live: &str, source: &str) -> (Daemon, PathBuf, PageReader) {
     let feed = place.join("feed");
     let text = format!(
@@ -36,8 +35,8 @@ fn fed(place: &Path, time_to_live: &str, source: &str) -> (Daemon, PathBuf, Page
     (daemon, feed, reader)
 }
 
-/// A Sync that left 30 µs ago and has just come in, over a link of 20 µs with
-/// 10 µs of correction.
+/// Returns a Sync that left 30 µs ago and has just arrived, over a link of 20 µs with 10 µs of
+/// correction.
 fn record(verdict: &str) -> String {
     let arrival_ns = realtime_ns();
     format!(
@@ -46,7 +45,7 @@ fn record(verdict: &str) -> String {
     )
 }
 
-/// A reading with an interval, which must hold this machine's time; its width.
+/// Asserts that an interval of a reading holds this machine's time; returns its width.
 fn holds_truth(reader: &PageReader) -> Option<i64> {
     let before_ns = realtime_ns() + TAI_NS;
     let stamp = reader.read().unwrap();
@@ -74,16 +73,16 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
     let mut least_ns = i64::MAX;
     for _ in 0..50 {
         tell(&record("accepted"));
-        // Neither damage nor others' unsigned time takes anything away.
+        // Neither damaged nor unsigned records have an effect.
         tell("{\"verdict\":\"accepted\"}");
         tell(&record("unsigned"));
         std::thread::sleep(Duration::from_millis(10));
         least_ns = least_ns.min(holds_truth(&reader).unwrap());
     }
-    // Twice the link and the correction whole, and the stamps: ± 35 µs.
+    // Twice the link and the correction whole, and the timestamps: ± 35 µs.
     assert!(least_ns >= 60_000, "{least_ns} ns claims too much");
     assert!(least_ns < 2_000_000, "{least_ns} ns");
-    // Told nothing any more, it says so, and ends.
+    // Without further records the status changes, and the interval ends.
     let lost = wait_for_status(&reader, Status::SourceLost);
     assert!(lost.interval().is_some());
     wait_for("the end of its time", || {
@@ -99,7 +98,7 @@ fn accepted_syncs_make_time_and_silence_ends_it() {
 fn time_that_nobody_vouches_for_is_none() {
     for verdict in ["unsigned", "rejected", "incomplete"] {
         let place = tempfile::tempdir().unwrap();
-        // Proof is not demanded of other sources; of this one always.
+        // Authentication is not demanded of other sources; of this one it always is.
         let (daemon, feed, reader) = fed(place.path(), "60 s", "");
         let slave = UnixDatagram::unbound().unwrap();
         for _ in 0..20 {
@@ -141,7 +140,7 @@ fn without_a_word_on_the_scale_and_over_a_file_nothing_is_served() {
     assert_eq!(std::fs::read_to_string(&feed).unwrap(), "data");
 }
 
-/// A PTP program that ends with the test.
+/// PTP program that ends with the test.
 struct Clock {
     wake: Wake,
     thread: Option<JoinHandle<Result<Counters, PtpError>>>,
@@ -157,7 +156,7 @@ impl Clock {
         options.profile.log_sync_interval = -4;
         options.profile.log_announce_interval = -3;
         options.profile.log_delay_interval = -3;
-        // A busy machine is no attacker.
+        // A busy machine must not count as an attack.
         options.jump_bound = timeloom_ptp_io::TimeInterval::from_ns(STAMP_ERROR_NS);
         let names = options
             .auth
@@ -186,7 +185,7 @@ impl Drop for Clock {
     }
 }
 
-/// Software stamps of a machine whose processors are taken away for a while.
+/// Error of software timestamps on a machine whose processors are taken away for a while.
 const STAMP_ERROR_NS: i64 = 20_000_000;
 
 fn options(role: Role, keys: Option<&Path>) -> Options {
@@ -200,7 +199,7 @@ fn options(role: Role, keys: Option<&Path>) -> Options {
     options
 }
 
-/// Keys for both ends, and the right to lead for one.
+/// Creates keys for both ends, and the right to lead for one.
 fn make_keys(place: &Path) -> [PathBuf; 2] {
     make_authority(place).unwrap();
     let nodes = [("gm", "020000fffe00000a"), ("slave", "020000fffe00000b")];
@@ -249,7 +248,7 @@ fn a_signed_grandmaster_is_time_and_an_unsigned_one_is_not() {
         2 * STAMP_ERROR_NS
     );
     assert!(least_ns < 4 * STAMP_ERROR_NS, "{least_ns} ns");
-    // An unsigned one in its place: what is held grows, and then there is none.
+    // An unsigned one in its place: the interval grows, and then ends.
     drop(leader);
     let unsigned = Clock::start(&cable, 0, options(Role::Grandmaster, None), None);
     wait_for("unauthenticated", || {

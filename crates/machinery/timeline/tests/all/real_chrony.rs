@@ -1,5 +1,5 @@
-//! The proof with real chronyds: two in namespaces of one machine share the
-//! true clock. Neither steers it (`-x`).
+//! Test with real chronyds: two in namespaces of one machine share the true clock. Neither steers
+//! it (`-x`).
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn start_chronyd(cable: &Cable, end: usize, directory: &Path) -> Running {
 fn prove(length: Duration) {
     let cable = Cable::lay();
     let directory = tempfile::tempdir().unwrap();
-    // chronyd looks at who may enter the directory of its socket.
+    // chronyd checks the permissions of its socket's directory.
     let of_command = directory.path().join("chrony");
     std::fs::create_dir(&of_command).unwrap();
     std::fs::set_permissions(&of_command, std::fs::Permissions::from_mode(0o750)).unwrap();
@@ -66,7 +66,7 @@ fn prove(length: Duration) {
     }
     wait_for_status(&reader, Status::Ok);
     let end = Instant::now() + length;
-    // chronyd trusts itself more and more; the last width says more than the mean.
+    // chronyd's confidence grows; the last width is more meaningful than the mean.
     let (mut samples, mut widths, mut last, mut errors) = (0, 0i64, 0, 0f64);
     while Instant::now() < end {
         let before_ns = realtime_ns() + 37_000_000_000;

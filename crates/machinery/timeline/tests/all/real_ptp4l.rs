@@ -1,5 +1,5 @@
-//! The proof with real `ptp4l`s: two in namespaces of one machine share the
-//! true clock, so every nanosecond of offset is error.
+//! Test with real `ptp4l`s: two in namespaces of one machine share the true clock, so every
+//! nanosecond of offset is error.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use timeloom_timeline::serve;
 use timeloom_timeline_protocol::Connection;
 use timeloom_timeline_protocol::{Answer, Ask, Need};
 
-/// Neither of them steers a clock: both run freely.
+/// Starts a `ptp4l` that steers no clock (`free_running`).
 fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {
     let at = |name: &str| directory.join(format!("{name}{end}")).display().to_string();
     let role = if end == 0 {
@@ -36,7 +36,7 @@ fn start_ptp4l(cable: &Cable, end: usize, directory: &Path) -> Running {
     )
 }
 
-/// What a run showed, in nanoseconds.
+/// Results of a run, in nanoseconds.
 #[derive(Debug, Default)]
 struct Shown {
     samples: usize,
@@ -71,7 +71,7 @@ fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
                 "sample {}: the truth {before_ns}…{after_ns} is not in {earliest}…{latest}",
                 shown.samples
             );
-            // A reading that was interrupted says nothing about the estimate.
+            // A reading that was interrupted is no measure of the estimate.
             if after_ns - before_ns < 2_000 {
                 shown
                     .errors
@@ -86,7 +86,7 @@ fn contains_truth(reader: &PageReader, length: Duration) -> Shown {
     shown
 }
 
-/// Runs `during` beside busy processors and a busy cable.
+/// Runs `during` on busy processors and a busy cable.
 fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let done = AtomicBool::new(false);
@@ -130,8 +130,8 @@ fn beside_load<T>(cable: &Cable, during: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Binds with twice the accuracy that the daemon calls the best possible: then
-/// it makes every effort.
+/// Binds with twice the accuracy that the daemon reports as the best possible: then it makes every
+/// effort.
 fn bind_tightly(connection: &mut Connection) -> i64 {
     wait_for("a binding", || {
         let mut need = Need {
@@ -148,7 +148,7 @@ fn bind_tightly(connection: &mut Connection) -> i64 {
     })
 }
 
-/// The offsets that a `ptp4l` has logged, from the `told`th on.
+/// Returns the offsets that a `ptp4l` has logged, from the `told`th on.
 fn offsets_in(log: &Path, told: &mut usize) -> Vec<i64> {
     let text = std::fs::read_to_string(log).unwrap();
     let offset = |line: &str| {
@@ -203,7 +203,7 @@ fn prove(length: Duration) {
         };
         let (error, deviation) = mean_and_deviation(&shown.errors);
         let (width, _) = mean_and_deviation(&shown.widths);
-        // What plain ptp4l said its offset was meanwhile; in truth it is 0.
+        // Offsets that plain ptp4l reported meanwhile; the true one is 0.
         let offsets = offsets_in(&directory.path().join("log1"), &mut told);
         let (offset, spread) = mean_and_deviation(&offsets);
         let rms = |mean: f64, deviation: f64| mean.hypot(deviation);

@@ -14,8 +14,8 @@ use timeloom_timeline::{Daemon, LocalClock, serve};
 
 const TAI_NS: i64 = 37_000_000_000;
 
-/// The machine's clock as a reference that is off by a millisecond at most, and
-/// a page that says so.
+/// The machine's clock as a reference that is off by a millisecond at most, and a page that states
+/// so.
 const REFERENCE: &str = r#"
     [[timeline]]
     name = "reference"
@@ -30,7 +30,7 @@ fn reader(daemon: &Daemon) -> PageReader {
     PageReader::open(daemon.timelines().next().unwrap().page()).unwrap()
 }
 
-/// Waits for an interval, and asserts that it holds this machine's time; its width.
+/// Waits for an interval, and asserts that it holds this machine's time; returns its width.
 fn holds_truth(reader: &PageReader) -> i64 {
     wait_for_status(reader, Status::Ok);
     let mut width_ns = 0;
@@ -83,7 +83,7 @@ fn a_timeline_and_its_vmclock_are_sources_of_others() {
             "narrower than what it comes from: {width_ns}"
         );
     }
-    // Nothing is believed of what does not exist, and nothing breaks.
+    // Missing pages give no time, and do no harm.
     let place = tempfile::tempdir().unwrap();
     let text = "[[timeline]]\nname = \"x\"\n[[timeline.source]]\ntype = \"vmclock\"\npath = \"/dev/null\"\n";
     let none = serve(&config(place.path(), text)).unwrap();
@@ -191,7 +191,7 @@ fn peers_share_a_timeline_and_only_with_those_who_have_the_key() {
     let second = serve(&config(places[1].path(), &with_key)).unwrap();
     let width_ns = holds_truth(&reader(&second));
     assert!(width_ns > 2_000_000, "{width_ns}");
-    // What bends packets is not believed, and does not stop anybody.
+    // Malformed packets are ignored, and do not stop the daemon.
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
     for length in 0..120 {
         noise.send_to(&vec![0x54; length], address).unwrap();

@@ -1,4 +1,4 @@
-//! Why a host stopped for good, in words.
+//! Reasons why a host stopped permanently, as text.
 
 use timeloom_accord::{Halt, Why};
 use timeloom_time::Duration;
@@ -6,13 +6,13 @@ use timeloom_time::Duration;
 use super::{Shared, State};
 use crate::wire::Halted;
 
-/// Why what came from a host was refused, where that can be said.
+/// Reason why a host's datagram was refused, if it can be stated.
 #[derive(Clone, Copy)]
 pub(super) enum Refusal {
     OtherKey,
-    /// It was sent so long before this host began, by the timeline.
+    /// Sent this long before this host began, by the timeline.
     Earlier(Duration),
-    /// It will be sent in so long.
+    /// Sent this far in the future, by the timeline.
     Ahead(Duration),
 }
 

@@ -1,5 +1,5 @@
-//! The threads of one end of the line: those that receive and keep the time, and the one
-//! that does what was agreed.
+//! Threads of one end of the line: those that receive and handle timeouts, and the one that
+//! executes orders.
 
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
@@ -12,18 +12,18 @@ use super::super::seal::SEALED;
 use super::Shared;
 use crate::testbed::TestbedError;
 
-/// Receives, and wakes the member when it is time.
+/// Receives, and wakes the member when it is due.
 pub(super) fn listen(shared: &Shared) {
     let mut buffer = [0; SEALED + 1];
     while !shared.ended.load(Ordering::SeqCst) {
         let due = shared.lock().member.next_wake();
         let left = due - shared.timeline.read().now;
-        // Other threads may have made it earlier meanwhile: not for long.
+        // Other threads may have moved the deadline forward meanwhile: so the wait is short.
         let left = left.as_ns().clamp(50_000, 5_000_000);
         let _ = shared
             .socket
             .set_read_timeout(Some(StdDuration::from_nanos(left as u64)));
-        // An error is a peer that is not there yet (ICMP), or nothing to be had.
+        // An error is a peer that is not there yet (ICMP), or a timeout.
         if let Ok((bytes, source)) = shared.socket.recv_from(&mut buffer) {
             shared.hear(&buffer[..bytes], source);
         }
@@ -33,7 +33,7 @@ pub(super) fn listen(shared: &Shared) {
     }
 }
 
-/// Receives what is said to all.
+/// Receives multicasts.
 pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     let mut buffer = [0; SEALED + 1];
     let _ = socket.set_read_timeout(Some(StdDuration::from_millis(50)));
@@ -44,7 +44,7 @@ pub(super) fn listen_to_group(shared: &Shared, socket: &UdpSocket) {
     }
 }
 
-/// Does what was agreed, in order.
+/// Executes orders in sequence.
 pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
     while let Ok((claim, order)) = orders.recv() {
         if shared.ended.load(Ordering::SeqCst) {
@@ -59,7 +59,7 @@ pub(super) fn obey(shared: &Shared, orders: &Receiver<(u64, Order)>) {
 fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedError> {
     let testbed = &shared.testbed;
     match order {
-        // Who asks pays, and not who hears of it by wire.
+        // Only the requester's machine stops its processes early, not those informed by wire.
         Order::HoldAlone => {
             if shared.lock().claims.hold {
                 testbed.hold_alone()?;
@@ -85,7 +85,7 @@ fn obey_one(shared: &Shared, claim: u64, order: Order) -> Result<(), TestbedErro
             testbed.resume(resumed.from, shared.timeline.wall_at(resumed.at))?;
             let mut state = shared.lock();
             let driven = std::mem::take(&mut state.claims.driven);
-            // Before the start the line was tried out.
+            // Before the start the line was tested.
             let driven = driven && state.resumed;
             state.claims.ended = Some(driven || state.claims.ended == Some(true));
             state.resumed = true;

@@ -7,7 +7,7 @@ use timeloom_time::{ClockMap, Duration, Instant};
 
 pub(crate) const ID: TimelineId = TimelineId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
-/// A good segment from `core_ns` on, where the timeline shows `shows_ns`.
+/// Returns a good segment from `core_ns` on, at which the timeline is `shows_ns`.
 pub(crate) fn segment(core_ns: i64, shows_ns: i64) -> Segment {
     let core = Instant::from_ns(core_ns);
     let origin = LocalNow {

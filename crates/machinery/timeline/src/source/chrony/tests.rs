@@ -1,4 +1,4 @@
-//! A chronyd that says what a test wants, on a machine that a test marks as held.
+//! Tests with a scripted chronyd, on a machine that a test marks as held.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -14,21 +14,21 @@ use crate::source::realtime_line::tests::pair;
 use timeloom_testing::eventually;
 use timeloom_timeline_protocol::ScaleName;
 
-/// What the scripted chronyd knows and does.
+/// State and behaviour of the scripted chronyd.
 #[derive(Clone, Copy, Debug)]
 struct Script {
     synchronised: bool,
-    /// How long ago it says that it was updated.
+    /// Age of the last update that it reports.
     updated_s: u32,
-    /// What it says of its one source.
+    /// Statistics that it reports of its one source.
     samples: u32,
     heard_s: u32,
     span_s: u32,
-    /// How often it was told to drop what it has measured.
+    /// Number of orders to drop its measurements.
     resets: u32,
 }
 
-/// In step for long, by a source that it has just heard.
+/// Synchronised for long, by a source that it has just heard.
 const SETTLED: Script = Script {
     synchronised: true,
     updated_s: 0,
@@ -111,7 +111,7 @@ fn serve(socket: &Socket, script: &Mutex<Script>) {
     }
 }
 
-/// As chronyd 4.3 answers.
+/// Answers as chronyd 4.3 does.
 fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
     let words = |before: usize, words: &[u32], after: usize| {
         let mut body = vec![0; before];
@@ -144,7 +144,7 @@ fn answer(request: &[u8], script: &mut Script, may_command: bool) -> Vec<u8> {
     }
 }
 
-/// A machine, and its chronyd as a source.
+/// Machine, and its chronyd as a source.
 struct HeldMachine {
     hypervisor: File,
     chronyd: Scripted,
@@ -182,12 +182,12 @@ impl HeldMachine {
         }
     }
 
-    /// The machine was held: its hypervisor's marker is another one.
+    /// Marks the machine as held: its hypervisor's marker changes.
     fn hold(&self, marker: u8) {
         self.hypervisor.write_all_at(&[marker], 16).unwrap();
     }
 
-    /// What is said, once nobody has set the machine's clock, and chronyd could answer in time.
+    /// Returns the answer, once the machine's clock was not set, and chronyd could answer in time.
     fn ask(&mut self) -> Result<Sample, String> {
         let mut said = Err(Untold::because("not asked"));
         eventually("an answer that is to the point", || {
@@ -199,7 +199,7 @@ impl HeldMachine {
         said.map_err(|why| why.0)
     }
 
-    /// Why nothing is said.
+    /// Returns the reason for a refusal.
     fn refusal(&mut self) -> String {
         self.ask().unwrap_err()
     }
@@ -214,7 +214,7 @@ fn what_it_measured_before_a_hold_is_dropped_by_its_unix_socket() {
         let before = machine.chronyd.resets();
         machine.hold(marker);
         assert!(machine.refusal().contains("measure anew"));
-        // It has heard its source this very moment, and that says nothing yet.
+        // It has heard its source at this very moment, which is not yet evidence.
         assert!(machine.refusal().contains("not in step"));
         let after = machine.chronyd.resets();
         assert!(after > before, "hold {marker}");
@@ -234,7 +234,7 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     assert!(machine.ask().is_ok());
     machine.hold(1);
     assert!(machine.refusal().contains("its source 0"));
-    // Dropped by somebody else, and what it says is from before.
+    // Dropped by another program, and its answer is from before.
     machine
         .chronyd
         .set(|script| (script.samples, script.updated_s) = (0, 20));
@@ -242,7 +242,7 @@ fn by_udp_it_is_believed_when_no_sample_is_left_from_before() {
     machine.chronyd.set(|script| script.updated_s = 0);
     eventually("an update since", || machine.ask().is_ok());
 
-    // Samples that may be from before by what is rounded, until they cannot be.
+    // Samples that may be from before due to rounding, until that is impossible.
     let held = std::time::Instant::now();
     machine.hold(2);
     machine.chronyd.set(|script| script.samples = 3);

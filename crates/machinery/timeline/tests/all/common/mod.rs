@@ -9,7 +9,7 @@ use timeloom_publish::PageReader;
 pub(crate) use timeloom_testing::wait_for;
 use timeloom_timeline::config::DaemonConfig;
 
-/// A configuration with its own directory.
+/// Returns a configuration with its own directory.
 pub(crate) fn config(directory: &std::path::Path, timelines: &str) -> DaemonConfig {
     let mut config: DaemonConfig = timelines.parse().unwrap();
     config.directory = Some(directory.to_owned());

@@ -1,4 +1,4 @@
-//! Two network namespaces with a cable between them, and programs in them.
+//! Two network namespaces with a virtual cable between them, and programs in them.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,14 @@ pub(crate) const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 /// Name of each end's interface.
 pub(crate) const INTERFACE: &str = "cable";
 
-/// Two namespaces that only this process holds: nothing is left of them when it
-/// ends, however it ends.
+/// Two namespaces that only this process holds: they disappear when it ends, for any reason.
 pub(crate) struct Cable {
     pub(crate) ends: [Namespace; 2],
 }
 
 impl Cable {
     /// # Panics
-    /// Without the right to make namespaces.
+    /// Panics without the right to create namespaces.
     pub(crate) fn lay() -> Self {
         timeloom_testing::need_root();
         let ends = ["one", "two"].map(|name| Namespace::create(name).expect("a namespace"));
@@ -62,7 +61,7 @@ impl Cable {
     }
 }
 
-/// A program that ends with the test.
+/// Program that ends with the test.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -78,8 +77,8 @@ impl Drop for Running {
     }
 }
 
-/// Where a program lies: in the path, where system daemons are, or where
-/// `scripts/chronyd` unpacks it.
+/// Finds a program: in the path, in the directories of system daemons, or where `scripts/chronyd`
+/// unpacks it.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.tools/chrony/usr/sbin");
