@@ -442,7 +442,7 @@ fn broken_frames_end_the_connection_and_are_counted() {
         assert!(rest.is_empty(), "{rest:?}");
         world.wait(|stats| stats.malformed == count && stats.open == 0);
     }
-    // Split, joined and out-of-range requests are not malformed.
+    // Split and joined requests, and ones with invalid values, are not malformed.
     let mut stream = world.raw();
     let bytes = [
         read_input(1, 0, 1),
