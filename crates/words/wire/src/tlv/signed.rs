@@ -17,8 +17,7 @@
 //!        Ed25519: the grandmaster's signature (64), then n × (entry, signature 64)
 //! ```
 //!
-//! Signed texts contain further fields, which are not sent twice; `timeloom-ptp` builds those
-//! texts.
+//! The signed texts are not transmitted in addition; `timeloom-ptp` builds them.
 
 use super::text::malformed;
 use super::{Entry, EntryForm, Tlv, TlvType};
