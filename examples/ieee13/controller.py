@@ -105,7 +105,7 @@ class Controller:
         while duration_s is None or time.monotonic() - began_s < duration_s:
             for key, _ in waiting.select(timeout=0.5):
                 if key.fileobj is listener:
-                    # The old connection may be half dead without anybody having been told.
+                    # The old connection may be half-open without a notification.
                     if sensor is not None:
                         waiting.unregister(sensor)
                         sensor.close()

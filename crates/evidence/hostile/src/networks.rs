@@ -148,7 +148,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
             .expect("what was written is read");
         assert_eq!(others, seen);
     }
-    // The datagram that a sender with the key would make of this body: decoding yields the same.
+    // A datagram with this body, sealed with another key, is counted as hostile.
     let header = Header {
         from: 2,
         to: 1,

@@ -84,7 +84,7 @@ static WRITER: LazyLock<PageWriter> = LazyLock::new(|| {
     PageWriter::in_memory(TimelineId(1), counter, None).expect("memory")
 });
 
-/// One page of memory in a file.
+/// A page of memory in a file.
 static PAGE: LazyLock<File> = LazyLock::new(|| {
     let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
     let file = File::from(file);

@@ -16,7 +16,7 @@ pub struct Workspace {
     pub packages: Vec<Package>,
 }
 
-/// One package.
+/// A package of the workspace.
 #[derive(Debug)]
 pub struct Package {
     /// Name in the manifest.

@@ -45,7 +45,7 @@ pub struct Chronyd {
 pub enum Client {
     /// A new `chronyd -q` for each request: it sets the time and ends.
     Once,
-    /// One daemon, whose interval is a power of two seconds.
+    /// A single daemon, whose interval is a power of two seconds.
     Daemon,
 }
 

@@ -55,7 +55,7 @@ static HANDLERS: [Option<Handler>; LENGTH] = {
     handlers
 };
 
-/// One more than the highest number of a call that traps.
+/// Highest number of a call that traps, plus one.
 const LENGTH: usize = {
     let mut length = 0;
     let mut index = 0;

@@ -15,7 +15,7 @@ use crate::netlink::RouteSocket;
 use crate::station::Site;
 use crate::{FabricError, KernelError, MacAddress, Namespace};
 
-/// One end of a cable.
+/// An end of a cable.
 #[derive(Debug, Clone, Copy)]
 pub struct Plug<'a> {
     /// Namespace of the interface.

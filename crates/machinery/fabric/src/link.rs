@@ -14,7 +14,7 @@ use netlink_packet_route::link::{
 use crate::MacAddress;
 use crate::spec::broadcast;
 
-/// One end of a cable to be created.
+/// An end of a cable to be created.
 #[derive(Debug)]
 pub(crate) struct CableEnd<'a> {
     pub(crate) index: u32,

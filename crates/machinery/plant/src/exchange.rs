@@ -11,7 +11,7 @@ use crate::message::{Advance, PlantInfo};
 use crate::process::{PlantProcess, Step};
 use crate::turns::Turns;
 
-/// One recorded value of one signal.
+/// A recorded value of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
     /// Name of the signal.

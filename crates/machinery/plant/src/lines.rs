@@ -20,7 +20,7 @@ pub(crate) enum LineError {
     NotText,
 }
 
-/// One end of the connection.
+/// An end of the connection.
 pub(crate) struct Lines {
     stream: UnixStream,
     /// Received bytes; the first `taken` of them have been returned to the caller.

@@ -62,7 +62,7 @@ const REALTIME: u32 = 0;
 const REALTIME_ALARM: u32 = 8;
 const TAI: u32 = 11;
 
-/// One turn of a wait: the length of the wait in the kernel, and the epoch of the map from which
+/// A turn of a wait: the length of the wait in the kernel, and the epoch of the map from which
 /// the length was computed.
 pub(crate) struct Turn {
     /// Kernel timeout; `None` means no timeout. Zero: poll without blocking.

@@ -23,7 +23,7 @@ struct Open {
     connections: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// One connection to a daemon.
+/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,

@@ -9,7 +9,7 @@
 
 use crate::{Stamp, SyncVerdict, TimeInterval, Timestamp};
 
-/// One Sync from its arrival to its verdict. A `None` value never became known.
+/// A Sync from its arrival to its verdict. A `None` value never became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRecord {
     /// `sequenceId` of the Sync.

@@ -105,7 +105,7 @@ fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
     false
 }
 
-/// As stated by the table, except for the tests that it marks.
+/// Every test in the table, except for those that it marks.
 #[test]
 fn every_test_in_the_table_looks_at_what_is_left() {
     let table = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");

@@ -13,7 +13,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
 use crate::{KernelError, Namespace};
 
-/// One of Open vSwitch's datapaths.
+/// A datapath of Open vSwitch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datapath {
     /// The kernel's module `openvswitch`.

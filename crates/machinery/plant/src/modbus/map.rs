@@ -32,7 +32,7 @@ impl Table {
     }
 }
 
-/// One signal at one address: the wire value is `signal * scale + offset`.
+/// A signal at an address: the wire value is `signal * scale + offset`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The address space.

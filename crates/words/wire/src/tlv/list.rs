@@ -3,7 +3,7 @@
 use super::TlvType;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// One TLV: its type and a view on its value.
+/// A TLV: its type and a view on its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
     /// Type of the TLV.

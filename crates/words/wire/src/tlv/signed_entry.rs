@@ -43,7 +43,7 @@ impl core::fmt::Display for Signer {
     }
 }
 
-/// One hop: signer, ports, and contribution.
+/// A hop: signer, ports, and contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The signer.
