@@ -138,7 +138,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO,
                         format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # its complaints are ours to word
+    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this program reports its errors
     try:
         run(options)
     except KeyboardInterrupt:

@@ -45,7 +45,7 @@ class Arm:
         return (x + self.base[0], y + self.base[1], z + self.base[2])
 
     def go(self, goal: ur5.Vector, t_ns: int, length_ns: int) -> None:
-        self._joints(goal)  # raises where the arm does not reach
+        self._joints(goal)  # raises if the goal is out of reach
         self.line = (self.end, goal, t_ns, length_ns)
 
     def step(self, to_ns: int, dt_ns: int) -> None:

@@ -158,7 +158,7 @@ impl Kind {
     fn dilated(self, found: u64, dilation: f64, first: Duration) -> u64 {
         let times = |most: u64| ((found as f64 * dilation).round() as u64).clamp(1, most);
         match self {
-            _ if found == 0 => 0, // it is switched off
+            _ if found == 0 => 0, // disabled
             // The kernel counts in ticks, and compares them as signed numbers.
             Self::Ms => times(1_000_000_000),
             Self::Seconds => times(1_000_000),

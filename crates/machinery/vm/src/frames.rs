@@ -32,7 +32,7 @@ impl Frames {
                 self.pending.extend_from_slice(part);
             }
             if parts.peek().is_none() {
-                return; // its end has not come
+                return; // its end has not been received
             }
             if std::mem::take(&mut self.too_long) {
                 frame(None);

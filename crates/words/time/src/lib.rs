@@ -16,7 +16,7 @@
 //! use timeloom_time::{Instant, Virtual, Wall};
 //! let a = Instant::<Virtual>::from_ns(1);
 //! let b = Instant::<Wall>::from_ns(1);
-//! let _ = a - b; // virtual minus wall means nothing
+//! let _ = a - b; // virtual minus wall is meaningless
 //! ```
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
