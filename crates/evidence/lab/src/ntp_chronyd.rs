@@ -12,8 +12,6 @@
 //!
 //! The links delay each packet by a uniform time with the standard deviation of the model's
 //! queueing, in each direction. The rare long delays of a wireless link are omitted.
-//! the model's queueing, in each direction. The rare long delays of a wireless
-//! link are left out.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,6 @@ impl<S: Scale> ClockPage<S> {
     /// `counter` reads the page's counter; it is called inside the window. If the writer stays in
     /// its window for longer than any scheduling delay explains ([`PATIENCE`] iterations), it is
     /// considered dead and the last published map is used.
-    /// published map is used.
     #[inline(always)]
     pub fn read<T>(
         &self,

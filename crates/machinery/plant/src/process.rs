@@ -94,7 +94,6 @@ impl PlantProcess {
     /// # Errors
     /// Fails if the plant cannot be started or does not answer `init` properly. No process is left
     /// running then.
-    /// left running then.
     pub fn start(spec: &PlantSpec, init: &PlantInit) -> Result<Self, PlantError> {
         let refuse = |reason: String| PlantError {
             plant: spec.name.clone(),

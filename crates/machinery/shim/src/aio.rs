@@ -108,7 +108,7 @@ fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
     if masked[0] != 0 {
         args[5] = &raw const masked as usize;
     }
-    // SAFETY: the kernel checks the program's pointers; the others are ours.
+    // SAFETY: the kernel checks the program's pointers; the others are the image's.
     unsafe { turn.block(number, args) }
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     } else {
         &raw const wanted as usize
     };
-    // SAFETY: the kernel checks `old`; the new setting is ours.
+    // SAFETY: the kernel checks `old`; the new setting is the image's.
     let result = unsafe { syscall(nr::SETITIMER, [which, address, old, 0, 0, 0]) };
     if result == 0 && old != 0 {
         // SAFETY: the kernel has just written there.

@@ -135,7 +135,7 @@ fn instant(timer: usize, at_ns: i64) -> i64 {
 fn set(timer: usize, flags: usize, new: &Setting, old: &mut Setting) -> isize {
     let new = core::ptr::from_ref(new) as usize;
     let old = core::ptr::from_mut(old) as usize;
-    // SAFETY: reads and writes 32 bytes of ours.
+    // SAFETY: reads and writes 32 bytes of the image's.
     unsafe { syscall(nr::TIMER_SETTIME, [timer, flags, new, old, 0, 0]) }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
         }
     }
     let set = |times: usize| {
-        // SAFETY: the kernel checks the path; the times are ours or the program's.
+        // SAFETY: the kernel checks the path; the times are the image's or the program's.
         unsafe { syscall(nr::UTIMENSAT, [directory, path, times, flags, 0, 0]) }
     };
     let result = set(wanted.as_ptr() as usize);

@@ -10,7 +10,6 @@ use crate::wait::{Deadline, until};
 ///
 /// The second turn of a wait compares the word again, and returns EAGAIN if it has changed. A
 /// program must expect such a wake-up at any time.
-/// has changed. That is a wake-up a program must expect at any time.
 pub(crate) fn futex(args: [usize; 6]) -> isize {
     let [word, operation, value, timeout, word2, value3] = args;
     let realtime = operation & CLOCK_REALTIME_FLAG != 0;

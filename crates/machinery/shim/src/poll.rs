@@ -43,12 +43,11 @@ pub(crate) fn epoll_pwait2(args: [usize; 6], usual: u64) -> isize {
 /// Uses the kernel's own queue, in which an exclusive event wakes one thread (EPOLLEXCLUSIVE, or
 /// several threads that wait on one set). Between turns all signals are blocked, as at the start of
 /// the SIGSYS handler: no signal is handled outside of the wait, which would not notice it.
-/// would not be told of it.
 pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     let mask = &raw const mask as usize;
     let in_ms = |turn: &Turn, timeout_ms: usize| {
         let args = [args[0], args[1], args[2], timeout_ms, mask, 8];
-        // SAFETY: the kernel checks the program's pointer; the mask is ours.
+        // SAFETY: the kernel checks the program's pointer; the mask is the image's.
         unsafe { turn.block(nr::EPOLL_PWAIT, args) }
     };
     until(deadline, 0, |turn| {
@@ -57,7 +56,7 @@ pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
         };
         let wall = wall as *const Timespec as usize;
         let args = [args[0], args[1], args[2], wall, mask, 8];
-        // SAFETY: as above; `wall` is ours.
+        // SAFETY: as above; `wall` is the image's.
         match unsafe { turn.block(nr::EPOLL_PWAIT2, args) } {
             // A filter of the program may allow only the older call.
             errno::ENOSYS | errno::EPERM => {
@@ -76,7 +75,7 @@ pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> 
     let timeout = wall
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
-    // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is ours.
+    // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is the image's.
     unsafe { turn.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     };
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe {
             turn.block(
                 call,
@@ -48,7 +48,7 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe {
             turn.block(
                 nr::FUTEX_WAITV,
@@ -80,7 +80,7 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let wall = &raw const wall as usize;
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointer; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointer; `wall` is the image's.
         unsafe { turn.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
     })
 }
@@ -118,7 +118,7 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
             .wall
             .as_ref()
             .map_or(0, |wall| wall as *const Timespec as usize);
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe { turn.block(call, args) }
     })
 }

@@ -79,7 +79,7 @@ fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> is
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
     let packed = [mask.address(), 8];
-    // SAFETY: the kernel checks the sets; the rest is ours.
+    // SAFETY: the kernel checks the sets; the rest is the image's.
     unsafe {
         turn.block(
             nr::PSELECT6,

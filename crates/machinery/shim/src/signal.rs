@@ -112,7 +112,7 @@ pub(crate) fn ptrace(args: [usize; 6]) -> isize {
 
 /// Sets the kernel's mask at once, in the handler too.
 pub(crate) fn set_mask(mask: u64) {
-    // SAFETY: the kernel reads eight bytes of ours.
+    // SAFETY: the kernel reads eight bytes of the image's.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -123,7 +123,7 @@ pub(crate) fn set_mask(mask: u64) {
 
 /// Blocks these signals at once, in the handler too.
 pub(crate) fn block(signals: u64) {
-    // SAFETY: the kernel reads eight bytes of ours.
+    // SAFETY: the kernel reads eight bytes of the image's.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -179,7 +179,7 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     if intercepted::is_stand_in(signal) {
         return answer_as_default(old);
     }
-    // SAFETY: the kernel checks `old`; `wanted` is ours.
+    // SAFETY: the kernel checks `old`; `wanted` is the image's.
     let result = unsafe { syscall(nr::RT_SIGACTION, [home_of(signal), wanted, old, 8, 0, 0]) };
     if result == 0 && old != 0 {
         let old = old as *mut Action;
@@ -221,7 +221,7 @@ pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     match SignalMask::load(args[0], args[1]) {
         // A signal that only this mask admits may arrive as its stand-in: another turn follows.
         Ok(mask @ SignalMask::During(_)) => {
-            // SAFETY: the mask is ours and lives until the call returns.
+            // SAFETY: the mask is the image's and lives until the call returns.
             at_each_rate(|turn| unsafe {
                 turn.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
             })

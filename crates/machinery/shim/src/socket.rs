@@ -228,7 +228,7 @@ pub(crate) fn sendmsg(args: [usize; 6]) -> isize {
         let count = unsafe { parts_behind(&header, sent, &mut rest) }?;
         let header = MessageHeader::of_parts(rest.as_ptr() as usize, count);
         let args = [fd, &raw const header as usize, flags | flag, 0, 0, 0];
-        // SAFETY: the kernel checks the parts; the header is ours.
+        // SAFETY: the kernel checks the parts; the header is the image's.
         Some(unsafe { syscall(nr::SENDMSG, args) })
     })
 }

@@ -20,7 +20,6 @@ pub(crate) enum Deadline {
     At(Instant<Shown>),
     /// Instant of a settable clock, by the clock's number: the corresponding instant on the page is
     /// recomputed for each turn.
-    /// shows then is found anew for each turn.
     OnClock { clock: u32, ns: i64 },
 }
 

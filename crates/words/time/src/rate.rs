@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_dilation_of_ten_is_a_tenth() {
         let slow = Rate::from_f64(10.0).unwrap().inverse().unwrap();
-        assert_eq!(slow.apply(1_000_000_000), 99_999_999); // rounded down: never ahead of the true value
+        assert_eq!(slow.apply(1_000_000_000), 99_999_999); // rounded down: never ahead
         assert_eq!(slow.units_until(100_000_000), Some(1_000_000_001));
         assert_eq!(Rate::ONE.inverse(), Some(Rate::ONE));
     }

@@ -33,7 +33,6 @@ pub struct CapturedFrame {
     /// Time at which the kernel saw the frame, within [`CaptureStatistics::clock_error`] of the
     /// machine's monotonic clock. Inbound frames are stamped on arrival at the interface, outbound
     /// ones after the link's rate limit has released them.
-    /// interface, outbound ones after the link's rate has let them go.
     pub at: Instant<Wall>,
     /// The same time on the machine's real-time clock, as reported by the kernel: nanoseconds since
     /// 1970.

@@ -58,7 +58,7 @@ macro_rules! site {
                 fn $symbol();
             }
             let result: isize;
-            // SAFETY: the caller vouches for the arguments; `bl` changes x30.
+            // SAFETY: guaranteed by the caller; `bl` changes x30.
             unsafe {
                 asm!(
                     "bl {site}",

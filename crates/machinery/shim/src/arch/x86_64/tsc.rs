@@ -6,7 +6,6 @@
 //! CLOCK_MONOTONIC_RAW. The emulated counter therefore stops during a pause, follows the dilation
 //! and the host's oscillator, and is not changed by a daemon that adjusts the clock, like the real
 //! counter.
-//! as the real one.
 
 use super::Context;
 use crate::abi::Timespec;
