@@ -1,6 +1,6 @@
 #!/bin/sh
-# Pauses hosts of the run for some seconds of its time: pause.sh SECONDS HOST… CELL_RUN is the run's
-# name, as given to `timeloom run --name`.
+# Pauses hosts of the run for some seconds of its time: pause.sh SECONDS HOST…
+# CELL_RUN is the run's name, as given to `timeloom run --name`.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 seconds=$1
