@@ -75,7 +75,7 @@ pub fn give_ipv6(
 }
 
 /// Blocks until the kernels of all these stations have sent their group reports. They do so within
-/// some 20 ms; the wait for each ends after one second.
+/// some 20 ms; the wait for all of them ends after one second at the latest.
 pub(crate) fn wait_until_quiet(stations: &[&Namespace]) -> Result<(), KernelError> {
     on_thread(|| {
         let deadline = Instant::now() + SAID_WITHIN;

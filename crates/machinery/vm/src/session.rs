@@ -84,7 +84,7 @@ impl Session {
         self.lock().connections.get(&number).cloned()
     }
 
-    /// Adds a connection; `None` if the guest has the maximum number.
+    /// Adds a connection; `None` without a live guest, or if it has the maximum number.
     pub(crate) fn add(&self, number: u64, socket: OwnedFd, index: u32) -> Option<Arc<Connection>> {
         let mut open = self.lock();
         if !open.live || open.connections.len() >= MOST_CONNECTIONS {
