@@ -4,9 +4,9 @@
 CARGO ?= cargo
 BINARY := target/release/timeloom
 include packaging/packages.mk
-# Other people's clients, beside which `timeloom bench timeline` measures ours.
+# Third-party clients, which `timeloom bench timeline` measures beside Timeloom's.
 PEERS := crates/evidence/bench/peers/Cargo.toml
-# Exact runs over MPI, which the product does not need.
+# Exact runs over MPI, which is not part of the product.
 MPI := crates/machinery/peering/mpi/Cargo.toml
 
 .PHONY: help build demo agents-pauses skip-loss iperf-pauses ieee13-agents test test-bridges test-variants test-sdn test-report test-faults fuzz bpf miri sanitize soak scale demand scale-engines search-accord test-mpi test-aarch64 test-phc test-vm test-vm-memory test-vm-datapath test-agents-vm test-gpio test-foreign proof-timeline robot-cell bench lint deny fmt clean
@@ -23,14 +23,14 @@ build: packages-build ## Release binaries in target/release/
 demo: packages-demo build .venv/ready ## The voltage case with and without the attack, and the proof; prints where the report lies
 	examples/ieee13/demo.sh $(BINARY) runs/demo
 
-# Side by side: installing waits for others, building for nobody.
+# In parallel: the installation mostly waits for the network, the build needs no network.
 test: packages-build ## Every test that this machine can run; says at the end which it cannot
 	@$(MAKE) --no-print-directory --jobs=3 packages-test .venv/ready test-programs
 	.venv/bin/python python/build_timeline.py target/debug
 	CARGO="$(CARGO)" scripts/run-tests
 	@scripts/exclusions
 
-# Cargo shares the processors out itself, not by what make lends.
+# Cargo distributes its jobs itself, not through make's job server.
 .PHONY: test-programs
 test-programs: packages-build
 	MAKEFLAGS= $(CARGO) build --locked --workspace --all-targets
@@ -159,19 +159,19 @@ clean: ## Remove what was built (not what was measured)
 	.venv/bin/python -c "import pathlib, site; pathlib.Path(site.getsitepackages()[0], 'timeloom.pth').write_text(str(pathlib.Path('python').resolve()))"
 	touch $@
 
-# Other simulators, which only the tests of the bridges to them need.
+# Other simulators, needed only by the tests of the bridges to them.
 .venv-bridges/ready: python/bridges.lock | packages-build
 	python3 -m venv .venv-bridges
 	.venv-bridges/bin/pip install --quiet --require-hashes -r python/bridges.lock
 	touch $@
 
-# A framework for controllers, which only the example's second one needs.
+# A framework for controllers, needed only by the example's second controller.
 .venv-sdn/ready: python/sdn.lock | packages-build
 	python3 -m venv .venv-sdn
 	.venv-sdn/bin/pip install --quiet --require-hashes -r python/sdn.lock
 	touch $@
 
-# Debian packages, by what needs them.
+# Debian packages, by the targets that need them.
 .PHONY: packages-build packages-demo packages-test packages-bpf packages-report packages-scale packages-mpi packages-aarch64 packages-phc packages-vm packages-gpio packages-foreign
 packages-build:
 	@scripts/packages gcc:gcc ld:binutils python3:python3 @ensurepip:python3-venv @python.h:python3-dev
@@ -199,7 +199,7 @@ packages-phc: packages-build
 packages-vm: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio crun:crun ip:iproute2 ping:iputils-ping \
 		ptp4l:linuxptp mkfs.ext4:e2fsprogs grub-mkimage:grub-common @files:grub-pc-bin
-# The kernel's modules are built by the kernel's own makefiles.
+# The kernel's makefiles build the kernel modules.
 packages-gpio: packages-build
 	@scripts/packages qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio gcc-12:gcc-12 make:make xz:xz-utils
 packages-foreign: packages-build

@@ -1,4 +1,4 @@
-//! The input of `timeloom_hostile::INPUTS` that TIMELOOM_INPUT names, under libFuzzer.
+//! Runs the input of `timeloom_hostile::INPUTS` that TIMELOOM_INPUT names, under libFuzzer.
 #![no_main]
 
 use std::sync::LazyLock;

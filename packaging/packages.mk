@@ -1,4 +1,4 @@
-# What installs Timeloom elsewhere (docs/install.md). Read by the Makefile.
+# Rules for packages and for installation elsewhere (docs/install.md). Included by the Makefile.
 
 .DEFAULT_GOAL := help
 .PHONY: install deb wheel check-packages check-container packages-deb packages-container

@@ -30,7 +30,7 @@ class Browser:
         theirs_in, self._to = os.pipe()
         self._from, theirs_out = os.pipe()
         self.process = subprocess.Popen(
-            # It reads requests from descriptor 3, and answers on 4.
+            # The browser reads requests from descriptor 3, and answers on 4.
             ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", program]
             + ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
             + ["--disable-extensions", "--disable-background-networking"]
@@ -126,7 +126,7 @@ class Page:
         self._ask("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, mobile=False, **self._size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._ask("Emulation.setEmulatedMedia", features=features)
-        # Else no element of a page without a window has the focus.
+        # Otherwise no element of a page without a window has the focus.
         self._ask("Emulation.setFocusEmulationEnabled", enabled=True)
         answer = self._ask("Page.navigate", url=url)
         if "errorText" in answer:

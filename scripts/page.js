@@ -1,11 +1,11 @@
-// What can be seen to be wrong with a page of ours, as sentences. Evaluated in the page by
-// scripts/test-report; the value is the list.
+// Returns a list of visible defects of a generated page, as sentences. Evaluated in the page by
+// scripts/test-report.
 (() => {
   const found = [];
   const say = (element, what) =>
     found.push(`${what}: <${element.tagName.toLowerCase()}> “${element.textContent.trim().slice(0, 60)}”`);
 
-  // Nothing pushes the page to the side; what is wider than it scrolls by itself.
+  // No element makes the page wider than the window; wider elements scroll themselves.
   const root = document.documentElement;
   if (root.scrollWidth > window.innerWidth)
     found.push(`the page is ${root.scrollWidth} wide in a window of ${window.innerWidth}`);
@@ -16,7 +16,7 @@
       say(element, "it scrolls, and no key reaches it");
   }
 
-  // Headings: one of the first level, none left out, and something under each.
+  // Headings: one of the first level, no level omitted, and contents under each.
   const headings = [...document.querySelectorAll("h1, h2, h3, h4")];
   const levels = headings.map((heading) => Number(heading.tagName[1]));
   if (levels.filter((level) => level === 1).length !== 1) found.push(`headings: ${levels}`);
@@ -29,7 +29,7 @@
   for (const section of document.querySelectorAll("section"))
     if (section.children.length < 2) say(section, "an empty section");
 
-  // What leads somewhere leads somewhere, and every picture says what it shows.
+  // Links have targets, and every picture has a description.
   const seen = new Set();
   for (const { id } of document.querySelectorAll("[id]")) {
     if (seen.has(id)) found.push(`two elements are called ${id}`);
@@ -49,8 +49,7 @@
     if (!parent.closest("pre") && debug.test(words.currentNode.data)) say(parent, "debug text");
   }
 
-  // Letters that can be told from what is behind them: WCAG 2.2, 1.4.3 (4.5 to 1), and at
-  // least 9 pixels high.
+  // Readable text: contrast by WCAG 2.2, 1.4.3 (4.5 to 1), and a height of at least 9 pixels.
   const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => {
     const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);

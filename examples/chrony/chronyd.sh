@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs the real chronyd on a host of the experiment: server or client.
 #
-# Everything that it writes goes to a directory of its own, and it stays root:
-# the experiment's hosts share this machine's files.
+# All its files are in a private directory, and it stays root: the experiment's hosts share this
+# machine's files.
 set -eu
-# Where Debian has it, or where `make packages-test` unpacks it.
+# Location in Debian, or of the copy unpacked by `make packages-test`.
 chronyd=/usr/sbin/chronyd
 [ -x "$chronyd" ] || chronyd=../../.tools/chrony/usr/sbin/chronyd
 state=$(mktemp -d)

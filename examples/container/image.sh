@@ -2,7 +2,7 @@
 # Makes an image's root directory for container.toml: image.sh [debian]
 #
 # Busybox and its commands (Debian's busybox-static); or, with `debian`, Debian's base by
-# debootstrap, which takes root, the archive and a minute. An image of podman's does as well:
+# debootstrap, which needs root, the archive and a minute. An image of podman's also works:
 #   podman export "$(podman create IMAGE)" | tar -x -C image
 set -eu
 cd "$(dirname "$0")"
@@ -12,7 +12,7 @@ mkdir image
 mkdir -p image/bin image/opt
 cp "$(command -v busybox)" image/bin/
 [ -e image/bin/sh ] || chroot image /bin/busybox --install -s /bin
-# What the controller of this example does: one line a minute, by its own clock.
+# Program of this example's controller: prints one line a minute, by its own clock.
 cat >image/opt/logic <<'LOGIC'
 #!/bin/sh
 while :; do

@@ -43,7 +43,7 @@ while True:
     if now_s >= 20.0:
         break
 h.helicsFederateDisconnect(tank)
-# The broker is in this process: who leaves later needs it.
+# The broker is in this process, which must outlive the other federates.
 h.helicsBrokerWaitForDisconnect(broker, 60_000)
 h.helicsFederateFree(tank)
 h.helicsCloseLibrary()

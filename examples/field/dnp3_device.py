@@ -37,7 +37,7 @@ class Listener(opendnp3.IChannelListener):
             print("listening", flush=True)
 
 
-# The library keeps no references: what it calls must stay in names of ours.
+# The library keeps no references: objects that it calls must stay referenced here.
 manager = opendnp3.DNP3Manager(1)
 listener, breaker, application = Listener(), Breaker(), opendnp3.IOutstationApplication()
 endpoint = opendnp3.IPEndpoint("0.0.0.0", 20000)

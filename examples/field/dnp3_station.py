@@ -27,7 +27,7 @@ class Listener(opendnp3.IChannelListener):
         pass
 
 
-# The library keeps no references: what it calls must stay in names of ours.
+# The library keeps no references: objects that it calls must stay referenced here.
 manager = opendnp3.DNP3Manager(1)
 listener, values, application = Listener(), Values(), opendnp3.IMasterApplication()
 endpoint = opendnp3.IPEndpoint(sys.argv[1], 20000)

@@ -24,7 +24,7 @@ def receive(connection, length):
 
 def ask(connection, function, body):
     """Sends one request and returns what the answer holds after its function code."""
-    # Transaction, protocol 0, length of what follows, unit; then function code and body.
+    # Transaction, protocol 0, length of the rest, unit; then function code and body.
     connection.sendall(struct.pack(">HHHBB", 1, 0, 2 + len(body), UNIT, function) + body)
     _, _, length, _, answered = struct.unpack(">HHHBB", receive(connection, 8))
     rest = receive(connection, length - 2)
@@ -50,7 +50,7 @@ options = parser.parse_args()
 with socket.create_connection((options.device, options.port)) as tank:
     while True:
         level_m = read_float(tank, 0)
-        # What flows out at the wanted level, and more the further we are below it.
+        # Outflow at the set point, and more the further the level is below it.
         inflow_m3_s = 0.1 * options.level**0.5 + 0.5 * (options.level - level_m)
         inflow_m3_s = min(max(inflow_m3_s, 0.0), 0.3)
         write_float(tank, 0, inflow_m3_s)

@@ -16,6 +16,6 @@ STEP_NS = 100_000_000
 with Granter(sys.argv[1], wait_s=60) as testbed:
     at = testbed.standing
     while not at.ended:
-        time.sleep(0.03)  # whatever a simulator computes
+        time.sleep(0.03)  # stands for a simulator's computation
         at = testbed.grant_ns(at.now_ns + STEP_NS)
         print("%.1f s; the next deadline is at %s" % (at.now_s, at.next_deadline_s))

@@ -34,7 +34,7 @@ class TankEnv(VirtualTimeEnv):
             "seed": "{seed}",
             "system.hosts.operator.programs.keep-level.run": str(operator).replace("'", '"'),
             "system.hosts.operator.programs.keep-level.env": '{ PYTHONPATH = "%s" }' % (ROOT / "python"),
-            # An agent that is still learning may fail them.
+            # An agent that is still learning may fail the checks.
             "check": "[]",
         }
         options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]

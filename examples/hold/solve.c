@@ -3,9 +3,9 @@
  *   cc -I crates/assembly/capi/include examples/hold/solve.c -L target/release -ltimeloom -o solve
  *   LD_LIBRARY_PATH=target/release ./solve SESSION < problem
  *
- * SESSION is a run (its name), or any agent of several machines: all of them stand at one
- * virtual instant until this has read its problem to the end and computed. `timeloom hold`
- * and `timeloom.control.Hold` are this as a command and in Python. */
+ * SESSION is a run (its name), or any agent of several machines: all of them are held at one
+ * virtual instant until this program has read its problem to the end and computed. `timeloom
+ * hold` and `timeloom.control.Hold` do the same as a command and in Python. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <timeloom.h>
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     printf("stands at %" PRId64 " ns\n", at_ns);
     fflush(stdout);
 
-    /* However long this takes: no virtual time passes. */
+    /* No virtual time passes, however long this takes. */
     double sum = 0, number;
     while (scanf("%lf", &number) == 1)
         sum += number;

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The case with the attack, on one machine and spread over three agents (here processes of one
-# machine that speak over loopback), one after the other: both must show the sag.
+# Runs the case with the attack, on one machine and spread over three agents (here processes of one
+# machine that communicate over loopback), one after the other: both must show the sag.
 #
 #   examples/ieee13/agents.sh TIMELOOM DIRECTORY
 #
-# What differs: with agents every exchange with the grid is a pause that lies some milliseconds
-# after it was asked for, which the hosts live through. So messages have other instants, and the
-# storage is left at another output when the attack cuts it off.
+# Difference: with agents every exchange with the grid is a pause that begins some milliseconds
+# after its request, and the hosts run until then. Messages therefore have other instants, and the
+# attack disconnects the storage at another output.
 set -eu
 timeloom=$1
 directory=$2

@@ -6,7 +6,8 @@ over both. So nobody else can have a port cut off, and what was said before is n
 
 import hmac
 
-#: Where the switch's controller picks them out of the air, and where the watch hears the answer.
+#: Port at which the switch's controller intercepts alarms, and at which the watch receives the
+#: answer.
 SWITCH_PORT, WATCH_PORT = 6699, 6698
 ALARM, ISOLATED = "alarm", "isolated"
 

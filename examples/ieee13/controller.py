@@ -105,7 +105,7 @@ class Controller:
         while duration_s is None or time.monotonic() - began_s < duration_s:
             for key, _ in waiting.select(timeout=0.5):
                 if key.fileobj is listener:
-                    # The old connection may be half dead without anybody having been told.
+                    # The old connection may be half-open without a notification.
                     if sensor is not None:
                         waiting.unregister(sensor)
                         sensor.close()
@@ -176,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO,
                         format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # its complaints are ours to word
+    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this program reports its errors
     with socket.create_server(options.listen) as listener:
         log.info("listening on %s:%d", *options.listen)
         try:

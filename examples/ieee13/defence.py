@@ -32,10 +32,10 @@ ARP, IPV4, UDP = 0x0806, 0x0800, 17
 REQUEST, REPLY = 1, 2
 ARP_FRAME = struct.Struct("!HHBBH6s4s6s4s")
 EVERYBODY = b"\xff" * 6
-#: Ours, in frames that we make. Locally administered.
+#: Hardware address of this defence in frames that it creates. Locally administered.
 OWN = bytes.fromhex("0200005ec0de")
 OWN_ADDRESS = "10.0.0.250"
-#: A kernel does not believe two answers within a second: say it more than once.
+#: A kernel ignores a second answer within a second, so the message is repeated.
 TOLD_AFTER_S = (0.0, 1.1, 2.2)
 DROP, INSPECT = 100, 10
 
@@ -63,11 +63,11 @@ class GuardedSwitch(Switch):
     def __init__(self, protected, key, later):
         super().__init__()
         self.key = key
-        #: ``later(seconds, message)`` sends a message to the switch then.
+        #: ``later(seconds, message)`` sends a message to the switch after that time.
         self.later = later
-        #: Who is where: hardware address and port by IP address, as first claimed.
+        #: Hardware address and port by IP address, as first claimed.
         self.known = {socket.inet_aton(address): None for address in protected}
-        #: Ports from which an address was claimed that is another's, with the hardware addresses that did so.
+        #: Ports from which another host's address was claimed, with the hardware addresses used.
         self.suspects = {}
         self.cut_off = set()
         self.newest_alarm = 0

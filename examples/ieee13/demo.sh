@@ -1,10 +1,10 @@
 #!/bin/sh
-# The case with and without the attack, then the proof that virtual time works:
-# the same scenario with the solver made slower, with virtual time on and off.
+# Runs the case with and without the attack, then demonstrates virtual time: the same scenario with
+# a slower solver, with virtual time on and off.
 #
 #   examples/ieee13/demo.sh TIMELOOM DIRECTORY [LENGTH OF THE PROOF, e.g. "90 s"]
 #
-# Runs that do not disturb each other run side by side: each mostly waits.
+# Independent runs are executed in parallel: each mostly waits.
 set -eu
 timeloom=$1
 directory=$2

@@ -22,14 +22,15 @@ import time
 ETH_IPV4 = 0x0800
 TCP = 6
 MODBUS = 502
-#: Of an answer to "read input registers": transaction, protocol 0, length, unit, function 4, bytes of registers.
+#: Header of an answer to "read input registers": transaction, protocol 0, length, unit, function 4,
+#: bytes of registers.
 ANSWER = struct.Struct("!HHHBBB")
 READ_INPUT = 4
 #: The meter's registers: three powers [kVA] and three loads [kW].
 VALUES = struct.Struct("!6f")
 CONTROL = ("127.0.0.1", 9999)
 LIES = ("none", "replay", "inject")
-#: Of segments that are on their way, and may have to be sent once more with what they said before.
+#: Number of recent segments to remember, since a retransmission must repeat the earlier contents.
 REMEMBERED = 64
 
 
@@ -130,7 +131,7 @@ def stand(options: argparse.Namespace) -> None:
                     continue
                 frame, sender = wire.recvfrom(65536)
                 source, target = frame[26:30], frame[30:34]
-                # Ours are left alone, and so are those that only come by.
+                # Own frames are not changed, nor are frames for other hosts.
                 ours = sender[2] == socket.PACKET_OUTGOING or frame[:6] != own
                 if ours or source not in ends or target not in ends:
                     continue

@@ -68,7 +68,7 @@ class Uplink:
                 raise TimeoutError(f"no answer for {self.silence_s} s")
             self.connection.sendall(json.dumps(message).encode() + b"\n")
             return True
-        except OSError as error:  # also a timeout: the send buffer is full because nobody reads
+        except OSError as error:  # also a timeout: the send buffer is full without a reader
             log.warning("the connection is dead: %s", error)
             self.connection.close()
             self.connection = None
@@ -106,8 +106,8 @@ def run(options: argparse.Namespace) -> None:
     began_s = time.monotonic()
     sequence = 0
     while options.duration_s is None or time.monotonic() - began_s < options.duration_s:
-        # Meters with a synchronised clock read at the full period of civil time, so that readings
-        # from different places belong together. A period that a slow peer has cost is skipped.
+        # Meters with a synchronised clock read at full periods of civil time, so that readings from
+        # different places correspond. A period lost to a slow peer is skipped.
         time.sleep((period_ns - time.time_ns() % period_ns) / 1e9)
         seen = meter.read()
         if seen is not None:
@@ -138,7 +138,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO,
                         format="%(asctime)s.%(msecs)03d %(name)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # its complaints are ours to word
+    logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # this program reports its errors
     try:
         run(options)
     except KeyboardInterrupt:

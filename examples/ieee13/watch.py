@@ -24,7 +24,7 @@ import alarm
 from timeloom.modbus import Client, ModbusError
 
 TCP = 6
-#: Of the wind generator (modified.dss).
+#: Power factor of the wind generator (modified.dss).
 POWER_FACTOR = 0.9
 PHASE_LOADS = ("692", "652", "611")
 ASK_AGAIN_S = 0.5
@@ -60,7 +60,7 @@ class Reports:
             loads_kw = [float(message["load_kw"][name]) for name in PHASE_LOADS]
         except (ValueError, KeyError, TypeError):
             return None
-        # Sent again, or from before: has been heard.
+        # A retransmitted or older message has been processed already.
         if sequence <= self.newest or len(powers_kva) != 3 or not all(map(math.isfinite, powers_kva + loads_kw)):
             return None
         self.newest = sequence
@@ -75,7 +75,7 @@ class Switch:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         self.socket.bind(("0.0.0.0", alarm.WATCH_PORT))
-        # Of one start after another, too.
+        # Also larger after a restart.
         self.count = time.time_ns()
         self.told_s = -math.inf
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the real ptp4l on a host of the experiment with software time stamps, as
-# grandmaster that does not touch its clock, or as slave.
+# Runs the real ptp4l on a host of the experiment with software timestamps, as a grandmaster that
+# does not adjust its clock, or as a slave.
 set -eu
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT

@@ -19,11 +19,11 @@ import ur5
 
 from timeloom.plant import Plant, PlantError, serve
 
-#: Where the arms stand, in the cell's metres; the part lies along y between them.
+#: Positions of the arms, in the cell's metres; the part lies along y between them.
 BASES = {"left": (0.0, -0.6, 0.0), "right": (0.0, 0.6, 0.0)}
-#: From the left gripper to the right one.
+#: Vector from the left gripper to the right one.
 BETWEEN = (0.0, 0.8, 0.0)
-#: Grippers that let go of one part let go within this, else it falls from one of them.
+#: Maximum time between the opening of both grippers; beyond it the part falls from one of them.
 TOGETHER_NS = 20_000_000
 
 
@@ -45,14 +45,14 @@ class Arm:
         return (x + self.base[0], y + self.base[1], z + self.base[2])
 
     def go(self, goal: ur5.Vector, t_ns: int, length_ns: int) -> None:
-        self._joints(goal)  # raises where the arm does not reach
+        self._joints(goal)  # raises if the goal is out of reach
         self.line = (self.end, goal, t_ns, length_ns)
 
     def step(self, to_ns: int, dt_ns: int) -> None:
         if self.line is not None:
             begin, goal, t_ns, length_ns = self.line
             share = min(1.0, (to_ns - t_ns) / length_ns)
-            # Minimum jerk: it begins and ends at rest.
+            # Minimum jerk: the motion begins and ends at rest.
             way = share**3 * (10.0 + share * (6.0 * share - 15.0))
             self.aim = self._joints(tuple(b + way * (g - b) for b, g in zip(begin, goal, strict=True)))
             if share == 1.0:
@@ -115,7 +115,7 @@ class Cell(Plant):
                 self[f"{side}.{axis}"] = value
         left, right = self.arms["left"].end, self.arms["right"].end
         error = math.dist(BETWEEN, (right[0] - left[0], right[1] - left[1], right[2] - left[2]))
-        # What is recorded is the worst of ten milliseconds.
+        # The record has the maximum of each ten milliseconds.
         bucket_ns = t_ns // 10_000_000
         self["error"] = max(error, self["error"]) if bucket_ns == self.bucket_ns else error
         self.bucket_ns = bucket_ns
@@ -127,7 +127,7 @@ class Cell(Plant):
         """What the grippers make of the part."""
         closed = [self[f"{side}.close"] > 0.5 for side in self.arms]
         if not self["held"]:
-            # Who has dropped a part opens before there is another one.
+            # A gripper that has dropped a part must open before there is another one.
             if all(closed) and self.let_go_ns is None:
                 self["held"] = 1.0
             elif not any(closed):

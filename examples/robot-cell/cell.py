@@ -16,9 +16,9 @@ from timeloom.messages import Malformed, Seal, Unproved, read, write
 from timeloom.timeline import Binding, Degradation, Policy, Stamp, Status, Timeline, TimelineError
 
 SIDES = ("left", "right")
-#: What each needs of its time.
+#: Required accuracy of the time of each program.
 ACCURACY_NS = {"planner": 1_000_000, "controller": 100_000}
-#: How often everybody says how he is, and after how long without a word he is gone.
+#: Interval of the status messages, and the silence after which a program is considered gone.
 BEAT_S, GONE_S = 0.1, 0.35
 PORT = 7447
 
@@ -52,18 +52,18 @@ class Post:
         #: None with a plain clock.
         self.timeline = None if plain else opened()
         self._prefix = "plain" if plain else "cell"
-        # The plain cell has no secret; its seal keeps nobody out.
+        # The plain cell has no secret; its seal protects nothing.
         self._seal = Seal(bytes(32) if plain else key())
-        # Plain clocks cannot say when something was sent: there what was said before is taken once more.
+        # Plain clocks cannot order messages, so an old message is accepted once more.
         self._since = None if plain else self.read()
         self._to = [(address, PORT) for address in others]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("0.0.0.0", PORT))
-        #: Datagrams that nobody with our key has sent, or that were said before.
+        #: Datagrams without the key's seal, or repeated ones.
         self.unproved = 0
         self.states: dict[str, dict[str, Any]] = {}
         self.beat: dict[str, Any] = {}
-        #: Commands, with when to act and whether they certainly came before that.
+        #: Commands, with the time to act and true if they certainly arrived before it.
         self.moves: list[tuple[dict[str, Any], int, bool]] = []
 
     def say(self, topic: str, what: dict[str, Any], act_at_ns: int | None = None) -> None:
@@ -73,7 +73,7 @@ class Post:
             try:
                 self._socket.sendto(data, address)
             except OSError:
-                pass  # nobody is there yet
+                pass  # the peer is not there yet
 
     def collect(self, patience_s: float) -> None:
         """Waits for a message, not longer than that, and takes what there is."""
@@ -92,7 +92,7 @@ class Post:
                 self.unproved += 1
 
     def _take(self, what: dict[str, Any], act_at_ns: int) -> None:
-        # Only who has the key can write it; what he writes is well formed.
+        # Only a sender with the key can create it, so it is well formed.
         what["heard_s"] = time.monotonic()
         topic = what.pop("topic")
         if topic == "beat":
@@ -140,7 +140,7 @@ class Watch:
             self.binding = self.post.timeline.bind(self.policy.keep)
             self.binding.subscribe(self.machine.told)
         except TimelineError:
-            # Not yet, or not so well.
+            # The timeline is not available yet, or its quality is too low.
             self.binding = None
 
 

@@ -22,9 +22,9 @@ from cell import ACCURACY_NS, BEAT_S, SIDES, Clock, Post, Watch, fresh
 from timeloom.modbus import Client
 from timeloom.timeline import Mode
 
-#: What stands between a promise and its instant: until here both must have heard of it.
+#: Time between a promise and its instant: by then both must have received it.
 SETTLED_NS = 40_000_000
-#: The registers of the arm: the command, and what the arm's panel shows.
+#: Registers of the arm: the command, and the values on the arm's panel.
 COMMAND, PANEL = 0, 12
 Y_M = {"left": -0.4, "right": 0.4}
 LOOK_S = 0.05

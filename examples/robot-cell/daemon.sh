@@ -1,10 +1,10 @@
 #!/bin/sh
-# What keeps this host's time is killed, and started again after so many seconds: the
-# daemon of its timeline, and SNTP. One that is killed tells nobody of anything.
+# Kills the services that keep this host's time, and restarts them after the given seconds: the
+# daemon of its timeline, and SNTP. A killed service notifies no client.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 python=../../.venv/bin/python
-# Those of this host alone: they live in its network.
+# Only this host's processes: those in its network namespace.
 here="--ns $$ --nslist net"
 # shellcheck disable=SC2086
 daemon=$(pgrep $here -f 'timeline serve --config' || true)

@@ -87,7 +87,7 @@ def plot(
     for _, kind, signal in traces:
         points, before, gap = [], None, 0.0
         for t, value in _thinned(signal):
-            # A hole in the record is a hole in the trace.
+            # A gap in the record is a gap in the trace.
             move = before is None or t - before > max(1.0, 3 * gap)
             gap, before = (gap if before is None else min(t - before, 0.5)), t
             points.append(f"{'M' if move else 'L'}{x(t):.1f} {y(value):.1f}")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the cell once for each fault, and makes one page of it.
+# Runs the cell once for each fault, and makes one page of the results.
 #
 #   examples/robot-cell/faults.sh TIMELOOM DIRECTORY [FAULT…]
 set -eu
@@ -28,7 +28,7 @@ for fault; do
     signed) hosts=left source='{type="ptp", feed="ptp.feed", asymmetry="20 us", stamp_error="20 us"}' ;;
     esac
     rm -rf "${directory:?}/$fault"
-    # Names of hosts and of faults have no blanks, so that $on is several words.
+    # Names of hosts and of faults have no blanks, so that $on expands to several words.
     # shellcheck disable=SC2086
     set -- $on
     if [ $ptp != none ]; then
@@ -38,14 +38,15 @@ for fault; do
     fi
     case $fault in
     machine*)
-        # Its processor is emulated, so computing takes time: much of the machine's for little.
+        # The processor is emulated, so computing takes time: much of the machine's time for little
+        # virtual time.
         machine=$("$here/machine/make" "$timeloom" "$directory/$fault")
         set -- "$@" --set time.compute=real --set "time.dilation=${CELL_DILATION:-20}" \
             --set time.tsc=emulate --set 'system.hosts.planner.address="10.0.0.9/24"' \
             --set "system.hosts.planner.programs=[]" --set "system.hosts.planner.machine=$machine"
         ;;
     esac
-    # The session's name, by which a program of the run finds it: two may run at once.
+    # Name of the session, by which a program of the run finds it: two runs may be active at once.
     name=cell-$fault-$$
     echo "$fault: 30 s of virtual time"
     TIMELOOM=$timeloom CELL_RUN=$name CELL_PTP=$ptp "$timeloom" run "$here/cell.toml" --name "$name" \

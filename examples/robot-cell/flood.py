@@ -4,9 +4,10 @@ import socket
 import sys
 import time
 
-#: A picture every hundredth of a second, in datagrams that fill a frame: 103 Mbit/s with all that goes around them.
+#: One picture every hundredth of a second, in datagrams that fill a frame: 103 Mbit/s with all
+#: headers.
 PAYLOAD_BYTES, PER_PICTURE, EVERY_S = 1472, 84, 0.01
-#: First what fills the link's queue.
+#: Number of datagrams sent first, to fill the link's queue.
 QUEUE = 400
 
 

@@ -35,7 +35,7 @@ STORIES = {
 }
 
 
-#: What is read of each run.
+#: Series that are read from each run.
 NEEDED = [
     *(f"{cell}.{what}" for cell in ("cell", "plain") for what in ("error", "dropped", "placed", "held")),
     *(f"{cell}.{side}.late" for cell in ("cell", "plain") for side in ("left", "right")),
@@ -97,7 +97,7 @@ class CellRun:
         """Half of the planner's interval at each command that it gave, from what it printed."""
         lines = self.run.arrow.logs().to_pylist()
         said = [line["text"] for line in lines if line["program"] in ("planner", "machine-planner")]
-        # A machine's console has other lines, too.
+        # A machine's console also has other lines.
         commands = [json.loads(text) for text in said if text.startswith('{"number"') and text.rstrip().endswith("}")]
         return [command["half_width_ns"] / 1e3 for command in commands if command["half_width_ns"] is not None]
 

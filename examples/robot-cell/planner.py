@@ -17,13 +17,12 @@ from cell import ACCURACY_NS, BEAT_S, SIDES, Clock, Post, Watch, fresh
 
 from timeloom.timeline import Mode
 
-#: From planning to acting.
+#: Time from planning to acting.
 AHEAD_NS = 300_000_000
-#: How long the controllers may take to say that they are done; then the move is planned
-#: again.
+#: Time for the controllers to report completion; after it the move is planned again.
 GRACE_NS = 400_000_000
-#: x, z, whether the grippers are closed, and seconds: the part is carried from one
-#: place to the other and back.
+#: x, z, closed state of the grippers, and seconds: the part is carried from one place to the other
+#: and back.
 NEAR, FAR, LOW, HIGH = 0.2, 0.7, 0.1, 0.35
 
 
@@ -88,7 +87,7 @@ def guard(watch: Watch) -> bool:
     """Whether the planner's own time is good."""
     watch.look()
     if watch.machine.mode == Mode.REJOINING:
-        watch.machine.rejoined()  # it has nobody to meet
+        watch.machine.rejoined()  # it has no peer to rejoin
     return watch.machine.mode == Mode.COORDINATED
 
 

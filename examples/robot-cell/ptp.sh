@@ -1,15 +1,15 @@
 #!/bin/sh
-# Where CELL_PTP says `unsigned`, the real ptp4l; where it says `signed`, our own PTP with
-# every Sync signed; else nothing.
+# CELL_PTP selects the real ptp4l (`unsigned`), Timeloom's PTP with every Sync signed (`signed`), or
+# nothing (any other value).
 #
 #   ptp.sh master | slave HOST | rogue
 #
-# A slave tells its host's timeline of what it hears. A rogue says that it is the best
-# master, on a host whose clock is wrong. Nobody touches a clock.
+# A slave feeds its host's timeline. A rogue announces itself as the best master, on a host whose
+# clock is wrong. None of them adjusts a clock.
 set -eu
 timeloom=${TIMELOOM:-timeloom}
 keys=${TIMELOOM_TIMELINES:-.}/../keys
-# Who signs knows one neighbour on its link: one signed slave in this network.
+# A signing node has one neighbour on its link: one signed slave in this network.
 slaves="left"
 
 linuxptp() {
@@ -41,7 +41,7 @@ EOT
     /usr/sbin/ptp4l -f "$state/ptp4l.conf" -i eth0 -m -q
 }
 
-# By UDP, since a switch hands the Ethernet frames for measuring a link to nobody.
+# Over UDP, since a switch does not forward the Ethernet frames that measure a link.
 signed() {
     "$timeloom" ptp "$@" -i eth0 --transport udp4 --sync-interval=-3 --announce-interval=-2
 }
@@ -73,7 +73,7 @@ signed-master)
 signed-slave)
     [ "$2" = left ] || exec sleep infinity
     until [ -d "$keys" ]; do sleep 0.05; done
-    # Nobody steers the crystal: it runs away from one Sync to the next.
+    # The oscillator is not disciplined: it drifts from one Sync to the next.
     signed slave --auth inline-ed25519 --keys "$keys/$2" --feed "$TIMELOOM_TIMELINES/ptp.feed" \
         --jump-bound "1 ms" &
     ;;

@@ -15,9 +15,9 @@ import time
 
 PORT = 123
 EVERY_S = 0.5
-#: From NTP's year 1900 to 1970.
+#: Seconds from 1900, NTP's epoch, to 1970.
 ERA_S = 2_208_988_800
-#: Leap and version and mode, stratum, poll, precision; delay, dispersion, name; four stamps.
+#: Leap and version and mode, stratum, poll, precision; delay, dispersion, name; four timestamps.
 PACKET = struct.Struct("!BBbb3I4Q")
 
 
@@ -49,7 +49,7 @@ def follow(address: str) -> None:
             try:
                 ask(udp)
             except OSError:
-                pass  # nobody answers there: the crystal goes on
+                pass  # no answer: the oscillator runs freely
             time.sleep(max(0.0, began_s + EVERY_S - time.monotonic()))
 
 

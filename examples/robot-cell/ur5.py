@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-#: Of the six joints, in the published order.
+#: Parameters of the six joints, in the published order.
 A_M = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
 D_M = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
 ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)
@@ -50,14 +50,15 @@ def tool(q: Sequence[float]) -> Vector:
 
 def joints(x: float, y: float, z: float) -> list[float]:
     """The joints that bring the tool to a place, pointing down: shoulder and elbow up. Raises :class:`OutOfReach`."""
-    # Seen from above, the shoulder's offset turns the arm's plane past the tool; the arm
-    # reaches towards that plane's negative side, as the published lengths say.
+    # In the top view, the shoulder's offset moves the arm's plane past the tool; the arm extends
+    # towards the negative side of that plane, because the published lengths are negative.
     beyond = x * x + y * y - D_M[3] * D_M[3]
     if beyond <= 0.0:
         raise OutOfReach(f"({x:.3f}, {y:.3f}) is inside of the shoulder")
     along = -math.sqrt(beyond)
     q1 = math.atan2(y, x) - math.atan2(-D_M[3], along)
-    # In that plane: the wrist, from the shoulder; upper arm and forearm have negative lengths.
+    # In that plane: the wrist relative to the shoulder; upper arm and forearm have negative
+    # lengths.
     across, up = along + D_M[4], z + D_M[5] - D_M[0]
     a2, a3 = A_M[1], A_M[2]
     cos3 = (across * across + up * up - a2 * a2 - a3 * a3) / (2 * a2 * a3)
@@ -65,8 +66,8 @@ def joints(x: float, y: float, z: float) -> list[float]:
         raise OutOfReach(f"({x:.3f}, {y:.3f}, {z:.3f}) is too far from the shoulder")
     q3 = math.acos(cos3)
     q2 = math.atan2(-up, -across) - math.atan2(-a3 * math.sin(q3), -a2 - a3 * math.cos(q3))
-    # The wrist turns back what the others have turned, so that the tool points down and
-    # does not turn about itself.
+    # The wrist compensates the rotation of the other joints, so that the tool points down and does
+    # not rotate about its axis.
     return [_near(q1), _near(q2), q3, _near(-math.pi / 2 - q2 - q3), -math.pi / 2, _near(q1)]
 
 

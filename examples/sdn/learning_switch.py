@@ -141,7 +141,7 @@ class FloodingSwitch(Switch):
         if source[0] & 1 or self.port_of.get(source) == in_port:
             return b""
         self.port_of[source] = in_port
-        # It was flooded. The next ones of this sender do not come here.
+        # The packet was flooded. Further packets of this sender do not reach the controller.
         return flow(3, match(in_port, source, MANY), FLOOD)
 
 

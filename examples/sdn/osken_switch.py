@@ -73,5 +73,5 @@ class LearningSwitch(OSKenApp):
 if __name__ == "__main__":
     cfg.CONF.register_cli_opts(OPTIONS)
     cfg.CONF(args=sys.argv[1:], prog="osken_switch.py", description=__doc__.splitlines()[0])
-    # The framework finds applications in modules, by their names.
+    # The framework loads applications from modules, by name.
     AppManager.run_apps(["os_ken.controller.ofp_handler", "osken_switch"])

@@ -1,6 +1,6 @@
 #!/bin/sh
-# iperf3 over 10 s of virtual time: undisturbed, paused for 100 ms every 400 ms,
-# paused for 1 s every 2 s. Prints what iperf3 says (rate, retransmissions).
+# Runs iperf3 over 10 s of virtual time: undisturbed, paused for 100 ms every 400 ms, paused for 1 s
+# every 2 s. Prints iperf3's results (rate, retransmissions).
 #
 #   examples/tcp/measure.sh TIMELOOM DIRECTORY
 set -eu

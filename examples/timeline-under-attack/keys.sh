@@ -13,5 +13,5 @@ for who in gm plc; do
     cp "$at/ops/ring.toml" "$at/ops/authority.pub" "$at/$who/"
 done
 echo keys made
-# Who waits for this program waits for one that runs.
+# Programs that start after this one require that it is still running.
 exec sleep infinity

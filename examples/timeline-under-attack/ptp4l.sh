@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the real ptp4l, unsigned, in a domain of its own: a master with this priority,
-# or a slave that tells the host's timeline what it hears. Nobody touches a clock.
+# Runs the real ptp4l, unsigned, in a separate domain: a master with this priority, or a slave that
+# feeds the host's timeline. Neither adjusts a clock.
 set -eu
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Our own PTP, where every Sync is signed: the grandmaster, or the slave that tells the
-# host's timeline of Syncs that held. A rogue has no key. Nobody touches a clock.
+# Timeloom's PTP with every Sync signed: the grandmaster, or the slave that feeds the host's
+# timeline with valid Syncs. A rogue has no key. None of them adjusts a clock.
 set -eu
 keys=${TIMELOOM_TIMELINES:-.}/../keys
 timeloom=${TIMELOOM:-timeloom}
-# By UDP, since a switch hands the Ethernet frames for measuring a link to nobody.
+# Over UDP, since a switch does not forward the Ethernet frames that measure a link.
 common="-i eth0 --transport udp4 --sync-interval=-2"
 signed="--auth inline-ed25519 --keys $keys"
 case $1 in

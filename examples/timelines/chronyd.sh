@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs the real chronyd on a host of the experiment: a server, or a client that
-# watches and steers nothing (-x).
+# Runs the real chronyd on a host of the experiment: a server, or a client that only observes and
+# adjusts nothing (-x).
 #
-# Everything that it writes goes to a directory of its own, and it stays root:
-# the experiment's hosts share this machine's files.
+# All its files are in a private directory, and it stays root: the experiment's hosts share this
+# machine's files.
 set -eu
-# Where Debian has it, or where `make packages-test` unpacks it.
+# Location in Debian, or of the copy unpacked by `make packages-test`.
 chronyd=/usr/sbin/chronyd
 [ -x "$chronyd" ] || chronyd=../../.tools/chrony/usr/sbin/chronyd
 state=$(mktemp -d)
@@ -14,8 +14,8 @@ case $1 in
 server) what='local stratum 1
 allow 10.0.0.0/24
 bindcmdaddress /' ;;
-# Whoever comes by this socket may tell it to measure anew, as the host's timeline does
-# when the host was held. chronyd makes the directory, and looks at who may enter it.
+# A client of this socket may request new measurements, as the host's timeline does after the host
+# was held. chronyd creates the directory, and checks its permissions.
 *) what="server 10.0.0.1 iburst minpoll 2 maxpoll 3
 bindcmdaddress $TIMELOOM_TIMELINES/chrony/command" ;;
 esac

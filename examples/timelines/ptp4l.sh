@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the real ptp4l on a host of the experiment with software time stamps. Neither
-# end touches its clock. The slave tells the host's timeline what it hears.
+# Runs the real ptp4l on a host of the experiment with software timestamps. Neither end adjusts its
+# clock. The slave feeds the host's timeline.
 set -eu
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT

@@ -1,8 +1,8 @@
-/* What is true of the clocks of several emulated machines, beside what these say of themselves.
+/* Measures the true relations of the clocks of several emulated machines.
  *
- * QEMU's emulation leaves rdtsc the processor's own counter, less a number of each machine: a
- * common scale that no machine steers. That number is found by a page of memory that all share:
- * who writes a counter there wrote it before another read it.
+ * In QEMU's emulation rdtsc returns the processor's own counter, less a constant of each machine:
+ * a common scale that no machine adjusts. That constant is found with a page of memory that all
+ * share: a counter value in it was written before another machine reads it.
  *
  *   clocks truth PAGE      on the host: writes its counter there, until killed, and what it
  *                          saw of the machines' counters
@@ -26,7 +26,7 @@
 
 enum { MACHINES = 8, SPAN_S = 4 };
 
-/* One word to a line of the cache. */
+/* One word per cache line. */
 struct word {
     _Atomic int64_t value;
     char fill[56];
@@ -36,7 +36,7 @@ struct page {
     struct word host;
     /* Written by a machine: its counter. */
     struct word machine[MACHINES];
-    /* Written by the host: the least that its counter was ahead of a machine's. */
+    /* Written by the host: the minimum lead of its counter over a machine's. */
     struct word least[MACHINES];
 };
 

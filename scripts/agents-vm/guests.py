@@ -55,7 +55,7 @@ def network(count):
 class Machine:
     """A machine of QEMU's emulation: its root is this host's, which it can only read."""
 
-    # What the battery of each says when it is switched on: wrong by years, each otherwise.
+    # Initial time of each machine's battery-backed clock: wrong by years, each differently.
     WAKES = ("2031-05-01T00:00:00", "2024-02-29T12:00:00", "1999-12-31T23:59:59")
 
     def __init__(self, index, tools, directory, script, page, khz):
@@ -72,8 +72,8 @@ class Machine:
             "-kernel", f"{tools}/vm/keep/vmlinuz", "-initrd", f"{tools}/agents-vm/initrd",
             "-append",
             "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check "
-            # On a busy host a machine may find its counter's pace wrong by half. What it is
-            # told here it tries to better, which is what makes it drift.
+            # On a busy host a machine may measure its counter's rate with an error of a half. The
+            # kernel refines the given value, which makes the clock drift.
             f"tsc_early_khz={khz} run=/usr/bin/python3;{script};{index} ",
             "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
@@ -153,7 +153,7 @@ def synchronise(machines, chronyd, directory):
     """This host says what time it is; each machine asks it, by NTP."""
     common = ["cmdport 0", "bindcmdaddress /", "user root"]
     server = ["local stratum 1", "allow 10.77.0.0/24", f"pidfile {directory}/chronyd.pid"]
-    # -x: the host's own clock is left alone.
+    # -x: the host's own clock is not adjusted.
     keeper = start(
         [chronyd, "-x", "-d", *common, *server],
         stdout=(directory / "chronyd.log").open("w"), stderr=subprocess.STDOUT,

@@ -34,7 +34,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 def main():
-    # As systemd has it: the root's processes are in a group, the root passes on what it has.
+    # As with systemd: the root's processes are in a group, and the root delegates its controllers.
     groups = pathlib.Path("/sys/fs/cgroup")
     (groups / "init").mkdir()
     (groups / "init" / "cgroup.procs").write_text("0")

@@ -27,7 +27,7 @@ SCRIPT = Path(__file__).with_name("machine.py")
 CLOCKS = f"{TOOLS}/agents-vm/clocks"
 START = "2030-01-01T00:00:00Z"
 START_NS = 1_893_456_000 * 1_000_000_000
-# From here on a machine's word about its clock is worth a pause.
+# Maximum stated error of a machine's clock with which pauses begin.
 GOOD_S = 0.1
 
 
@@ -66,7 +66,7 @@ def agents(machines):
     """An agent on each, by hand, with a program that reads its clock."""
     key = os.urandom(32).hex()
     for directory in [DIRECTORY, *(machine.out for machine in machines)]:
-        # One that others may read is refused.
+        # A key file that other users may read is refused.
         (directory / "key").touch(mode=0o600)
         (directory / "key").write_text(key)
     for machine in machines:
@@ -201,14 +201,14 @@ def apart(one, other, hosts_rate):
     found = []
     at = 0
     for before, after, shown in mine:
-        # On the host's counter, with what is not known of it.
+        # On the host's counter, with its uncertainty.
         low, high = before - my_less[1], after - my_less[0]
         while at + 1 < len(theirs) and theirs[at + 1][0] - their_less[0] < low:
             at += 1
         if at + 1 >= len(theirs):
             break
         first, second = theirs[at], theirs[at + 1]
-        # The other's two readings around it, and no pause between the three.
+        # The other machine's two readings around it, without a pause between the three.
         run = {sum(stop <= instant for stop in stops) for instant in (first[2], second[2], shown)}
         if len(run) != 1 or first[0] - their_less[1] > low or second[1] - their_less[0] < high:
             continue
@@ -245,7 +245,7 @@ def main():
 def report(machines, before, after):
     relations = []
     for machine, old, new in zip(machines, before, after):
-        # Counters of this host's processors may part by a little, and with them the two ends.
+        # Counters of this host's processors may differ slightly, and with them the two ends.
         low, high = max(old[0], new[0]), min(old[1], new[1])
         assert low - high < before[0][2] * 50e-6, f"{machine.name} jumped: {old} {new}"
         both = min(low, high), max(low, high)
@@ -291,7 +291,8 @@ def compare(one, other, found, mine, theirs):
     skews, widths, further = [], [], []
     for number, bounds in sorted(runs.items()):
         may = stated(mine[number]) + stated(theirs[number])
-        # What all readings of the run allow; the last, since clocks are steered meanwhile.
+        # Intersection of all readings of the run; the last, since clocks are adjusted during the
+        # run.
         least, most = bounds[-1]
         surely = max(0, least, -most)
         if surely > may:
@@ -311,7 +312,7 @@ def compare(one, other, found, mine, theirs):
     )
     for line in further:
         print(line)
-    # A host that lets its clocks part with every pause would be far beyond by now.
+    # A host whose clocks diverge with every pause would be far beyond by now.
     assert median(sizes) <= median(widths), (one, other, sizes, widths)
     late = len(skews) // 2
     assert median(sizes[late:]) <= median(widths), (one, other, sizes, widths)

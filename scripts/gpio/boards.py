@@ -52,7 +52,7 @@ class Agents:
             name = NAMES[index]
             command = [TIMELOOM, "agent", "--host", name, "--name", self.session(index)]
             command += ["--gpio", f"{board.chip}:0,1,2", "--log", str(self.directory / name)]
-            # What joins them is a process of a machine that may be busy.
+            # The boards are joined by a process of a machine that may be busy.
             command += ["--gpio-stuck", "15s"]
             if network:
                 command += ["--timeline", "machine", "--patience", "60s"]
@@ -66,7 +66,7 @@ class Agents:
         say(f"{what}: four agents start")
         for index in range(len(boards)):
             eventually(f"{what}: time begins on {NAMES[index]}", lambda: self.runs(index))
-        # Before that, all tried out their outputs, and some while others did.
+        # Before that, all boards tested their outputs, some of them at the same time.
         self.tried = [len(self.errors(index)) for index in range(len(boards))]
         say(f"{what}: time has begun on four boards")
 
@@ -97,12 +97,12 @@ class Agents:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        # Its one line comes when the board stands, and nobody else says that it never will.
+        # `timeloom hold` prints its one line when the board has stopped; it reports no failure.
         told, _, _ = select.select([hold.stdout], [], [], PATIENCE_S)
         assert told, f"{self.what}: {NAMES[index]} never stood: {self.errors(index)}"
         line = hold.stdout.readline()
         assert line, f"{self.what}: {NAMES[index]} did not hold: {self.errors(index)}"
-        # The wire is a process that takes its turn: shorter, and it would not see the hold.
+        # The wire is a process that needs CPU time: it would not see a shorter hold.
         eventually("the wire is high", lambda: self.wire.level.value)
         while_held()
         time.sleep(0.02)
@@ -258,7 +258,8 @@ def alone(boards, wire):
         first, last = log[0], log[-1]
         wall = last["resumed_wall_ns"] - first["resumed_wall_ns"]
         stood.append(wall - (last["at_ns"] - first["at_ns"]))
-        # The wire's process brackets each edge: so long at least and at most was it high here.
+        # The wire's process brackets each edge: minimum and maximum time for which the wire was
+        # high.
         least = most = 0
         for high, bounds in seen:
             begun, done = bounds[index]
@@ -272,7 +273,7 @@ def alone(boards, wire):
         f"alone: after {PAUSES} pauses the boards' clocks differ by {max(stood) - min(stood)} ns "
         "by what the wire's process takes from board to board"
     )
-    # One missed edge: that board says so and stops.
+    # One missed edge: the affected board reports it and stops.
     agents.pause(0, while_held=lambda: deafen(wire, 2, b"f"))
     agents.ended(2)
     said = " ".join(agents.errors(2).split())
@@ -284,7 +285,7 @@ def alone(boards, wire):
 
 def main():
     os.makedirs(RUN)
-    # As systemd has it: the root's processes are in a group, the root passes on what it has.
+    # As with systemd: the root's processes are in a group, and the root delegates its controllers.
     groups = Path("/sys/fs/cgroup")
     (groups / "init").mkdir()
     (groups / "init" / "cgroup.procs").write_text("0")

@@ -55,7 +55,7 @@ class Wire:
         self.stuck = multiprocessing.Value("b", 0)
         self.faults = [multiprocessing.Array("c", 4) for _ in boards]
         self.level = multiprocessing.Value("b", 0)
-        # Changes: how many, and for each board the bounds of the instants of the last.
+        # Changes: their number, and for each board the bounds of the instants of the last.
         self.log, self._writer = multiprocessing.Pipe(duplex=False)
         self._process = multiprocessing.Process(target=self._run, daemon=True)
 
@@ -69,7 +69,7 @@ class Wire:
         for board in self.boards:
             board.open()
         level = False
-        # What each input was given last.
+        # Last value given to each input.
         given = [[False, False] for _ in self.boards]
         while True:
             high = bool(self.stuck.value) or any([board.drives() for board in self.boards])
@@ -87,5 +87,5 @@ class Wire:
             if changed:
                 self.level.value = high
                 self._writer.send((high, bounds))
-            # All boards share the processors with this.
+            # All boards share the processors with this process.
             time.sleep(0.002)

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     if (timeloom_open(argv[1], NULL, &timeline) != TIMELOOM_DONE)
         return failed("open");
 
-    /* Half a second to either side will do, in steps of a microsecond. */
+    /* Half a second to either side suffices, in steps of a microsecond. */
     timeloom_requirement need = {500000000, 500000000, 1000}, possible;
     int bound = timeloom_bind(timeline, &need, &binding, &possible);
     if (bound == TIMELOOM_IMPOSSIBLE)
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         int order = TIMELOOM_UNCERTAIN;
         if (timeloom_read(timeline, &stamp) != TIMELOOM_DONE)
             return failed("read");
-        /* From here on everybody who reads the timeline reads later. */
+        /* From here on every reading of the timeline is later. */
         if (timeloom_commit_wait(timeline, &stamp, &woken) != TIMELOOM_DONE)
             return failed("commit wait");
         if (timeloom_read(timeline, &now) != TIMELOOM_DONE
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     if (timeloom_set_accuracy(binding, 600000000) != TIMELOOM_DONE
         || timeloom_get_accuracy(binding, &accuracy) != TIMELOOM_DONE || accuracy != 600000000)
         return failed("accuracy");
-    /* The first change comes at once, but in a thread of its own. */
+    /* The first change is reported at once, but from another thread. */
     struct timespec moment = {0, 1000000};
     for (int wait = 0; wait < 60000 && atomic_load(&told) == 0; wait++)
         thrd_sleep(&moment, NULL);

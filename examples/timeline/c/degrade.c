@@ -2,8 +2,8 @@
  *
  *     cc -o degrade examples/timeline/c/degrade.c -ltimeloom && ./degrade NAME [SECONDS]
  *
- * It moves nothing: it says what it would do, until the time is over. Kill the daemon
- * meanwhile (`timeloom timeline serve`). One that starts again is bound to anew.
+ * It moves nothing: it prints what it would do, until the time is over. Kill the daemon
+ * meanwhile (`timeloom timeline serve`). The controller binds to a restarted daemon again.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -18,7 +18,7 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* From a thread of the library's. */
+/* Called from a thread of the library. */
 static void told(const timeloom_change *change, void *machine)
 {
     timeloom_degradation_told(machine, now_ns(), change, NULL);
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         if (timeloom_read(timeline, &stamp) != TIMELOOM_DONE)
             return failed("reading");
         timeloom_degradation_read(machine, now_ns(), &stamp, &mode);
-        if (mode == TIMELOOM_REJOINING) /* nobody to meet here */
+        if (mode == TIMELOOM_REJOINING) /* no peer to rejoin here */
             timeloom_degradation_rejoined(machine, now_ns(), &mode);
         if (mode != before) {
             char words[120];

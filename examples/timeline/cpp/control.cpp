@@ -44,7 +44,7 @@ void run(const char *name) {
     check(timeloom_timer_start(timeline.get(), woken.target_ns + period_ns / 2, period_ns, count, &fired, &started));
     std::unique_ptr<timeloom_timer, Close> timer(started);
 
-    // On a busy machine the timer's thread may come late.
+    // On a busy machine the timer's thread may be late.
     for (int turn = 0; turn < 5 || (fired == 0 && turn < 2000); ++turn) {
         check(timeloom_wait_until_next_period(timeline.get(), &schedule, &woken));
         std::printf("turn %d: phase %lld ns, at least %lld ns late\n", turn,

@@ -45,7 +45,10 @@ impl KernelTimers {
         let stations = spec.stations.iter();
         let mut stations = stations.filter_map(|station| fabric.station(&station.name));
         let dilation = plan.time.dilation;
-        let mut first = spec.stations.iter().filter_map(|it| fabric.station(&it.name));
+        let mut first = spec
+            .stations
+            .iter()
+            .filter_map(|it| fabric.station(&it.name));
         let default = first.next().and_then(congestion_control);
         let replaced = default.filter(|name| name != "reno");
         let mut all = AllTimers {

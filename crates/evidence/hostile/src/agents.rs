@@ -1,5 +1,5 @@
-//! Scenarios that are spread over agents: what a run and its agents say and send to each
-//! other, the links between machines, and their pause bus.
+//! Scenarios that are spread over agents: messages between a run and its agents, the links between
+//! machines, and their pause bus.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use timeloom_time::Instant;
 use crate::runs::place;
 use crate::split;
 
-/// What an agent hears at its port: from somebody without the key, and from a run that has
-/// it, with a plan and the files of it.
+/// Bytes received by an agent at its port: from a peer without the key, and from a run with the
+/// key, with a plan and its files.
 ///
 /// Input: frames, each one byte of kind, two of length (big-endian), content.
 pub(crate) fn hears(input: &[u8]) {
@@ -21,9 +21,9 @@ pub(crate) fn hears(input: &[u8]) {
     });
 }
 
-/// What a run hears of an agent that has the key, with its results.
+/// Bytes received by a run from an agent with the key, with its results.
 ///
-/// Input: frames, as of [`hears`].
+/// Input: frames, as for [`hears`].
 pub(crate) fn results(input: &[u8]) {
     beside_nothing(|inside| timeloom_run::fuzzing::from_agent(&frames(input), inside));
 }
@@ -39,7 +39,7 @@ fn frames(mut input: &[u8]) -> Vec<(u8, &[u8])> {
     frames
 }
 
-/// A directory in which `read` may have one of this name, and nothing else changes.
+/// Checks that `read` changes nothing in a directory except for one entry of a given name.
 fn beside_nothing(read: impl FnOnce(&Path)) {
     let place = place();
     let around = place.join("agent");
@@ -55,10 +55,10 @@ fn beside_nothing(read: impl FnOnce(&Path)) {
     fs::remove_dir_all(&around).expect("ours");
 }
 
-/// What another machine sends through a tunnel: a datagram, and a link's frames.
+/// Bytes of another machine through a tunnel: a datagram, and a link's frames.
 ///
-/// Input: the datagram; read again, 8 bytes of the link's rate (little-endian; 0: none),
-/// then frames of 17 bytes: 8 of a number, 8 of the instant at which it left, its length.
+/// Input: the datagram; parsed again as 8 bytes of the link's rate (little-endian; 0: none), then
+/// frames of 17 bytes: 8 of a number, 8 of the instant of departure, one of its length.
 pub(crate) fn tunnel(input: &[u8]) {
     timeloom_portal::fuzzing::datagram(input);
     let (rate, frames) = split::<8>(input);
@@ -73,11 +73,11 @@ pub(crate) fn tunnel(input: &[u8]) {
     timeloom_portal::fuzzing::line(&frames, rate);
 }
 
-/// What comes to an end of the pause bus.
+/// Bytes received at an end of the pause bus.
 ///
-/// Input: a datagram; read again as what a host says that has the key: one byte of whether the
-/// silent are released, then for each datagram one byte of milliseconds, one of what happens here,
-/// and the datagram.
+/// Input: a datagram; parsed again as messages of a host with the key: one byte that is set if
+/// silent hosts are released, then for each datagram one byte of milliseconds, one of a local
+/// event, and the datagram.
 pub(crate) fn pause_bus(input: &[u8]) {
     timeloom_bus::fuzzing::unsealed(input);
     let ([release], said) = split::<1>(input);
@@ -88,5 +88,5 @@ pub(crate) fn pause_bus(input: &[u8]) {
     timeloom_bus::fuzzing::member(release & 1 == 1, said);
 }
 
-/// Without its seal.
+/// Length without the seal.
 const DATAGRAM_BYTES: usize = 112;

@@ -1,11 +1,11 @@
-//! Every reader of bytes from outside, and what must hold of it whatever the bytes are.
+//! Every reader of bytes from outside, and its invariants for arbitrary bytes.
 //!
-//! A function of [`INPUTS`] takes bytes as somebody hostile would send them, and panics
-//! where the reader does, or where it takes for good what is none. The fuzzer in `fuzz/`
-//! calls each in turn (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate
-//! calls all with those seeds and with many that differ from them a little, in seconds.
+//! A function of [`INPUTS`] takes bytes as a hostile sender would send them, and panics if the
+//! reader does, or if the reader accepts invalid bytes. The fuzzer in `fuzz/` calls each in turn
+//! (`make fuzz`), with the seeds in `fuzz/seeds/NAME`. The test of this crate calls all with those
+//! seeds and with many slight variations of them, in seconds.
 //!
-//! It reads nothing itself, and no product uses it. docs/security.md says who sends what.
+//! The crate has no readers of its own, and no product uses it. docs/security.md lists the senders.
 #![forbid(unsafe_code)]
 
 mod agents;
@@ -20,10 +20,10 @@ mod timelines;
 
 pub use runs::remove_directory;
 
-/// What takes bytes from outside.
+/// Function that takes bytes from outside.
 pub type Input = fn(&[u8]);
 
-/// Each by its name, which its seeds have too.
+/// All inputs by name; the seeds have the same names.
 pub const INPUTS: [(&str, Input); 28] = [
     ("agent_hears", agents::hears),
     ("agent_results", agents::results),
@@ -55,10 +55,10 @@ pub const INPUTS: [(&str, Input); 28] = [
     ("vm_region", machines::region),
 ];
 
-/// The input of this name.
+/// Returns the input of this name.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 pub fn input(name: &str) -> Input {
     let found = INPUTS.iter().find(|(known, _)| *known == name);
     found
@@ -66,7 +66,7 @@ pub fn input(name: &str) -> Input {
         .1
 }
 
-/// The first `N` bytes, zero where there are none, and what follows them.
+/// Returns the first `N` bytes, padded with zeros, and the rest.
 fn split<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
     let (head, rest) = bytes.split_at(bytes.len().min(N));
     let mut first = [0; N];

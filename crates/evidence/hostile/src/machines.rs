@@ -1,4 +1,4 @@
-//! Virtual machines: what a guest reads of its host, and what either hears of the other.
+//! Virtual machines: the region that a guest reads from its host, and the bytes between both.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,11 +11,12 @@ use timeloom_publish::{
 
 use crate::split;
 
-/// The region that a host gives its guest, as it is and with its sums put right: whatever
-/// is in it, a guest gets a reading or a refusal, and no closer than it knows its counter.
+/// The region that a host gives to its guest, unchanged and with corrected checksums: for any
+/// contents, a guest gets a reading or a refusal, and no reading more precise than its knowledge of
+/// its counter.
 ///
-/// Input: 8 bytes of what the guest's counter shows; of its relation, 8 bytes each of the
-/// lower end, of its width, of when it was measured, and of its growth; the region.
+/// Input: 8 bytes of the guest's counter; of its relation, 8 bytes each of the lower end, the
+/// width, the time of measurement, and the growth; the region.
 pub(crate) fn region(input: &[u8]) {
     let (head, bytes) = split::<40>(input);
     let [own, low, width, measured_at, growth_0_64] = core::array::from_fn(|index| {
@@ -62,18 +63,18 @@ fn read(bytes: &[u8], own: u64, relation: &dyn Fn(u64) -> Relation) -> Result<()
             assert!(!reading.is_ok_and(|reading| reading.bounded));
             continue;
         };
-        // Both ends of the relation are in what the reader allows for.
+        // Both ends of the relation are within the bounds that the reader allows.
         for end in [relation.low, relation.high] {
             let earlier = latest.wrapping_sub(own.wrapping_add(end as u64));
             assert!(earlier <= width, "{relation:?} at {own}: {latest} {width}");
         }
     }
-    // A region is no page of a relation.
+    // A region is not a page of a relation.
     assert!(RegionReader::open(&file, 0, &file, None).is_err());
     Ok(())
 }
 
-/// A file of these bytes and no more: what is read behind its last page is a fault.
+/// Creates a file with exactly these bytes: a read beyond its last page is a fault.
 fn memory(bytes: &[u8]) -> File {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("timeloom-hostile", flags).expect("memory"));
@@ -83,16 +84,16 @@ fn memory(bytes: &[u8]) -> File {
     file
 }
 
-/// What comes through the port between a guest and its host.
+/// Bytes through the port between a guest and its host.
 ///
-/// Input: one byte, in pieces of how many bytes less one it comes; the stream.
+/// Input: one byte, the size of the pieces less one; the stream.
 pub(crate) fn frames(input: &[u8]) {
     if let Some((piece, stream)) = input.split_first() {
         timeloom_vm::fuzzing::stream(stream, usize::from(*piece) + 1);
     }
 }
 
-/// What an emulator says of itself: lines of JSON.
+/// Messages of an emulator's monitor: lines of JSON.
 pub(crate) fn monitor(said: &[u8]) {
     timeloom_vm::fuzzing::monitor(said);
 }

@@ -1,5 +1,4 @@
-//! Simulated networks: frames of real programs, files with graphs, datagrams of other
-//! engines.
+//! Simulated networks: frames of real programs, files with graphs, datagrams of other engines.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -17,12 +16,11 @@ use timeloom_peering::message::Messages;
 use timeloom_peering::peer::{Peer, PeerConfig};
 use timeloom_time::{Duration, Instant};
 
-/// Frames of a hostile program at a host's port of a simulated network, with
-/// whatever offloads it claims. What goes in comes out, is dropped and counted;
-/// no packet stays for ever.
+/// Frames of a hostile program at a host's port of a simulated network, with any claimed offloads.
+/// Each packet leaves the network or is dropped and counted; none stays for ever.
 ///
-/// Input: frames, each with two bytes of length, one of claims, and two of the
-/// payload of each segment.
+/// Input: frames, each with two bytes of length, one of claims, and two of the payload of each
+/// segment.
 pub(crate) fn frame(input: &[u8]) {
     let mut network = NetworkBuilder::new(1);
     let [a, b, silent, far] = ["a", "b", "silent", "far"].map(|name| network.host(name));
@@ -43,7 +41,7 @@ pub(crate) fn frame(input: &[u8]) {
     );
     network.connect(silent, switch, link.clone());
     network.connect(switch, router, link.clone());
-    // Where anybody has an address of IPv6, all of the model have one.
+    // If one host has an IPv6 address, all of the model have one.
     let (beyond, _) = network.connect(router, far, link.with_queue(codel));
     network.set_address(beyond, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), 64);
     let mut world = network.build().expect("a sound network");
@@ -90,7 +88,7 @@ pub(crate) fn frame(input: &[u8]) {
     assert_eq!(world.packets_alive(), 0, "{:?}", world.counters());
 }
 
-/// A file with a graph. What is built has as many nodes as were given back.
+/// A file with a graph. The network built from it must have the reported number of nodes.
 ///
 /// Input: one byte, odd for GraphML, else GML; the text.
 pub(crate) fn graph(input: &[u8]) {
@@ -115,9 +113,9 @@ pub(crate) fn graph(input: &[u8]) {
     }
 }
 
-/// What another engine of the network sends, or somebody who says that he is one. What is
-/// read from a body is written again and reads the same; a datagram whose seal is not ours
-/// is counted and does nothing.
+/// A datagram of another engine of the network, or of a sender that claims to be one. A decoded
+/// body must be unchanged after encoding and decoding; a datagram with an invalid seal is counted
+/// and has no effect.
 ///
 /// Input: one byte (bit 0: compressed), then a body.
 pub(crate) fn peering_datagram(input: &[u8]) {
@@ -150,7 +148,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
             .expect("what was written is read");
         assert_eq!(others, seen);
     }
-    // What a datagram of this body would be, if the key were known: nothing but itself.
+    // A datagram with this body, sealed with another key, is counted as hostile.
     let header = Header {
         from: 2,
         to: 1,
@@ -167,7 +165,7 @@ pub(crate) fn peering_datagram(input: &[u8]) {
     let _ = messages.clone().read(body, &mut Batch::default());
 }
 
-/// What two engines know of a small network with flows of both kinds.
+/// Knowledge of two engines about a small network with flows of both kinds.
 static DUMBBELL: LazyLock<(Statics, Messages)> = LazyLock::new(|| {
     let mut network = NetworkBuilder::new(1);
     let link = LinkConfig::new(1_000_000_000, Duration::from_ms(1));

@@ -1,4 +1,4 @@
-//! Plants and who asks them: a plant's lines, a Modbus client's frames.
+//! Plants and their clients: a plant's lines, a Modbus client's frames.
 
 /// A line of a plant, as the reply to each request.
 pub(crate) fn reply(line: &[u8]) {
@@ -7,7 +7,7 @@ pub(crate) fn reply(line: &[u8]) {
     }
 }
 
-/// What a client sends to a Modbus device, in one piece.
+/// Bytes from a client of a Modbus device, in one piece.
 pub(crate) fn modbus(stream: &[u8]) {
     timeloom_plant::fuzzing::modbus(stream);
 }

@@ -3,8 +3,8 @@
 use timeloom_wire::tlv::{SignedTlv, TlvBody};
 use timeloom_wire::{EthernetFrame, Message, UdpDatagram};
 
-/// PTP messages, TLVs, Ethernet frames and UDP packets: what parses is written
-/// again and reads the same.
+/// PTP messages, TLVs, Ethernet frames and UDP packets: decoded values must be unchanged after
+/// encoding and decoding.
 pub(crate) fn message(bytes: &[u8]) {
     alone(bytes);
     if let Ok(frame) = EthernetFrame::parse(bytes) {

@@ -1,4 +1,4 @@
-//! Results from a stranger: a run directory, finished or not.
+//! Results from an untrusted source: a run directory, finished or not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use timeloom_results::report::{Panel, PanelSignal, ReportRun, ReportSpec, RunKind, render};
 use timeloom_results::{ClockRow, EventRow, LabelRow, ResultsError, Row, RunDirectory, SignalRow};
 
-/// A run directory with one file that a stranger wrote. It is opened, read and made whole;
-/// nothing is read that is no row, and nothing beside the directory is touched.
+/// A run directory with one untrusted file. The directory is opened, read and completed; no invalid
+/// row is read, and nothing outside the directory is changed.
 ///
-/// Input: one byte, which file (of [`FILES`]); what it says.
+/// Input: one byte, the index in [`FILES`]; the contents.
 pub(crate) fn directory(input: &[u8]) {
     let Some((which, content)) = input.split_first() else {
         return;
@@ -39,10 +39,9 @@ pub(crate) fn directory(input: &[u8]) {
     }
 }
 
-/// The page about such a run. It is drawn, whatever there is to draw, and what a stranger
-/// wrote is text on it.
+/// The report about such a run. It is drawn for any contents, and untrusted text is escaped in it.
 ///
-/// Input: as for a run directory. Beside a network there are signals of it.
+/// Input: as for a run directory. In addition to a network there are signals of it.
 pub(crate) fn report(input: &[u8]) {
     let Some((which, content)) = input.split_first() else {
         return;
@@ -77,7 +76,7 @@ pub(crate) fn report(input: &[u8]) {
 
 const NETWORK: &str = "topology.json";
 
-/// What was recorded of a link and of a flow.
+/// Recorded signals of a link and of a flow.
 const OF_NETWORK: &str = r#"[0,0,"","net","link.l.load",0.5,"1"]
 [1000000,0,"","net","link.l.load",0.7,"1"]
 [0,0,"","net","link.l.loss",0.1,"share"]
@@ -93,7 +92,7 @@ fn rows<R: Row>(run: &RunDirectory) -> u64 {
     count
 }
 
-/// What a run consists of.
+/// Files of a run.
 const FILES: [&str; 11] = [
     "manifest.json",
     "checks.json",
@@ -115,18 +114,18 @@ fn lay_out(place: &Path, file: &str, content: &[u8]) -> std::io::Result<()> {
             _ => {}
         }
     }
-    // A run that goes on, or was killed, has a journal.
+    // A run in progress, or one that was killed, has a journal.
     fs::create_dir_all(place.join("journal"))?;
     fs::write(place.join("journal/lock"), "")?;
     fs::write(place.join(file), content)
 }
 
-/// A directory of this process's, for one at a time.
+/// Returns a directory of this process, locked for one thread.
 pub(crate) fn place() -> MutexGuard<'static, PathBuf> {
     PLACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In memory, where there is such a place.
+/// In memory, if there is such a file system.
 static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
     let base = match memory.is_dir() {
@@ -138,7 +137,7 @@ static PLACE: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
     Mutex::new(place)
 });
 
-/// Removes what inputs wrote to. A fuzzer leaves one directory behind.
+/// Removes the directory of the inputs. A fuzzer leaves one directory behind.
 pub fn remove_directory() {
     let place = place();
     let _ = fs::remove_dir_all(&*place);

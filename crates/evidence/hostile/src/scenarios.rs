@@ -1,13 +1,13 @@
-//! Scenarios: the file, what `--set` puts in its place, and bundles that it names.
+//! Scenarios: the file, overrides by `--set`, and bundles that it names.
 
 use std::path::Path;
 
 use timeloom_scenario::{Bundle, parse};
 
-/// A scenario. What is accepted is written, and reads the same; what is not has a place
-/// and a reason.
+/// A scenario. If accepted, it must be unchanged after encoding and decoding; if rejected, the
+/// error must have a place and a reason.
 ///
-/// Input: the file; after a zero byte, `--set` values, apart by zero bytes.
+/// Input: the file; after a zero byte, `--set` values, separated by zero bytes.
 pub(crate) fn scenario(input: &[u8]) {
     let Ok(text) = core::str::from_utf8(input) else {
         return;
@@ -28,9 +28,9 @@ pub(crate) fn scenario(input: &[u8]) {
     }
 }
 
-/// The configuration of an OCI bundle. What is accepted runs a program as numbers, from an
-/// absolute directory, and sees what is mounted at absolute paths; what is not has a reason
-/// and a help.
+/// The configuration of an OCI bundle. If accepted, it runs a program with numeric identities, from
+/// an absolute directory, with mounts at absolute paths; if rejected, the error must have a reason
+/// and a help text.
 ///
 /// Input: `config.json`.
 pub(crate) fn bundle(input: &[u8]) {

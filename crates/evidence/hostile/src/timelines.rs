@@ -1,4 +1,4 @@
-//! Timelines: their socket and pages, other programs' pages, servers that are asked.
+//! Timelines: their socket and pages, other programs' pages, time servers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,8 +18,8 @@ use timeloom_timeline_protocol::{
 
 use crate::split;
 
-/// A packet at the daemon's socket, at a program's, or at the one for a PTP slave's Syncs.
-/// What is understood is written and understood the same.
+/// A packet at the daemon's socket, at a program's, or at the one for a PTP slave's Syncs. A
+/// decoded packet must be unchanged after encoding and decoding.
 pub(crate) fn socket(packet: &[u8]) {
     if let Ok(request) = decode::<Request>(packet) {
         let again: Request = decode(&encode(&request)).expect("what was written is read");
@@ -44,11 +44,10 @@ pub(crate) fn socket(packet: &[u8]) {
     }
 }
 
-/// A page of a timeline that somebody wrote: whatever is in it, a reader gets a reading or
-/// a refusal, and in time.
+/// A timeline page of an untrusted writer: for any contents, a reader gets a reading or a refusal,
+/// within bounded time.
 ///
-/// Input: 8 bytes of what the counter shows, then words: of the page from its start, and of
-/// the line on it.
+/// Input: 8 bytes of the counter, then words: of the page from its start, and of its line.
 pub(crate) fn timeline_page(input: &[u8]) {
     let (ticks, words) = split::<8>(input);
     let ticks = u64::from_le_bytes(ticks);
@@ -62,7 +61,7 @@ pub(crate) fn timeline_page(input: &[u8]) {
     };
     let _ = PageReader::open_as(&*PAGE, domain);
 
-    // A daemon whose words are anything, but sound by their sum.
+    // Arbitrary words of a daemon, with a valid checksum.
     let mut line = [0; WORDS];
     for (word, bytes) in line.iter_mut().zip(words.chunks_exact(8)) {
         *word = u64::from_le_bytes(bytes.try_into().expect("eight"));
@@ -85,7 +84,7 @@ static WRITER: LazyLock<PageWriter> = LazyLock::new(|| {
     PageWriter::in_memory(TimelineId(1), counter, None).expect("memory")
 });
 
-/// One page of memory, which is a file.
+/// A page of memory in a file.
 static PAGE: LazyLock<File> = LazyLock::new(|| {
     let file = memfd_create("timeloom-hostile", MemfdFlags::CLOEXEC).expect("memory");
     let file = File::from(file);
@@ -93,16 +92,16 @@ static PAGE: LazyLock<File> = LazyLock::new(|| {
     file
 });
 
-/// A clock page, read by whoever maps it.
+/// A clock page, as read by a process that maps it.
 ///
-/// Input: 8 bytes of what the counter shows, then the words of one map and of the page.
+/// Input: 8 bytes of the counter, then the words of one map and of the page.
 pub(crate) fn clock_page(input: &[u8]) {
     timeloom_publish::fuzzing::clock_page(input);
 }
 
 /// A page or sample in another program's format.
 ///
-/// Input: 8 bytes of what the counter shows, 8 of CLOCK_MONOTONIC, the page.
+/// Input: 8 bytes of the counter, 8 of CLOCK_MONOTONIC, the page.
 pub(crate) fn foreign_page(input: &[u8]) {
     let (ticks, rest) = split::<8>(input);
     let (now_ns, page) = split::<8>(rest);
@@ -110,7 +109,7 @@ pub(crate) fn foreign_page(input: &[u8]) {
     timeloom_timeline::fuzzing::foreign_page(page, ticks, now_ns);
     if let Ok(sample) = SockSample::parse(page) {
         let again = SockSample::parse(&sample.emit());
-        // By its bytes: an offset may be no number.
+        // Compared as bytes: an offset may be NaN.
         assert_eq!(again.map(|sample| sample.emit()), Ok(sample.emit()));
     }
     if let Ok(sample) = ShmSample::parse(page) {
@@ -118,14 +117,14 @@ pub(crate) fn foreign_page(input: &[u8]) {
     }
 }
 
-/// What a server of time answers.
+/// Response of a time server.
 pub(crate) fn time_server(packet: &[u8]) {
     timeloom_timeline::fuzzing::time_server(packet);
 }
 
-/// A datagram of programs that share a timeline, and a pattern of those that listen.
+/// A datagram of programs that share a timeline, and a pattern of the receivers.
 ///
-/// Input: one byte of how long the pattern is, the pattern, the datagram.
+/// Input: one byte of the pattern's length, the pattern, the datagram.
 pub(crate) fn message(input: &[u8]) {
     let ([length], rest) = split::<1>(input);
     let (pattern, datagram) = rest.split_at(rest.len().min(length.into()));

@@ -1,6 +1,6 @@
-//! The seeds of the fuzzers, and what differs from them a little, at every reader of bytes
-//! from outside. For depth there is `make fuzz`; this shows that nothing is forgotten.
-//! TIMELOOM_CHANGES tries more changes of each seed, TIMELOOM_INPUT one input alone.
+//! Runs the seeds of the fuzzers, and slight variations of them, through every reader of bytes from
+//! outside. `make fuzz` searches in depth; this test covers every reader. TIMELOOM_CHANGES sets the
+//! number of variations of each seed, TIMELOOM_INPUT selects one input.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use timeloom_engine::Random;
 use timeloom_hostile::{INPUTS, Input, remove_directory};
 
-/// How many changes of each seed are tried, unless TIMELOOM_CHANGES says.
+/// Default number of variations of each seed, without TIMELOOM_CHANGES.
 const CHANGES: u64 = 100;
 
 #[test]
@@ -26,7 +26,7 @@ fn no_seed_and_nothing_like_one_does_harm() {
         );
         for (path, seed) in &seeds {
             try_with(name, path, input, seed);
-            // Cut short: at every byte, or at as many places as there are changes.
+            // Truncated: at every byte, or at 100 positions of a long seed.
             for at in (0..seed.len()).step_by(seed.len() / 100 + 1) {
                 try_with(name, path, input, &seed[..at]);
             }
@@ -39,14 +39,14 @@ fn no_seed_and_nothing_like_one_does_harm() {
     remove_directory();
 }
 
-/// Says with what bytes a reader panics.
+/// Reports the bytes with which a reader panics.
 fn try_with(name: &str, path: &Path, input: Input, bytes: &[u8]) {
     let done = catch_unwind(AssertUnwindSafe(|| input(bytes)));
     let (place, text) = (path.display(), bytes.escape_ascii());
     assert!(done.is_ok(), "{name}, from {place}, panics at b\"{text}\"");
 }
 
-/// A few bytes of `seed` changed, left out, doubled, or taken from another.
+/// Changes, removes or duplicates a few bytes of `seed`, or copies some from another.
 fn changed(seed: &[u8], other: &[u8], number: u64) -> Vec<u8> {
     let mut random = Random::new(number, seed.len() as u64);
     let mut bytes = seed.to_vec();
@@ -83,12 +83,12 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
             (path, bytes)
         })
         .collect();
-    // The same order everywhere: a change is named by its number.
+    // A fixed order: a variation is identified by its number.
     seeds.sort();
     seeds
 }
 
-/// `scripts/fuzz` goes by the names of the seeds.
+/// `scripts/fuzz` uses the names of the seeds.
 #[test]
 fn every_folder_of_seeds_is_of_an_input() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
@@ -100,7 +100,7 @@ fn every_folder_of_seeds_is_of_an_input() {
     assert!(folders.iter().eq(INPUTS.map(|(name, _)| name).iter()));
 }
 
-/// What a fuzzer has found, and panics inside of what the product catches.
+/// Findings of the fuzzer, and panics inside the product that it catches.
 #[test]
 fn what_was_found_does_no_harm_any_more() {
     let found: &[u8] = include_bytes!("found/parquet-footer");

@@ -1,4 +1,4 @@
-//! Prints which crate needs which, layer by layer.
+//! Prints the dependencies between the crates, by layer.
 #![forbid(unsafe_code)]
 
 use timeloom_house::{Workspace, picture};

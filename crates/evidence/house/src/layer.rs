@@ -1,24 +1,24 @@
-//! The layers, and what a folder says about them.
+//! The layers, and their folders.
 
 use std::path::Path;
 
-/// A layer, lowest first. Its folder in `crates/` has its name in small letters.
+/// A layer, lowest first. Its folder in `crates/` has its name in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// The vocabulary: times, messages.
     Words,
     /// State machines without a socket, a file or a clock.
     Models,
-    /// What touches the kernel, processes and hardware.
+    /// Access to the kernel, processes and hardware.
     Machinery,
-    /// What puts it all together for a user.
+    /// Assembly of the parts into programs for users.
     Assembly,
-    /// What only shows that the rest is true: figures, experiments, this crate.
+    /// Evidence for the rest: figures, experiments, this crate.
     Evidence,
 }
 
 impl Layer {
-    /// All of them, lowest first.
+    /// All layers, lowest first.
     pub const ALL: [Self; 5] = [
         Self::Words,
         Self::Models,
@@ -38,8 +38,8 @@ impl Layer {
         }
     }
 
-    /// The layer of a package that lies in `folder`, relative to the
-    /// workspace: `crates/LAYER/NAME`, no deeper and no higher.
+    /// Returns the layer of a package in `folder`, relative to the workspace: exactly
+    /// `crates/LAYER/NAME`.
     pub fn of(folder: &Path) -> Option<Self> {
         let parts: Vec<_> = folder.iter().collect();
         let [crates, layer, _name] = parts[..] else {

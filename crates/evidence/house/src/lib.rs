@@ -1,12 +1,11 @@
-//! What holds for the workspace as a whole, and no single crate can hold alone.
+//! Invariants of the workspace as a whole, which no single crate can check.
 //!
-//! The tests of this crate read `cargo metadata` and the sources. They fail, with
-//! the names, when a dependency points to a higher layer, when a package lies
-//! outside the layers' folders, when unsafe code is where it is not expected, or
-//! when a manifest names no licence. `cargo run -p timeloom-house --example picture` prints which crate
-//! needs which, layer by layer.
+//! The tests of this crate read `cargo metadata` and the sources. They fail, with the names, if a
+//! dependency points to a higher layer, if a package is outside the layers' folders, if unsafe code
+//! is in an unexpected crate, or if a manifest names no licence. `cargo run -p timeloom-house
+//! --example picture` prints the dependencies between the crates, by layer.
 //!
-//! The library only reads the workspace. It is nobody's dependency.
+//! The library only reads the workspace. No crate depends on it.
 #![forbid(unsafe_code)]
 
 mod layer;

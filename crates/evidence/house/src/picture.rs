@@ -1,13 +1,12 @@
-//! Which crate needs which, as text.
+//! The dependencies between the crates, as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::{Kind, Layer, Workspace};
 
-/// One line for each package, the highest layer first: what it needs to be built,
-/// without what it gets through another crate that it needs. Names lose the prefix
-/// that all share.
+/// Returns one line for each package, the highest layer first: its build dependencies, without
+/// those that it also has through another one. Names omit their common prefix.
 pub fn picture(workspace: &Workspace) -> String {
     let mut picture = String::new();
     for layer in Layer::ALL.into_iter().rev() {

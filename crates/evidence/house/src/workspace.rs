@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the packages of the workspace.
+//! Packages of the workspace according to `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,63 +10,63 @@ use crate::Layer;
 /// The packages of the workspace.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Its folder.
+    /// Folder of the workspace.
     pub folder: PathBuf,
-    /// Its packages, by name.
+    /// Packages, by name.
     pub packages: Vec<Package>,
 }
 
-/// One package.
+/// A package of the workspace.
 #[derive(Debug)]
 pub struct Package {
-    /// As in its manifest.
+    /// Name in the manifest.
     pub name: String,
-    /// Where its manifest lies.
+    /// Folder of the manifest.
     pub folder: PathBuf,
-    /// The layer that the folder names. `None` outside the layers.
+    /// Layer of the folder. `None` outside the layers.
     pub layer: Option<Layer>,
-    /// What it needs of the workspace; nothing from elsewhere.
+    /// Dependencies within the workspace only.
     pub dependencies: Vec<Dependency>,
-    /// Files that the compiler starts from.
+    /// Root files for the compiler.
     pub roots: Vec<Root>,
 }
 
-/// A need of one package for another one of the workspace.
+/// A dependency on another package of the workspace.
 #[derive(Debug)]
 pub struct Dependency {
-    /// Who is needed.
+    /// Name of the required package.
     pub name: String,
-    /// For what.
+    /// Kind of the dependency.
     pub kind: Kind,
 }
 
-/// For what a package is needed.
+/// Kind of use of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By the library or the program, or to build them.
+    /// By the library or the program, or by their build.
     Product,
     /// By tests, benches and examples only (`dev-dependencies`).
     Tests,
 }
 
-/// A file that the compiler starts from.
+/// A root file for the compiler.
 #[derive(Debug)]
 pub struct Root {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Whether it is a library or a program, or a test, bench or example.
+    /// Kind of target: library or program, or test, bench or example.
     pub kind: Kind,
-    /// Whether `cargo test` runs the tests in it.
+    /// True if `cargo test` runs the tests in it.
     pub runs_tests: bool,
-    /// Whether it runs the examples in its documentation. `None` where it is no library.
+    /// True if `cargo test` runs the examples in its documentation. `None` if it is not a library.
     pub runs_examples: Option<bool>,
 }
 
 impl Workspace {
-    /// Asks cargo about the workspace that this crate is of.
+    /// Reads the metadata of this crate's workspace from cargo.
     ///
     /// # Panics
-    /// When cargo does not answer: the tests rest on that.
+    /// Panics if cargo fails: the tests depend on it.
     pub fn read() -> Self {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--locked", "--offline", "--no-deps"])
@@ -93,7 +93,7 @@ impl Workspace {
         Self { folder, packages }
     }
 
-    /// The package of this name.
+    /// Returns the package of this name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }

@@ -10,9 +10,9 @@ use timeloom_clock::counter::{Frequency, Sample, Trace, replay};
 use timeloom_results::report::{Chart, Curve, Part, Sheet};
 use timeloom_time::Duration;
 
-/// The raw counter against RVEC: the paper's experiments, or with `trace` what
-/// a core that goes through it shows. `machine` holds the figures of
-/// `timeloom bench timeline` on this machine, if they were measured.
+/// Compares the raw counter with RVEC: the paper's experiments, or with `trace` a core that
+/// executes that trace. `machine` holds the figures of `timeloom bench timeline` on this machine,
+/// if measured.
 pub fn dvfs(trace: Option<&Trace>, machine: &[Figure], seed: u64) -> Experiment {
     let mut experiment = match trace {
         Some(trace) => of_trace(trace),
@@ -28,7 +28,7 @@ fn of_trace(trace: &Trace) -> Experiment {
         .stages
         .iter()
         .fold(Duration::ZERO, |sum, stage| sum + stage.length);
-    // Fine enough to draw, and well within half a wrap at any frequency.
+    // Fine enough for a chart, and well within half a wrap at any frequency.
     let every = Duration::from_ns((length.as_ns() / 1_000).clamp(1_000, 10_000_000));
     let samples = replay(trace, every);
     let (outcome, row) = outcome("trace", &samples);
@@ -144,7 +144,7 @@ fn of_paper(seed: u64) -> Experiment {
     }
 }
 
-/// Whether a loop's clocks were strictly increasing.
+/// Summarises a loop, and reports if its clocks were strictly increasing.
 fn sip(name: &str, run: &Loop, turns: &[Turn]) -> Value {
     let back = |value: fn(&Turn) -> Duration| {
         let pairs = turns.windows(2);
@@ -245,7 +245,7 @@ fn missing(name: &str, samples: &[Sample]) -> Chart {
     }
 }
 
-/// How the clocks ended, and whether they kept what they promise.
+/// Returns the final values of the clocks, and the result of their checks.
 fn outcome(name: &str, samples: &[Sample]) -> (Vec<String>, Value) {
     let pairs = || {
         samples
@@ -455,7 +455,7 @@ fn on_this_machine(machine: &[Figure], rows: &mut Vec<Value>) -> Part {
     }
 }
 
-/// What the paper has, for CCNT, RVEC, MONOTONIC, REALTIME.
+/// Values of the paper, for CCNT, RVEC, MONOTONIC, REALTIME.
 struct PaperCosts {
     number: u32,
     mhz: u64,

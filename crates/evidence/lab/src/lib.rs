@@ -1,13 +1,13 @@
-//! Experiments of the papers about clocks, repeated on our models.
+//! Experiments of the papers about clocks, repeated on Timeloom's models.
 //!
-//! - [`dvfs()`]: the RVEC paper's Figures 8–13 and Tables 3–5, or a trace of the
-//!   user's own; and what each clock costs on this machine.
-//! - [`ntp_steps()`]: its Table 2, on a model of the client, and beside it what
-//!   [`chronyd_corrections`] measured of the real chronyd.
+//! - [`dvfs()`]: the RVEC paper's Figures 8–13 and Tables 3–5, or a trace of the user's own; and
+//!   the cost of each clock on this machine.
+//! - [`ntp_steps()`]: its Table 2, on a model of the client, together with the measurements of the
+//!   real chronyd by [`chronyd_corrections`].
 //!
-//! Each gives an [`Experiment`](timeloom_bench::Experiment): rows for programs, a table for people, and a
-//! page with charts. The models are in `timeloom-clock`, the drawing in
-//! `timeloom-results`, the measuring in `timeloom-bench`; here they meet.
+//! Each returns an [`Experiment`](timeloom_bench::Experiment): rows for programs, a table for
+//! people, and a page with charts. The models are in `timeloom-clock`, the drawing in
+//! `timeloom-results`, the measurements in `timeloom-bench`; this crate combines them.
 #![forbid(unsafe_code)]
 
 mod dvfs;

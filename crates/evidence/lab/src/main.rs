@@ -30,44 +30,43 @@ enum Which {
     NtpSteps(NtpSteps),
 }
 
-/// The raw cycle counter against RVEC under wraps and changes of frequency, and
-/// what each clock costs on this machine.
+/// Compare the raw cycle counter with RVEC under wraps and changes of frequency, and measure the
+/// cost of each clock on this machine.
 ///
-/// The core is simulated: a counter of 32 bits, 400 and 800 MHz. Writes
-/// index.html and a picture per chart; prints the tables.
+/// The core is simulated: a counter of 32 bits, 400 and 800 MHz. Writes index.html and a picture
+/// per chart; prints the tables.
 #[derive(Args)]
 #[command(
     after_help = "Example: timeloom clock dvfs -o out\n\nA trace has one stage a line: `2 s 800 MHz`, `50 us to 400 MHz`, `10 ms idle`."
 )]
 struct Dvfs {
-    /// What the core goes through, instead of the paper's experiments
+    /// Trace of the simulated core, in place of the paper's experiments
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Do not measure this machine
     #[arg(long)]
     no_machine: bool,
-    /// Where to write
+    /// Output directory
     #[arg(short, long, value_name = "DIR", default_value = "runs/clock-dvfs")]
     output: PathBuf,
     #[command(flatten)]
     common: Common,
 }
 
-/// How large NTP's corrections are by how long it waits between questions.
+/// Measure NTP's corrections by the interval between its requests.
 ///
-/// Oscillators, network and client are simulated, in virtual time: 600 s
-/// between questions take no longer than none. With --chronyd the real one
-/// stands beside the model; that needs root.
+/// Oscillators, network and client are simulated, in virtual time, so long intervals take no real
+/// time. With --chronyd the real one is run in addition to the model; that needs root.
 #[derive(Args)]
 #[command(after_help = "Example: timeloom clock ntp-steps --quick")]
 struct NtpSteps {
-    /// A tenth of the paper's runs; with --chronyd 6 questions instead of 20
+    /// A tenth of the paper's runs; with --chronyd 6 requests instead of 20
     #[arg(long)]
     quick: bool,
     /// Run the real chronyd too, on hosts with such oscillators, in virtual time
     #[arg(long)]
     chronyd: bool,
-    /// Where to write
+    /// Output directory
     #[arg(
         short,
         long,
@@ -81,7 +80,7 @@ struct NtpSteps {
 
 #[derive(Args)]
 struct Common {
-    /// What all chance comes from: equal seeds give equal pages
+    /// Seed of all randomness: equal seeds give equal pages
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object per figure and line

@@ -1,19 +1,17 @@
 //! Table 2 of the RVEC paper with the real chronyd.
 //!
-//! A generated scenario: a server with true time, and per platform one host for
-//! each interval, whose clock drifts as the model's does. On some of them an
-//! unmodified chronyd is started for one question, corrects the clock and ends
-//! (`chronyd -q`), as the paper's client corrects the time alone; on others it
-//! stays as a daemon and learns the frequency too. In mode `skip` hours of that
-//! pass while one waits.
+//! A generated scenario: a server with true time, and per platform one host for each interval,
+//! whose clock drifts like the model's. On some hosts an unmodified chronyd is started for each
+//! request, corrects the clock and ends (`chronyd -q`), as the paper's client corrects only the
+//! time; on others it runs as a daemon and also learns the frequency. Mode `skip` makes hours of
+//! this pass in a short real time.
 //!
-//! A correction is what chronyd says that it is: "System clock wrong by …", or
-//! the offset in its tracking log. How far the clock then was from true time is
-//! the run's own record, which chronyd does not see.
+//! The size of a correction is chronyd's own statement: "System clock wrong by …", or the offset in
+//! its tracking log. The clock's distance from true time is in the run's record, which chronyd does
+//! not see.
 //!
-//! The links delay each packet by a uniform time with the standard deviation of
-//! the model's queueing, in each direction. The rare long delays of a wireless
-//! link are left out.
+//! The links delay each packet by a uniform time with the standard deviation of the model's
+//! queueing, in each direction. The rare long delays of a wireless link are omitted.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,56 +24,56 @@ use timeloom_results::{ResultsError, RunDirectory};
 use timeloom_run::{End, Options, RunError};
 use timeloom_time::Duration;
 
-/// How to run it.
+/// Options of the experiment.
 pub struct Chronyd {
-    /// Where the scenario and its run are put.
+    /// Directory of the scenario and its run.
     pub directory: PathBuf,
-    /// Of oscillators and network.
+    /// Seed of oscillators and network.
     pub seed: u64,
-    /// Questions per host, of which the first half is not counted.
+    /// Requests per host, of which the first half is not counted.
     pub questions: u32,
-    /// Set from outside to end it.
+    /// Set by the caller to interrupt the experiment.
     pub interrupted: Arc<AtomicBool>,
     /// Called with messages for the user.
     pub warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// How chronyd was run.
+/// Mode of chronyd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// A new `chronyd -q` for each question: it sets the time and ends.
+    /// A new `chronyd -q` for each request: it sets the time and ends.
     Once,
-    /// One daemon, whose interval is a power of two seconds.
+    /// A single daemon, whose interval is a power of two seconds.
     Daemon,
 }
 
-/// What one host's chronyd did.
+/// Result of one host's chronyd.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChronydRow {
-    /// Whose drift and delays the host had.
+    /// Platform with the host's drift and delays.
     pub platform: &'static Platform,
-    /// How chronyd was run.
+    /// Mode of chronyd.
     pub client: Client,
-    /// Between two questions; 0: as soon as it could.
+    /// Interval between requests; 0: as short as possible.
     pub interval: Duration,
     /// Mean size of the corrections, in ms.
     pub mean_ms: f64,
-    /// Their standard deviation, in ms.
+    /// Standard deviation of the corrections, in ms.
     pub deviation_ms: f64,
-    /// The greatest, in ms.
+    /// Largest correction, in ms.
     pub greatest_ms: f64,
-    /// How many.
+    /// Number of corrections.
     pub corrections: usize,
-    /// Not counted, since the question before it got no answer: the paper's rule too.
+    /// Corrections not counted, since the previous request got no answer, as in the paper.
     pub discarded: usize,
-    /// How many `chronyd -q` ended without a correction, in the whole run.
+    /// Number of `chronyd -q` that ended without a correction, in the whole run.
     pub failures: usize,
-    /// Mean distance of the clock from true time over the same span, in ms,
-    /// sampled each second.
+    /// Mean distance of the clock from true time over the same interval, in ms, sampled each
+    /// second.
     pub true_mean_ms: f64,
 }
 
-/// Why there are no rows.
+/// Reason why there are no rows.
 #[derive(Debug, thiserror::Error)]
 pub enum ChronydError {
     /// There is no chronyd on this machine.
@@ -84,16 +82,16 @@ pub enum ChronydError {
          or have `scripts/chronyd` unpack it beside the sources"
     )]
     Missing,
-    /// A file of ours.
+    /// A file could not be read or written.
     #[error("{0}: {1}")]
     Io(PathBuf, std::io::Error),
-    /// The run could not begin.
+    /// The run could not be started.
     #[error("{0}")]
     Run(RunError),
     /// The run's record cannot be read.
     #[error("{0}")]
     Results(ResultsError),
-    /// The run did not reach its end, or a host's chronyd hardly corrected anything.
+    /// The run did not reach its end, or a host's chronyd made too few corrections.
     #[error("{0}")]
     Ended(String),
 }
@@ -108,10 +106,10 @@ impl From<ChronydError> for Failure {
     }
 }
 
-/// Runs the scenario and reads what its chronyds did.
+/// Runs the scenario and reads the corrections of its chronyds.
 ///
 /// # Errors
-/// See [`ChronydError`]. What was recorded stays in the directory.
+/// See [`ChronydError`]. The recorded data stays in the directory.
 pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydError> {
     let chronyd = find_chronyd().ok_or(ChronydError::Missing)?;
     let hosts = hosts();
@@ -132,7 +130,7 @@ pub fn chronyd_corrections(options: Chronyd) -> Result<Vec<ChronydRow>, ChronydE
             directory: run.clone(),
             replace: true,
             places: None,
-            // The scenario keeps no timelines.
+            // The scenario runs no timelines.
             timeloom: PathBuf::new(),
             session: format!("ntp-steps-{}", std::process::id()),
             interrupted: options.interrupted,
@@ -176,8 +174,8 @@ struct Host {
     interval: Duration,
 }
 
-/// The intervals of the paper, and for the daemon the powers of two beside them
-/// and one between.
+/// Returns the hosts: with the intervals of the paper, and for the daemon the neighbouring powers
+/// of two and one between.
 fn hosts() -> Vec<Host> {
     let mut hosts = Vec::new();
     for (index, platform) in PLATFORMS.iter().enumerate() {
@@ -238,7 +236,7 @@ fn scenario(hosts: &[Host], chronyd: &Path, seed: u64, questions: u32) -> String
     };
     add("server", 1, "", SERVER, &[]);
     for (index, host) in hosts.iter().enumerate() {
-        // The model's oscillator; what is constant of it is the platform's.
+        // The model's oscillator; its constant part is the platform's.
         let clock = format!(
             "clock = {{ frequency = \"{} ppt\", wander = \"2 ppb\", jitter = \"20 ppb\" }}\n",
             host.platform.drift.as_ppt()
@@ -267,11 +265,11 @@ impl Host {
         let log =
             std::io::read_to_string(log).map_err(|error| ChronydError::Io(file.clone(), error))?;
         let all: Vec<(f64, f64)> = log.lines().filter_map(correction).collect();
-        // The first half is not counted; what follows a lost one neither.
+        // The first half is not counted, nor are corrections after a lost answer.
         let counted_from = (all.len() / 2).max(1);
         let longest_s = match self.client {
             Client::Once => self.interval.as_s_f64() * 1.5 + 5.0,
-            // A daemon learns from answers that it does not act upon, too.
+            // A daemon also learns from answers without a correction.
             Client::Daemon => f64::INFINITY,
         };
         let (mut sizes_ms, mut discarded) = (Vec::new(), 0);
@@ -320,15 +318,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// When, in virtual s, and by how much, in s, a line of a log says that chronyd
-/// corrected its clock.
+/// Returns the virtual time and the size, both in s, of a correction that a line of a log reports.
 fn correction(line: &str) -> Option<(f64, f64)> {
     let (stamp, text) = line.strip_prefix('[')?.split_once("] ")?;
     let at_s = stamp.trim().parse().ok()?;
     if let Some((_, rest)) = text.split_once("System clock wrong by ") {
         return Some((at_s, rest.split(' ').next()?.parse().ok()?));
     }
-    // Date, time, source, its stratum, frequency, skew, offset: the tracking log.
+    // Columns of the tracking log: date, time, source, its stratum, frequency, skew, offset.
     let fields: Vec<&str> = text.split_whitespace().collect();
     if fields.len() >= 14 && fields[2] == "10.0.0.1" {
         return Some((at_s, fields[6].parse().ok()?));
@@ -336,7 +333,7 @@ fn correction(line: &str) -> Option<(f64, f64)> {
     None
 }
 
-/// Debian has it where only root looks, or it was unpacked for the tests.
+/// In Debian's directory for root's programs, or unpacked for the tests.
 fn find_chronyd() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin", ".tools/chrony/usr/sbin"].map(PathBuf::from);
@@ -347,7 +344,7 @@ fn find_chronyd() -> Option<PathBuf> {
         .and_then(|file| file.canonicalize().ok())
 }
 
-/// What [`ONCE`] prints.
+/// Output of [`ONCE`] on a failure.
 const FAILED: &str = "chronyd ended with status";
 
 /// Exponents of the daemon's intervals: 8, 64 and 512 s.
@@ -358,7 +355,7 @@ const SERVER: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 "$1" -d -d "local stratum 1" "allow 10.0.0.0/24" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" &
 wait $!"#;
 
-/// Arguments: chronyd, how often, seconds between.
+/// Arguments: chronyd, number of requests, seconds between.
 const ONCE: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 for i in $(seq "$2"); do
     "$1" -q "server 10.0.0.1 iburst maxsamples 1" "pidfile $d/pid" "bindcmdaddress /" "cmdport 0" "user root" ||
@@ -366,8 +363,8 @@ for i in $(seq "$2"); do
     sleep "$3"
 done"#;
 
-/// Arguments: chronyd, exponent of the interval, seconds until it ends. The
-/// tracking log is a pipe, so that it goes to the run's log line by line.
+/// Arguments: chronyd, exponent of the interval, seconds until it ends. The tracking log is a pipe,
+/// so that its lines go to the run's log at once.
 const DAEMON: &str = r#"d=$(mktemp -d); trap 'rm -rf "$d"' EXIT
 mkfifo "$d/tracking.log"; cat "$d/tracking.log" &
 "$1" -d -d "server 10.0.0.1 iburst minpoll $2 maxpoll $2" "makestep 0.01 3" "logdir $d" "log tracking" \

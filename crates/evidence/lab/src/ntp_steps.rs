@@ -8,10 +8,9 @@ use timeloom_time::Duration;
 
 use crate::ntp_chronyd::{ChronydRow, Client};
 
-/// How large NTP's corrections are by how long it waits between questions, on
-/// simulated oscillators in virtual time. `quick` takes a tenth of the paper's
-/// 200 runs of 20 questions. Beside the model stands what was measured of the
-/// real `chronyd`, if it was.
+/// Measures NTP's corrections by the interval between requests, on simulated oscillators in virtual
+/// time. `quick` takes a tenth of the paper's 200 runs of 20 requests. The measurements of the real
+/// `chronyd`, if any, are shown beside the model.
 pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     let size = (if quick { 20 } else { 200 }, 20);
     let (mut rows, mut table) = (Vec::new(), Vec::new());
@@ -113,7 +112,7 @@ pub fn ntp_steps(seed: u64, quick: bool, chronyd: &[ChronydRow]) -> Experiment {
     Experiment { rows, sheet }
 }
 
-/// The paper's mean and deviation, where it has the interval.
+/// Returns the paper's mean and deviation, if the paper has the interval.
 fn paper_of(row: &ChronydRow) -> Option<(f64, f64)> {
     let mut rows = row.platform.paper.iter();
     rows.find(|(interval, ..)| row.client == Client::Once && *interval == row.interval)

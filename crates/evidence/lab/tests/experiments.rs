@@ -1,5 +1,4 @@
-//! The experiments end to end: what they conclude, and that their pages are
-//! whole.
+//! End-to-end tests of the experiments: their conclusions, and the completeness of their pages.
 
 use timeloom_lab::{dvfs, ntp_steps};
 

@@ -2,56 +2,56 @@
 
 use crate::{Handler, Service, When};
 
-/// One system call, and what happens to it.
+/// A system call and its treatment.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// As the kernel calls it.
+    /// Name in the kernel.
     pub name: &'static str,
-    /// Its numbers.
+    /// Numbers of the call.
     pub numbers: Numbers,
-    /// What happens to it in every guest. `None`: nothing, but some guests' filters treat
-    /// it, as the columns below say.
+    /// Treatment in every guest. `None`: none, but the filters of some guests treat the call, as
+    /// the columns below specify.
     pub treatment: Option<Treatment>,
-    /// When that happens; otherwise it passes.
+    /// Condition for the treatment; otherwise the call passes.
     pub when: When,
-    /// Which part of the image answers it where it traps.
+    /// Part of the image that handles the call if it traps.
     pub handler: Option<Handler>,
-    /// When it traps where the time-stamp counter is emulated, instead of `when`.
+    /// Condition for the trap if the time-stamp counter is emulated, instead of `when`.
     pub emulating_tsc: Option<When>,
     /// Condition for the trap in sessions that show virtual dates of files, instead of `when`.
     pub file_times: Option<When>,
-    /// In processes that have asked for one of these it always traps.
+    /// The call always traps in processes that have requested one of these.
     pub on_demand: &'static [Extra],
-    /// What happens, for people: the last column of `docs/coverage.md`.
+    /// Description for the last column of `docs/coverage.md`.
     pub outcome: &'static str,
 }
 
-/// What happens to a call.
+/// Treatment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Handled in the process, by the image.
     Trap,
     /// Handled by the supervisor.
     Ask(Service),
-    /// Answered with ENOSYS, on which every known caller falls back.
+    /// Answered with ENOSYS, for which every known caller has a fallback.
     Refuse,
 }
 
-/// What a process has asked for that makes further calls trap in it, and in what it
-/// starts, by a second filter.
+/// Request of a process that makes further calls trap in it and in its descendants, by a second
+/// filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// The times at which packets came or went.
+    /// Timestamps of packets.
     Stamps,
-    /// Reads of a timer that tells when its clock is set.
+    /// Reads of a timer that reports changes of its clock.
     Reads,
-    /// Timeouts of sockets. All that the two above make trap traps here too.
+    /// Timeouts of sockets. Also makes all calls of the two above trap.
     Timeouts,
-    /// Its own SIGSYS in a mask or an action.
+    /// SIGSYS of the program in a mask or an action.
     Signals,
 }
 
-/// A call's number on each architecture that has it.
+/// Numbers of a call on each architecture that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// On x86-64.
@@ -61,7 +61,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Where this is compiled for.
+    /// Returns the number on the target architecture.
     pub const fn here(self) -> Option<u32> {
         if cfg!(target_arch = "aarch64") {
             self.aarch64
@@ -72,12 +72,12 @@ impl Numbers {
 }
 
 impl Call {
-    /// Its number where this is compiled for.
+    /// Returns the number on the target architecture.
     pub const fn number(&self) -> Option<u32> {
         self.numbers.here()
     }
 
-    /// Whether it can come to the image while its program is in a session.
+    /// Returns true if the call can reach the image while its program is in a session.
     pub const fn traps(&self) -> bool {
         let asked_or_trapped = match self.treatment {
             Some(Treatment::Trap) => true,
@@ -88,7 +88,7 @@ impl Call {
         asked_or_trapped || in_some || !self.on_demand.is_empty()
     }
 
-    /// Whether it traps in processes that have asked for this.
+    /// Returns true if the call traps in processes that have requested `extra`.
     pub const fn is_for(&self, extra: Extra) -> bool {
         let mut index = 0;
         while index < self.on_demand.len() {

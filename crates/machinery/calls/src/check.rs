@@ -1,4 +1,4 @@
-//! What holds of the table, or this crate does not compile.
+//! Compile-time checks of the table.
 
 use crate::lookup::is_same;
 use crate::{CALLS, Call, Extra, Handler, When};

@@ -1,4 +1,4 @@
-//! The parts of the image that answer calls.
+//! Parts of the image that handle calls.
 
 /// Defines an enum of names and the list of them all.
 macro_rules! listed {
@@ -7,15 +7,15 @@ macro_rules! listed {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// All of them, in their order.
+            /// All values, in order.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
         }
     };
 }
 
 listed! {
-    /// Which part of the image answers a trapped call. Each is an arm of the image's
-    /// dispatch (`shim/src/trap.rs`), and each is named by some row.
+    /// Part of the image that handles a trapped call. Each is an arm of the image's dispatch
+    /// (`shim/src/trap.rs`), and is named by at least one row.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(u8)]
     pub enum Handler {
@@ -77,9 +77,9 @@ listed! {
         IoGetevents,
         /// `io_pgetevents`.
         IoPgetevents,
-        /// `ioctl` of a hardware clock, or for the stamp of a socket's last packet.
+        /// `ioctl` of a hardware clock, or for the timestamp of a socket's last packet.
         Ioctl,
-        /// `shmctl`, `semctl` and `msgctl` that tell when something was done.
+        /// `shmctl`, `semctl` and `msgctl` that return the time of an operation.
         IpcStatus,
         /// `sysinfo`.
         Sysinfo,
@@ -99,7 +99,7 @@ listed! {
         Newfstatat,
         /// `statx`.
         Statx,
-        /// `setsockopt` of an option that is about time.
+        /// `setsockopt` of a time-related option.
         Setsockopt,
         /// `rt_sigprocmask`.
         RtSigprocmask,
@@ -124,19 +124,19 @@ listed! {
         RemapFilePages,
         /// `arch_prctl` that maps another vDSO.
         ArchPrctl,
-        /// `prctl` about seccomp, or about the time-stamp counter where that is emulated.
+        /// `prctl` about seccomp, or about the time-stamp counter if that is emulated.
         Prctl,
         /// `seccomp` that sets a mode.
         Seccomp,
-        /// `timerfd_settime` of a timer that is to tell when its clock is set.
+        /// `timerfd_settime` of a timer that reports changes of its clock.
         TimerfdSettime,
-        /// `timer_settime` of a timer of the kernel's, which counts processor time.
+        /// `timer_settime` of a kernel timer, which counts processor time.
         TimerSettime,
-        /// `timer_gettime` of the same.
+        /// `timer_gettime` of a kernel timer.
         TimerGettime,
         /// `setitimer` of processor time.
         Setitimer,
-        /// `getitimer` of the same.
+        /// `getitimer` of processor time.
         Getitimer,
         /// `time`.
         Time,
@@ -165,15 +165,15 @@ impl Handler {
         )
     }
 
-    /// Whether its wait lets signals in by a mask of its own, so that none need be handled
-    /// before it.
+    /// Returns true if the call's wait admits signals by its own mask, so that none has to be
+    /// handled before it.
     pub const fn waits_under_a_mask(self) -> bool {
         matches!(self, Self::EpollWait | Self::EpollPwait | Self::EpollPwait2)
     }
 
-    /// Bytes of the stack that the image takes at most to answer the call: what its
-    /// functions have, one within the other, and what it writes below the last. A test of
-    /// `guest` measures it on each processor; it is the more of both.
+    /// Maximum stack use of the image for the call, in bytes: the frames of its nested functions,
+    /// and the memory written below the last. A test of `guest` measures it on each processor; the
+    /// value is the larger of both.
     pub const fn stack_bytes(self) -> usize {
         match self {
             Self::Writev | Self::Sendmmsg => 1520,

@@ -1,68 +1,67 @@
-//! What the image asks the supervisor.
+//! Questions of the image to the supervisor.
 //!
-//! It makes a system call of a number that no kernel has. The first argument says which
-//! question it is, the others are what is asked about.
+//! The image makes a system call of a number that no kernel has. The first argument identifies the
+//! question, the others are its parameters.
 
-/// The number of that call.
+/// Number of that call.
 pub const IMAGE_CALL: usize = 0x1e57_0001;
 
-/// A question of the image's.
+/// A question of the image.
 ///
-/// `P` is how an address in the program's memory is held: a number in the image, which
-/// is in that program; in the supervisor something that only alleges.
+/// `P` represents an address in the program's memory: in the image a number, since the image is in
+/// that program; in the supervisor an unverified address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageCall<P> {
-    /// What CPU clock `clock` is to show when the kernel says `real_ns`.
+    /// Asks for the value to show of CPU clock `clock` for the kernel's value `real_ns`.
     CpuTime {
-        /// A `clockid_t` that counts time on the processor.
+        /// A `clockid_t` that counts processor time.
         clock: u32,
-        /// Nanoseconds on the processor.
+        /// Processor time in nanoseconds.
         real_ns: i64,
     },
-    /// What the CPU clock of a timer of the kernel's is to show when the kernel says
-    /// `real_ns`.
+    /// Asks for the value to show of a kernel timer's CPU clock for the kernel's value `real_ns`.
     CpuTimeOfTimer {
-        /// The kernel's identifier of the timer.
+        /// Kernel identifier of the timer.
         timer: i32,
-        /// Nanoseconds on the processor.
+        /// Processor time in nanoseconds.
         real_ns: i64,
     },
-    /// A file that a program which is being let go is to get. (Not asked by the image,
-    /// but in its name.)
+    /// Requests a file for a program that is being released. (Made on behalf of the image, not by
+    /// it.)
     Give {
-        /// Which of the files that lie ready.
+        /// Index of the prepared file.
         gift: usize,
     },
-    /// Sets a timerfd that is to tell when its clock is set.
+    /// Sets a timerfd that reports changes of its clock.
     SetTimer {
         /// The timerfd.
         descriptor: i32,
-        /// As `timerfd_settime` takes them.
+        /// Flags of `timerfd_settime`.
         flags: i32,
         /// A `struct itimerspec` to set.
         new: P,
-        /// Where to put what was set before, or null.
+        /// Address for the previous setting, or null.
         old: P,
-        /// Whether the reads of this process come to the image.
+        /// True if the reads of this process trap to the image.
         is_told: bool,
     },
-    /// Whether a descriptor, from which the mark of a set clock was read, is a timerfd.
+    /// Asks if a descriptor, from which the mark of a changed clock was read, is a timerfd.
     IsTimer {
         /// The descriptor.
         descriptor: i32,
     },
-    /// Puts the stamps that an `ioctl` of a hardware clock has left onto virtual time.
+    /// Converts the timestamps left by an `ioctl` of a hardware clock to virtual time.
     PhcStamps {
-        /// Which `ioctl`.
+        /// Command of the `ioctl`.
         command: u32,
-        /// Where the stamps lie.
+        /// Address of the timestamps.
         stamps: P,
     },
-    /// What a hardware clock is to show.
+    /// Asks for the value to show of a hardware clock.
     PhcTime {
-        /// What it showed.
+        /// Reading of the hardware clock.
         device_ns: i64,
-        /// What the machine's CLOCK_MONOTONIC showed then.
+        /// The machine's CLOCK_MONOTONIC at that reading.
         wall_ns: i64,
     },
     /// Reports that the program is about to install a seccomp filter of its own.
@@ -91,7 +90,7 @@ pub enum ImageCall<P> {
 }
 
 impl<P> ImageCall<P> {
-    /// As the arguments of the call.
+    /// Encodes the question as the arguments of the call.
     #[inline(always)]
     pub fn encode(self) -> [usize; 6]
     where
@@ -153,7 +152,7 @@ impl<P> ImageCall<P> {
         }
     }
 
-    /// From the arguments of the call. `None` for what is no question: anybody can make
+    /// Decodes the arguments of the call. `None` if they are not a question: any program can make
     /// the call.
     pub fn decode(words: [u64; 6]) -> Option<Self>
     where
@@ -208,8 +207,8 @@ impl<P> ImageCall<P> {
     }
 }
 
-/// Whether a clock counts time on the processor: the calling process's, the calling
-/// thread's, or that of the one whose number is in the identifier.
+/// Returns true if a clock counts processor time: of the calling process, of the calling thread, or
+/// of the one given in the identifier.
 pub const fn counts_processor(clock: u32) -> bool {
     matches!(clock, PROCESS | THREAD) || (clock as i32) < 0 && clock & 3 != BY_DESCRIPTOR
 }
@@ -217,10 +216,10 @@ pub const fn counts_processor(clock: u32) -> bool {
 /// CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID.
 const PROCESS: u32 = 2;
 const THREAD: u32 = 3;
-/// CLOCKFD, in the lowest bits of an identifier below zero.
+/// CLOCKFD, in the lowest bits of a negative identifier.
 const BY_DESCRIPTOR: u32 = 3;
 
-// In the place of a clock: no clock has these numbers.
+// Used in place of a clock: no clock has these numbers.
 const GIVE: usize = 0x7fff_fff0;
 const SET_TIMER: usize = 0x7fff_fff1;
 const IS_TIMER: usize = 0x7fff_fff2;
@@ -230,7 +229,7 @@ const ENDED: usize = 0x7fff_fff5;
 const CONFINES: usize = 0x7fff_fff6;
 const FILE_DATE: usize = 0x7fff_fff7;
 const KEEP_DATE: usize = 0x7fff_fff8;
-/// The kernel's identifiers are not negative.
+/// Kernel identifiers are not negative.
 const TIMERS: u64 = 1 << 31;
 
 #[cfg(test)]

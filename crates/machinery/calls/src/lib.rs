@@ -1,20 +1,19 @@
-//! The system calls that carry time, and what happens to each.
+//! The system calls that carry time, and the treatment of each.
 //!
-//! Three parts of Timeloom must agree on that: the seccomp filter, which decides where a
-//! call goes; the image inside the program, which answers most of them; and the
-//! supervisor, which answers the others. Each is made from [`CALLS`], one table with one
-//! row a call. So is `docs/coverage.md`. What the rows must hold to is checked when this
-//! crate is compiled (`check.rs`).
+//! Three parts of Timeloom must agree on it: the seccomp filter, which routes a call; the image
+//! inside the program, which handles most calls; and the supervisor, which handles the others. Each
+//! is derived from [`CALLS`], one table with one row per call. So is `docs/coverage.md`. The
+//! invariants of the rows are checked when this crate is compiled (`check.rs`).
 //!
-//! What the image in turn asks the supervisor, by a number that no kernel has, is
+//! The questions of the image to the supervisor, under a number that no kernel has, are
 //! [`ImageCall`].
 //!
-//! What it is not: there is no code here that treats a call. The image is linked with
-//! this crate, hence `no_std`, no allocation and nothing that can panic at run time.
+//! This crate has no code that handles a call. The image is linked with this crate, hence `no_std`,
+//! no allocation and no code that can panic at run time.
 //!
-//! To add a call: its row in `table.rs`, and where that names a [`Handler`] or a
-//! [`Service`] of its own, the arms that the compiler then asks for in the image
-//! (`shim/src/trap.rs`) and in the supervisor.
+//! To add a call: add its row in `table.rs`. If that names a new [`Handler`] or [`Service`], add
+//! the arms that the compiler then requires in the image (`shim/src/trap.rs`) and in the
+//! supervisor.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -43,9 +42,9 @@ pub use service::Service;
 pub use table::{CALLS, NEWEST};
 pub use when::When;
 
-/// What our filters say of a trap (`si_errno`), to be told from one of the program's own.
+/// `si_errno` of traps by Timeloom's filters, to distinguish them from traps by the program's own.
 pub const TRAP_MARK: u16 = 0x746c;
 
-/// `si_code` of the SIGSYS with which the supervisor ends a turn of a wait. The kernel has
-/// none like it.
+/// `si_code` of the SIGSYS with which the supervisor ends a turn of a wait. The kernel does not use
+/// this value.
 pub const KICK_CODE: i32 = -0x746c;

@@ -1,8 +1,8 @@
-//! Finding a call by its number or name, where this is compiled for.
+//! Lookup of calls by number or name, on the target architecture.
 
 use crate::{CALLS, Call, Extra, Handler};
 
-/// The rows of calls that this architecture has.
+/// Returns the rows of calls that the target architecture has.
 pub fn calls() -> impl Iterator<Item = &'static Call> + Clone {
     CALLS.iter().filter(|call| call.number().is_some())
 }
@@ -18,10 +18,10 @@ pub fn find(number: i64) -> Option<&'static Call> {
     calls().find(|call| call.number().map(i64::from) == Some(number))
 }
 
-/// A call's number by its name. For constants: without such a row compiling fails.
+/// Returns a call's number by its name. For constants: without such a row the compilation fails.
 ///
 /// # Panics
-/// Where there is no such call, which the compiler then says.
+/// Panics if there is no such call, which is a compile-time error in a constant.
 pub const fn number(name: &str) -> usize {
     let mut index = 0;
     while index < CALLS.len() {
@@ -36,8 +36,8 @@ pub const fn number(name: &str) -> usize {
     panic!("the table has no such call")
 }
 
-/// Which part of the image answers a trapped call. The image looks here for each: a
-/// load, no search.
+/// Returns the part of the image that handles a trapped call. The image does this for each trap:
+/// one load, no search.
 #[inline(always)]
 pub fn handler_of(number: usize) -> Option<Handler> {
     *HANDLERS.get(number)?
@@ -55,7 +55,7 @@ static HANDLERS: [Option<Handler>; LENGTH] = {
     handlers
 };
 
-/// One more than the highest number of a call that traps.
+/// Highest number of a call that traps, plus one.
 const LENGTH: usize = {
     let mut length = 0;
     let mut index = 0;
@@ -70,7 +70,7 @@ const LENGTH: usize = {
     length
 };
 
-/// How many calls trap in processes that have asked for this.
+/// Returns the number of calls that trap in processes that have requested `extra`.
 pub const fn extra_count(extra: Extra) -> usize {
     let (mut count, mut index) = (0, 0);
     while index < CALLS.len() {
@@ -82,10 +82,10 @@ pub const fn extra_count(extra: Extra) -> usize {
     count
 }
 
-/// Their numbers. `COUNT` is [`extra_count`].
+/// Returns the numbers of those calls. `COUNT` is [`extra_count`].
 ///
 /// # Panics
-/// When it is not. (For constants.)
+/// Panics if `COUNT` is another number. (For constants.)
 pub const fn extra_numbers<const COUNT: usize>(extra: Extra) -> [u32; COUNT] {
     assert!(COUNT == extra_count(extra));
     let mut numbers = [0; COUNT];

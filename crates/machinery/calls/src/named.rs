@@ -1,31 +1,31 @@
-//! Commands and options that are done in real time, and named when a program uses them.
+//! Commands and options that are executed in real time, and reported if a program uses them.
 //!
-//! Filter, supervisor and `docs/coverage.md` are made from these lists. What else of the
-//! kernel tells time is in `guest/src/coverage/interfaces`.
+//! Filter, supervisor and `docs/coverage.md` are derived from these lists. Other interfaces of the
+//! kernel that return time are in `guest/src/coverage/interfaces`.
 
-/// An `ioctl`'s command that tells or takes time.
+/// A command of `ioctl` that returns or takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ioctl {
-    /// As the kernel calls it.
+    /// Name in the kernel.
     pub name: &'static str,
-    /// Its number, which both architectures share.
+    /// Number, which both architectures share.
     pub command: u32,
-    /// Whether it is refused, since it would set a clock of the machine.
+    /// True if the command is refused, since it would set a clock of the machine.
     pub is_refused: bool,
-    /// What it names only when its argument asks for it.
+    /// Further condition on the command's argument, if any.
     pub only: Option<TerminalWait>,
 }
 
-/// A terminal whose reads end after a time (VTIME, without ICANON).
+/// Condition: a terminal whose reads end after a time (VTIME, without ICANON).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalWait;
 
-/// A socket's option that tells or takes time.
+/// A socket option that returns or takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketOption {
-    /// As the kernel calls it.
+    /// Name in the kernel.
     pub name: &'static str,
-    /// Its level and number.
+    /// Level and number.
     pub place: (u32, u32),
 }
 
@@ -70,7 +70,7 @@ pub const SOCKET_OPTIONS: &[SocketOption] = &[
     option("setsockopt(PACKET_TX_RING)", SOL_PACKET, 13),
 ];
 
-/// What paces a connection: of concern only where computing takes no time.
+/// Selects the pacing of a connection: reported only if computing takes no virtual time.
 pub const TCP_CONGESTION: SocketOption = option("setsockopt(TCP_CONGESTION)", IPPROTO_TCP, 13);
 
 const SOL_SOCKET: u32 = 1;

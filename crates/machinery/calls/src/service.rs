@@ -1,6 +1,6 @@
-//! What the supervisor is asked for.
+//! Services of the supervisor.
 
-/// What of the supervisor answers a call that comes to it.
+/// Part of the supervisor that handles a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Follows an exec and prepares the new program.
@@ -8,63 +8,62 @@ pub enum Service {
     /// Prepares a program that was executed under a debugger, at the debugger's first request that
     /// resumes it.
     Trace,
-    /// Makes a timerfd.
+    /// Creates a timerfd.
     TimerfdCreate,
-    /// Sets one.
+    /// Sets a timerfd.
     TimerfdSettime,
-    /// Tells what is left of one.
+    /// Returns the remaining time of a timerfd.
     TimerfdGettime,
-    /// Makes a POSIX timer.
+    /// Creates a POSIX timer.
     TimerCreate,
-    /// Sets one.
+    /// Sets a POSIX timer.
     TimerSettime,
-    /// Tells what is left of one.
+    /// Returns the remaining time of a POSIX timer.
     TimerGettime,
-    /// Tells how often one expired unheard.
+    /// Returns the overrun count of a POSIX timer.
     TimerGetoverrun,
-    /// Ends one.
+    /// Deletes a POSIX timer.
     TimerDelete,
     /// Sets the process's interval timer.
     Setitimer,
-    /// Tells what is left of it.
+    /// Returns the remaining time of the process's interval timer.
     Getitimer,
-    /// Sets it by whole seconds.
+    /// Sets the process's interval timer in whole seconds.
     Alarm,
     /// Sets a clock of the guest's host.
     ClockSettime,
-    /// Sets its CLOCK_REALTIME.
+    /// Sets the host's CLOCK_REALTIME.
     Settimeofday,
-    /// Steers its CLOCK_REALTIME.
+    /// Adjusts the host's CLOCK_REALTIME.
     Adjtimex,
-    /// Steers a clock of it.
+    /// Adjusts a clock of the host.
     ClockAdjtime,
     /// Refuses `io_uring`, whose waits cannot be trapped, or counts it as a leak.
     IoUring,
-    /// Counts and names a call that is done in real time.
+    /// Counts and reports a call that is executed in real time.
     RealTime,
-    /// Counts and names an `ioctl` that is done in real time ([`crate::IOCTLS`]).
+    /// Counts and reports an `ioctl` that is executed in real time ([`crate::IOCTLS`]).
     Device,
-    /// Counts and names a socket's option that tells real time ([`crate::SOCKET_OPTIONS`]).
+    /// Counts and reports a socket option that returns real time ([`crate::SOCKET_OPTIONS`]).
     SocketOption,
-    /// Counts and names a limit of processor time (`setrlimit`).
+    /// Counts and reports a limit of processor time (`setrlimit`).
     CpuLimit,
-    /// Counts and names a limit of another process's processor time (`prlimit`).
+    /// Counts and reports a limit of another process's processor time (`prlimit`).
     CpuLimitOf,
-    /// Counts and names budgets and deadlines of the scheduler.
+    /// Counts and reports budgets and deadlines of the scheduler.
     Schedule,
-    /// Refuses a time namespace other than the one the caller is in, or counts it as a
-    /// leak.
+    /// Refuses a time namespace other than the caller's own, or counts it as a leak.
     TimeNamespace,
-    /// Refuses alternate stacks onto which a signal under the clock does not fit.
+    /// Refuses alternate stacks that are too small for a signal under the clock.
     SignalStack,
-    /// Answers the image's own question ([`crate::ImageCall`]).
+    /// Answers a question of the image ([`crate::ImageCall`]).
     Image,
 }
 
 impl Service {
-    /// Whether it stays with a supervisor after its program was let go: what an exec
-    /// starts needs the image, and of `sigaltstack` a handler can do nothing, since its
-    /// end brings back the stack that was.
+    /// Returns true if the service is still needed after its program was released: programs started
+    /// by an exec need the image, and `sigaltstack` has no effect in a handler, since the return
+    /// from the handler restores the previous stack.
     pub const fn outlasts_session(self) -> bool {
         matches!(self, Self::Exec | Self::SignalStack | Self::Image)
     }

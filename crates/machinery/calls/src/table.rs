@@ -1,9 +1,8 @@
-//! The table: every call that carries time, in the order in which the filter looks for
-//! them.
+//! The table: every call that carries time, in the order in which the filter compares them.
 //!
-//! A row says, in this order: the call; its number on x86-64 and on 64-bit ARM; when it
-//! is treated; which part of the image or of the supervisor answers; and what happens,
-//! in the words of `docs/coverage.md`. [`Call`] has the meaning of each.
+//! A row has, in this order: the call; its number on x86-64 and on 64-bit ARM; the condition for
+//! its treatment; the part of the image or of the supervisor that handles it; and a description, in
+//! the words of `docs/coverage.md`. [`Call`] documents each column.
 
 use crate::{Call, Extra, Handler, Numbers, Service, Treatment, When};
 
@@ -17,14 +16,14 @@ use When::{
     SocketTime,
 };
 
-/// Every call that some filter of ours treats.
+/// Every call that some filter of Timeloom treats.
 #[rustfmt::skip] // One call a line.
 pub const CALLS: &[Call] = &[
     // A return from a frame whose mask the program has made or changed. Every signal handler ends
     // with this call, so it comes first.
     trap("rt_sigreturn", at(15, 139), Always, Image::RtSigreturn, OWN_SIGNALS),
 
-    // Clocks, by `syscall` instruction instead of the vDSO.
+    // Clocks read by `syscall` instruction instead of the vDSO.
     trap("clock_gettime", at(228, 113), Always, Image::ClockGettime, VIRTUAL),
     trap("gettimeofday", at(96, 169), Always, Image::Gettimeofday, VIRTUAL),
 
@@ -37,13 +36,13 @@ pub const CALLS: &[Call] = &[
     trap("pkey_mprotect", at(329, 288), Range(0, 1), Image::OnRange, KEPT_RANGE),
     trap("remap_file_pages", at(216, 234), Range(0, 1), Image::RemapFilePages, KEPT_RANGE),
 
-    // Waits with a timeout, or with a signal mask that must not hold SIGSYS.
+    // Waits with a timeout, or with a signal mask that must not have SIGSYS.
     trap("nanosleep", at(35, 101), Always, Image::Nanosleep, VIRTUAL),
     trap("clock_nanosleep", at(230, 115), Always, Image::ClockNanosleep, VIRTUAL),
     trap("ppoll", at(271, 73), EitherGiven(2, 3), Image::Ppoll, VIRTUAL),
     trap("pselect6", at(270, 72), EitherGiven(4, 5), Image::Pselect6, VIRTUAL),
-    // These, and `epoll_wait`, without a timeout too: frozen in them, a program would be
-    // told EINTR by the kernel.
+    // These, and `epoll_wait`, also without a timeout: if frozen in them, a program would get EINTR
+    // from the kernel.
     trap("epoll_pwait", at(281, 22), NotZeroOrGiven(3, 4), Image::EpollPwait, VIRTUAL),
     trap("epoll_pwait2", at(441, 441), Always, Image::EpollPwait2, VIRTUAL),
     trap("futex", at(202, 98), FutexWait, Image::Futex, VIRTUAL),
@@ -55,7 +54,7 @@ pub const CALLS: &[Call] = &[
     trap("mq_timedsend", at(242, 182), Given(4), Image::MessageQueue, VIRTUAL),
     trap("mq_timedreceive", at(243, 183), Given(4), Image::MessageQueue, VIRTUAL),
 
-    // Sockets and timers that mean time only in processes which have asked for that.
+    // Sockets and timers: time-related only in processes that have requested it.
     pass("read", at(0, 63), Image::Read).on_demand(&[Reads, Timeouts]),
     pass("readv", at(19, 65), Image::Readv).on_demand(&[Reads, Timeouts]),
     pass("recvfrom", at(45, 207), Image::Recvfrom).on_demand(&[Timeouts]),
@@ -71,7 +70,7 @@ pub const CALLS: &[Call] = &[
     pass("sendmsg", at(46, 211), Image::Sendmsg).on_demand(&[Timeouts]),
     pass("sendmmsg", at(307, 269), Image::Sendmmsg).on_demand(&[Timeouts]),
 
-    // The former returns EINTR when frozen, the latter waits anew.
+    // The former returns EINTR when frozen, the latter starts its wait anew.
     trap("io_getevents", at(208, 4), NotZero(1), Image::IoGetevents, VIRTUAL),
     trap("io_pgetevents", at(333, 292), Always, Image::IoPgetevents, VIRTUAL),
 
@@ -89,14 +88,14 @@ pub const CALLS: &[Call] = &[
     pass("statx", at(332, 291), Image::Statx).file_times(Always),
     ask("setsockopt", at(54, 208), SocketTime, Super::SocketOption, MORE_TRAPS)
         .or(Image::Setsockopt),
-    // When something was last done to shared memory, semaphores, message queues.
+    // Times of the last operations on shared memory, semaphores, message queues.
     trap("shmctl", at(31, 195), OneOf(1, &[2, 13, 15]), Image::IpcStatus, IPC_TIMES),
     trap("semctl", at(66, 191), OneOf(2, &[2, 18, 20]), Image::IpcStatus, IPC_TIMES),
     trap("msgctl", at(71, 187), OneOf(1, &[2, 11, 13]), Image::IpcStatus, IPC_TIMES),
 
-    // What could take SIGSYS away from us, or a program's own from it. Where the time-stamp
-    // counter is emulated, the image also stands between a program and its SIGSEGV, which
-    // shows in masks and actions.
+    // Calls that could take SIGSYS from the image, or the program's own SIGSYS from it. If the
+    // time-stamp counter is emulated, the image also receives the program's SIGSEGV first, which
+    // affects masks and actions.
     trap("rt_sigprocmask", at(14, 135), Given(1), Image::RtSigprocmask, OWN_SIGNALS)
         .emulating(Always).on_demand(&[Signals]),
     trap("rt_sigaction", at(13, 134), KeptAction, Image::RtSigaction, OWN_SIGNALS)
@@ -140,9 +139,10 @@ pub const CALLS: &[Call] = &[
     ask("adjtimex", at(159, 171), Always, Super::Adjtimex, STEERS),
     ask("clock_adjtime", at(305, 266), Always, Super::ClockAdjtime, STEERS_BUT_DEVICES),
 
-    // Its waits cannot be trapped: refused and reported.
+    // Waits of this interface cannot be trapped: refused and reported.
     ask("io_uring_setup", at(425, 425), Always, Super::IoUring, LEAK),
-    // Done in real time, and named: what they begin goes on without further calls.
+    // Executed in real time, and reported: the operations that they start continue without further
+    // calls.
     ask("perf_event_open", at(298, 241), Always, Super::RealTime, NAMED),
     ask("bpf", at(321, 280), OneOf(0, &[BPF_PROG_LOAD]), Super::RealTime, NAMED),
     ask("keyctl", at(250, 219), OneOf(0, &[KEYCTL_SET_TIMEOUT]), Super::RealTime, NAMED),
@@ -151,14 +151,14 @@ pub const CALLS: &[Call] = &[
     ask("sched_setattr", at(314, 274), Always, Super::Schedule, NAMED),
     ask("setrlimit", at(160, 164), OneOf(0, &CPU_LIMITS), Super::CpuLimit, NAMED),
     ask("prlimit64", at(302, 261), OneOf(1, &CPU_LIMITS), Super::CpuLimitOf, NAMED),
-    // Offsets that the clock page knows nothing of. (`clone3` is refused, and `clone`
-    // cannot.)
+    // Offsets that are unknown to the clock page. (`clone3` is refused, and `clone` cannot create
+    // the namespace.)
     ask("unshare", at(272, 97), NewTime(0), Super::TimeNamespace, OFFSETS),
     ask("setns", at(308, 268), NewTimeOrAny(1), Super::TimeNamespace, OFFSETS),
-    // The image's own question.
+    // Questions of the image.
     ask("cpu_time", OF_IMAGE, Always, Super::Image, OWN_QUESTION),
 
-    // Calls that came before others which do the same and more.
+    // Older calls that newer ones supersede.
     trap("time", x86_64(201), Always, Image::Time, VIRTUAL),
     trap("poll", x86_64(7), Positive(2), Image::Poll, VIRTUAL),
     trap("select", x86_64(23), Given(4), Image::Select, VIRTUAL),
@@ -169,7 +169,7 @@ pub const CALLS: &[Call] = &[
     pass("stat", x86_64(4), Image::Stat).file_times(Always),
     pass("lstat", x86_64(6), Image::Stat).file_times(Always),
     ask("alarm", x86_64(37), Always, Super::Alarm, BY_SUPERVISOR),
-    // On x86-64 the kernel itself looks whether a signal fits onto the stack.
+    // On x86-64 the kernel itself checks that a signal fits onto the stack.
     ask("sigaltstack", aarch64(132), Given(0), Super::SignalStack, SMALL_STACK),
 ];
 
@@ -214,7 +214,7 @@ const OWN_QUESTION: &str =
     "no call of programs: the image asks what a CPU clock shows after a change of rate";
 const SMALL_STACK: &str =
     "refused with ENOMEM where two signals do not fit onto the stack, and reported";
-/// Where it traps, `coverage.rs` says which processes have asked for what.
+/// For calls that trap on request, `coverage.rs` describes the requests.
 const ON_DEMAND: &str = "";
 
 /// MADV_DONTFORK and MADV_GUARD_INSTALL; other advice is harmless to a shared mapping.
@@ -235,11 +235,11 @@ const KEYCTL_SET_TIMEOUT: u32 = 15;
 /// RLIMIT_CPU and RLIMIT_RTTIME.
 const CPU_LIMITS: [u32; 2] = [0, 15];
 
-/// The newest call that was looked at (`file_setattr` of Linux 6.17). Newer ones may tell
-/// time, and are answered as a kernel does that has none of them.
+/// Newest call that was examined (`file_setattr` of Linux 6.17). Newer ones may return time, and
+/// are refused as by a kernel without them.
 pub const NEWEST: u32 = 469;
 
-/// The number on both architectures.
+/// Returns the numbers on both architectures.
 const fn at(x86_64: u32, aarch64: u32) -> Numbers {
     Numbers {
         x86_64: Some(x86_64),
@@ -318,7 +318,7 @@ const fn plain(
 }
 
 impl Call {
-    /// Where it does not go to the supervisor, it goes to this.
+    /// Sets the handler for calls that do not go to the supervisor.
     const fn or(self, handler: Handler) -> Self {
         Self {
             handler: Some(handler),

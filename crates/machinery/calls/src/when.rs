@@ -1,47 +1,46 @@
-//! When a call is treated, by its arguments.
+//! Conditions on a call's arguments.
 
-/// When a call gets its treatment; otherwise it passes. Arguments are counted from zero.
+/// Condition for the treatment of a call; otherwise it passes. Arguments are counted from zero.
 ///
 /// The supervisor compiles these into the seccomp filter (`guest/src/filter/`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Always.
     Always,
-    /// When this pointer argument is given.
+    /// This pointer argument is not null.
     Given(u32),
-    /// When either pointer argument is given.
+    /// Either pointer argument is not null.
     EitherGiven(u32, u32),
-    /// When this `int` argument is above zero (a timeout in ms).
+    /// This `int` argument is above zero (a timeout in ms).
     Positive(u32),
-    /// When this `int` argument is not zero (a timeout in ms; negative: none).
+    /// This `int` argument is not zero (a timeout in ms; negative: none).
     NotZero(u32),
-    /// When `int` `.0` is not zero or pointer `.1` is given.
+    /// `int` `.0` is not zero or pointer `.1` is not null.
     NotZeroOrGiven(u32, u32),
-    /// When this pointer argument is null.
+    /// This pointer argument is null.
     Null(u32),
     /// A futex operation that waits, with a timeout.
     FutexWait,
-    /// A socket option: a timeout or stamps in the image; one of
-    /// [`crate::SOCKET_OPTIONS`] as the treatment says.
+    /// A socket option: a timeout or timestamps, handled in the image; or one of
+    /// [`crate::SOCKET_OPTIONS`], by the row's treatment.
     SocketTime,
-    /// An interval timer: of real time as the treatment says, of processor time in the
-    /// image.
+    /// An interval timer: of real time, by the row's treatment; of processor time, in the image.
     IntervalTimer,
-    /// A timer: one that is to tell when its clock is set, in the image first.
+    /// A timer: in the image first if it reports changes of its clock.
     MayCancel,
-    /// A timer's clock that does not count processor time. (Timers on one that does are
-    /// the kernel's.)
+    /// A timer's clock that does not count processor time. (Timers on clocks that do are the
+    /// kernel's.)
     NotOfProcessor,
-    /// A timer that is the session's.
+    /// A timer of the session.
     OwnPosixTimer,
-    /// A timer: the session's as the treatment says, the kernel's in the image.
+    /// A timer: of the session, by the row's treatment; of the kernel, in the image.
     PosixTimer,
-    /// When the low half of this argument is one of these.
+    /// The low half of this argument is one of these values.
     OneOf(u32, &'static [u32]),
-    /// An `ioctl`: of a hardware clock, or for a packet's stamp, in the image; one of
-    /// [`crate::IOCTLS`] as the treatment says.
+    /// An `ioctl`: of a hardware clock, or for a packet's timestamp, in the image; one of
+    /// [`crate::IOCTLS`], by the row's treatment.
     DeviceTime,
-    /// A signal's action that is set, or that of a signal which the image keeps.
+    /// A signal's action that is set, or is that of a signal which the image intercepts.
     KeptAction,
     /// `prctl` that reads or sets access to the time-stamp counter, or the seccomp mode.
     SeccompOrTsc,
@@ -54,14 +53,14 @@ pub enum When {
     MovedRange,
     /// `madvise` of such a range, with one of these kinds of advice.
     AdvisedRange(&'static [u32]),
-    /// When these flags name a time namespace.
+    /// These flags name a time namespace.
     NewTime(u32),
-    /// When these flags name a time namespace, or are zero, which names any.
+    /// These flags name a time namespace, or are zero, which allows any.
     NewTimeOrAny(u32),
 }
 
 impl When {
-    /// Whether a call that is not treated as its row says traps instead of passing.
+    /// Returns true if a call that does not get its row's treatment traps instead of passing.
     pub const fn traps_otherwise(self) -> bool {
         matches!(
             self,

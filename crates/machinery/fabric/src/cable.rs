@@ -1,5 +1,5 @@
-//! Namespaces joined by hand: the chains that [`crate::Fabric`], whose stations
-//! have one interface each, does not build.
+//! Namespaces joined individually: chains that [`crate::Fabric`], whose stations have one interface
+//! each, does not build.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -15,33 +15,33 @@ use crate::netlink::RouteSocket;
 use crate::station::Site;
 use crate::{FabricError, KernelError, MacAddress, Namespace};
 
-/// One end of a cable.
+/// An end of a cable.
 #[derive(Debug, Clone, Copy)]
 pub struct Plug<'a> {
-    /// Where it is.
+    /// Namespace of the interface.
     pub namespace: &'a Namespace,
-    /// What the interface is to be called there.
+    /// Name of the interface in the namespace.
     pub interface: &'a str,
-    /// Its MAC address.
+    /// MAC address of the interface.
     pub mac: MacAddress,
-    /// Its IPv4 address in a subnet of 24 bits, if it is to have one.
+    /// IPv4 address in a subnet of 24 bits, if the interface has one.
     pub address: Option<Ipv4Addr>,
 }
 
 impl Namespace {
-    /// A namespace that sends nothing of its own accord, with loopback up.
+    /// Creates a namespace that sends nothing by itself, with loopback up.
     ///
     /// # Errors
-    /// As for [`Namespace::create`].
+    /// See [`Namespace::create`].
     pub fn quiet(name: &str) -> Result<Self, KernelError> {
         Ok(Site::create(name)?.namespace)
     }
 }
 
-/// Joins two namespaces by a veth pair. On return it carries frames.
+/// Joins two namespaces by a veth pair. On return the pair carries frames.
 ///
 /// # Errors
-/// When the kernel refuses, or the names are taken.
+/// Fails if the kernel refuses a step, or if the names are taken.
 pub fn connect(a: &Plug<'_>, b: &Plug<'_>) -> Result<(), FabricError> {
     let title = format!(
         "{} in `{}` - {} in `{}`",
@@ -76,8 +76,8 @@ fn end<'a>(plug: &Plug<'a>, index: u32) -> CableEnd<'a> {
     }
 }
 
-/// Interface numbers are the kernel's business, but `link::cable` states them:
-/// one above those that exist.
+/// Returns an interface number above the existing ones: the kernel usually assigns it, but
+/// `link::cable` requires one.
 fn free_index(plug: &Plug<'_>) -> Result<u32, FabricError> {
     let highest = plug.namespace.run(highest_index)?.max(FIRST_INDEX);
     Ok(highest + 1)
@@ -97,8 +97,7 @@ fn settle(plug: &Plug<'_>, index: u32) -> Result<(), KernelError> {
             .change(request, NLM_F_CREATE | NLM_F_EXCL)
             .map_err(|refusal| refusal.during(format!("give {} the address {address}", place())))?;
     }
-    // The first end stays without carrier until the second is up; only then
-    // is there something to wait for.
+    // The first end has no carrier until the second is up; only then can the wait succeed.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = route

@@ -1,4 +1,4 @@
-//! What can go wrong: with the description, or with the kernel.
+//! Errors of a network description or of the kernel.
 
 use core::fmt;
 use std::io;
@@ -8,18 +8,18 @@ use rustix::io::Errno;
 
 use crate::names::MacAddress;
 
-/// Why a network could not be built.
+/// Reason why a network could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum FabricError {
-    /// The description contradicts itself; nothing was tried.
+    /// The description contradicts itself; nothing has been created.
     #[error("{0}")]
     Spec(#[from] SpecError),
-    /// The kernel refused a step; everything built so far is gone again.
+    /// The kernel refused a step; everything created so far has been removed.
     #[error("{0}")]
     Kernel(#[from] KernelError),
 }
 
-/// Why a [`crate::NetworkSpec`] describes no network that can be built.
+/// Reason why a [`crate::NetworkSpec`] describes no network that can be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// Two switches or stations share a name.
@@ -28,15 +28,15 @@ pub enum SpecError {
     /// A name is empty or has characters beyond letters, digits, `_`, `-`, `.`.
     #[error("`{0}` cannot name a node: use letters, digits, `_`, `-` and `.`, at least one")]
     BadName(String),
-    /// OpenFlow is asked of what is no switch, or twice of the same.
+    /// OpenFlow is requested for a node that is not a switch, or twice for the same switch.
     #[error("`{0}` cannot speak OpenFlow: it is no switch, or named twice")]
     NoSwitch(String),
     /// A link names a node that is neither a switch nor a station.
     #[error("link `{link}`: there is no switch or station `{name}`")]
     UnknownNode {
-        /// The name nobody has.
+        /// The unknown name.
         name: String,
-        /// The link that uses it, as `a - b`.
+        /// The link, as `a - b`.
         link: String,
     },
     /// A link joins a node to itself.
@@ -45,28 +45,28 @@ pub enum SpecError {
     /// Two nodes are linked twice.
     #[error("`{0}` and `{1}` are linked twice")]
     DuplicateLink(String, String),
-    /// This link closes a loop. Bridges run no spanning tree here, so one
-    /// broadcast would circle for ever.
+    /// The link closes a loop. Bridges run no spanning tree here, so one broadcast would circulate
+    /// for ever.
     #[error(
         "link `{0} - {1}` closes a loop; switches run no spanning tree, so a broadcast would \
          circle for ever"
     )]
     Loop(String, String),
-    /// A station has one interface, so it takes exactly one link.
+    /// A station has one interface, so it needs exactly one link.
     #[error(fmt = station_links)]
     StationLinks {
         /// The station.
         station: String,
-        /// How many links name it.
+        /// Number of links of the station.
         links: usize,
     },
     /// Two stations share an address.
     #[error("two stations have the address {0}")]
     DuplicateAddress(IpAddr),
-    /// A station without an address.
+    /// A station has no address.
     #[error("station `{0}` has no address")]
     NoAddress(String),
-    /// The address or prefix length cannot belong to a station.
+    /// The address or prefix length is not valid for a station.
     #[error(
         "station `{station}` cannot have the address {address}/{prefix_len}: a unicast \
          address with a prefix of 1 to 32 bits is needed, of IPv6 to 128 and none of its link"
@@ -85,7 +85,7 @@ pub enum SpecError {
     /// The MAC address is a group address or all zero.
     #[error("{0} is no unicast MAC address")]
     BadMac(MacAddress),
-    /// A rate below 8 bit/s, which the kernel (bytes per second) reads as zero.
+    /// The rate is below 8 bit/s, which the kernel (bytes per second) reads as zero.
     #[error("link `{link}`: a rate of {rate_bits_per_s} bit/s is too low, 8 is the least")]
     BadRate {
         /// The link, as `a - b`.
@@ -105,8 +105,8 @@ fn station_links(station: &str, links: &usize, f: &mut fmt::Formatter<'_>) -> fm
     }
 }
 
-/// A step that the kernel refused: what was tried, what it answered, and what
-/// is missing when that can be told from the answer.
+/// A step refused by the kernel: the operation, the kernel's error, and the missing feature if the
+/// error identifies it.
 #[derive(Debug)]
 pub struct KernelError {
     action: String,
@@ -131,13 +131,13 @@ impl KernelError {
         }
     }
 
-    /// The kernel's own words (netlink's extended acknowledgement).
+    /// Adds the kernel's own text (netlink's extended acknowledgement).
     pub(crate) fn with_detail(mut self, detail: Option<String>) -> Self {
         self.detail = detail;
         self
     }
 
-    /// Says that `what` is missing when the kernel answered one of `errnos`.
+    /// Reports `what` as missing if the kernel returned one of `errnos`.
     pub(crate) fn missing_if(mut self, errnos: &[Errno], what: &str) -> Self {
         if self.missing.is_none()
             && Errno::from_io_error(&self.source).is_some_and(|errno| errnos.contains(&errno))
@@ -147,8 +147,8 @@ impl KernelError {
         self
     }
 
-    /// What the machine lacks, such as a capability or a kernel option, when
-    /// the answer tells.
+    /// Returns the feature that the machine lacks, such as a capability or a kernel option, if the
+    /// error identifies it.
     pub fn missing(&self) -> Option<&str> {
         self.missing.as_deref()
     }

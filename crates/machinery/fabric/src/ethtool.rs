@@ -1,19 +1,17 @@
-//! Switching a station's offloads off.
+//! Disables the offloads of a station's interface.
 //!
-//! By default a veth hands over TCP segments of up to 64 KiB with their
-//! checksums left blank, on the assumption that hardware further down cuts and
-//! sums them. Here no hardware follows: captures would show frames that no wire
-//! carries, with checksums that no receiver accepts, and a raw-socket device
-//! model would be fed them. Without checksum offload the kernel also segments
-//! everything itself, because it must sum each frame.
+//! By default a veth passes on TCP segments of up to 64 KiB with blank checksums, on the assumption
+//! that hardware segments them and adds the checksums. Here there is no such hardware: captures
+//! would show frames that no wire carries, with checksums that no receiver accepts, and a device
+//! model with a raw socket would receive them. Without checksum offload the kernel also segments
+//! everything itself, because it must compute the checksum of each frame.
 
 use rustix::io::Errno;
 use timeloom_sys::interface::{Interface, Offload};
 
 use crate::KernelError;
 
-/// Turns transmit checksums and segmentation offload of `interface` off, which is
-/// called `name`.
+/// Disables transmit checksum and segmentation offload of `interface`, whose name is `name`.
 pub(crate) fn offloads_off(interface: &Interface, name: &str) -> Result<(), KernelError> {
     for (offload, feature) in [
         (Offload::TransmitChecksum, "checksum offload"),

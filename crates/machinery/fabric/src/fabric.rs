@@ -1,4 +1,4 @@
-//! Building the network and finding one's way in it.
+//! Construction of the network and lookup of its nodes and links.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,25 +22,25 @@ use crate::{
     StationSpec,
 };
 
-/// A network that exists. Dropping it lets go of the namespaces; they vanish
-/// when the last program inside has ended.
+/// An existing network. Dropping it releases the namespaces; the kernel removes them when the last
+/// program inside has ended.
 #[derive(Debug)]
 pub struct Fabric {
     fabric: Namespace,
     stations: HashMap<String, Namespace>,
     macs: HashMap<String, MacAddress>,
-    /// The interface of (node, towards peer).
+    /// Interface of (node, towards peer).
     ports: HashMap<(String, String), String>,
-    /// What serves the switches that speak OpenFlow.
+    /// Daemons of the OpenFlow switches.
     openflow: Option<OpenVSwitch>,
 }
 
-/// An interface and the namespace it is in: what [`crate::Capture`] records.
+/// An interface and its namespace, as captured by [`crate::Capture`].
 #[derive(Debug, Clone, Copy)]
 pub struct Port<'a> {
-    /// Where the interface is.
+    /// Namespace of the interface.
     pub namespace: &'a Namespace,
-    /// What it is called there.
+    /// Name of the interface in the namespace.
     pub interface: &'a str,
 }
 
@@ -48,8 +48,8 @@ impl Fabric {
     /// Builds the network. On return every link carries frames.
     ///
     /// # Errors
-    /// [`FabricError::Spec`] before anything is touched; [`FabricError::Kernel`]
-    /// when the kernel refuses a step, with everything undone.
+    /// [`FabricError::Spec`] before anything is created; [`FabricError::Kernel`] if the kernel
+    /// refuses a step, after everything has been removed.
     pub fn build(spec: &NetworkSpec) -> Result<Self, FabricError> {
         spec.validate()?;
         let mut builder = Builder::start(spec)?;
@@ -75,28 +75,29 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// The namespace of a station.
+    /// Returns the namespace of a station.
     pub fn station(&self, name: &str) -> Option<&Namespace> {
         self.stations.get(name)
     }
 
-    /// The MAC address of a station's `eth0`.
+    /// Returns the MAC address of a station's `eth0`.
     pub fn mac(&self, station: &str) -> Option<MacAddress> {
         self.macs.get(station).copied()
     }
 
-    /// The namespace in which all the switches are.
+    /// Returns the namespace that contains all switches.
     pub fn fabric_namespace(&self) -> &Namespace {
         &self.fabric
     }
 
-    /// What is wrong with the network, once something is: a daemon that serves
+    /// Returns a description of a failure of the network, if there is one: a daemon that serves
     /// OpenFlow switches has ended.
     pub fn trouble(&self) -> Option<String> {
         self.openflow.as_ref()?.trouble()
     }
 
-    /// `names` are the interfaces to call after the switches, in their order.
+    /// Starts the daemons of the OpenFlow switches. `names` are the interfaces named after the
+    /// switches, in their order.
     fn start_openflow<'a>(
         &mut self,
         spec: &'a NetworkSpec,
@@ -109,8 +110,7 @@ impl Fabric {
         if switches.is_empty() {
             return Ok(());
         }
-        // In the order of the links, so that port numbers can be told from
-        // the description.
+        // In the order of the links, so that port numbers follow from the description.
         let laid = &self.ports;
         let ports = |switch: &'a String| {
             spec.links.iter().filter_map(move |link| {
@@ -137,9 +137,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// The interface of `node` that leads to `peer`: `eth0` of a station, or a
-    /// switch's port, which is called `NODE-PEER` when that has at most 15
-    /// characters and a stable short form otherwise.
+    /// Returns the interface of `node` towards `peer`: `eth0` of a station, or a switch's port,
+    /// named `NODE-PEER` if that has at most 15 characters and a stable short form otherwise.
     pub fn port(&self, node: &str, peer: &str) -> Option<Port<'_>> {
         let interface = self.ports.get(&(node.to_owned(), peer.to_owned()))?;
         let namespace = self.stations.get(node).unwrap_or(&self.fabric);
@@ -149,9 +148,8 @@ impl Fabric {
         })
     }
 
-    /// Where to record the link between `a` and `b`: the end in the fabric
-    /// namespace, where no program can interfere; of two such ends (or none)
-    /// the one of `a`.
+    /// Returns the end at which the link between `a` and `b` is captured: the end in the fabric
+    /// namespace, which programs cannot access; if both ends or none are there, the one of `a`.
     pub fn link_interface(&self, a: &str, b: &str) -> Option<Port<'_>> {
         let only_b_is_a_switch = self.stations.contains_key(a) && !self.stations.contains_key(b);
         if only_b_is_a_switch {
@@ -162,22 +160,22 @@ impl Fabric {
     }
 }
 
-/// The work in progress: as a [`Fabric`], with the sockets to configure it.
+/// A network under construction: a [`Fabric`], with the sockets to configure it.
 struct Builder {
     fabric: Site,
     sites: HashMap<String, Site>,
     macs: HashMap<String, MacAddress>,
-    /// The switches of the kernel.
+    /// Bridges of the kernel.
     bridges: HashMap<String, u32>,
     names: InterfaceNames,
     next_index: u32,
     ports: HashMap<(String, String), String>,
-    /// (interface, its number, the station it belongs to if any)
+    /// (interface, its number, its station if any)
     awaited: Vec<(String, u32, Option<String>)>,
 }
 
 impl Builder {
-    /// All the nodes, with no link between them.
+    /// Creates all nodes, without links.
     fn start(spec: &NetworkSpec) -> Result<Self, KernelError> {
         let mut builder = Self {
             fabric: Site::create("fabric")?,
@@ -214,11 +212,11 @@ impl Builder {
         Ok(builder)
     }
 
-    /// One cable, plugged in at both ends and given its rate.
+    /// Creates one cable, connects both ends and sets its rate.
     fn lay(&mut self, spec: &LinkSpec) -> Result<(), KernelError> {
         let title = format!("{} - {}", spec.a, spec.b);
-        // A message creates one end in the namespace of its socket; that end
-        // had better be the one in the fabric, if there is one.
+        // A message creates one end in the namespace of its socket; that end should be the one in
+        // the fabric, if there is one.
         let (near, far) = if self.macs.contains_key(&spec.b) || !self.macs.contains_key(&spec.a) {
             (&spec.a, &spec.b)
         } else {
@@ -284,7 +282,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Name, number and MAC address for the end of a cable at `node`.
+    /// Returns name, number and MAC address for the end of a cable at `node`.
     fn new_end(&mut self, node: &str, peer: &str) -> (String, u32, MacAddress) {
         let (name, index, mac, station) = match self.macs.get(node) {
             Some(mac) => (
@@ -307,8 +305,8 @@ impl Builder {
         (name, index, mac)
     }
 
-    /// Waits for the kernel's link watcher. Until it has seen a new cable, the
-    /// interfaces drop what they are given.
+    /// Waits for the kernel's link watcher. Until the watcher has processed a new cable, the
+    /// interfaces drop all frames.
     fn wait_until_up(&mut self) -> Result<(), KernelError> {
         let deadline = StdInstant::now() + UP_WITHIN;
         for (name, index, station) in std::mem::take(&mut self.awaited) {
@@ -334,7 +332,7 @@ impl Builder {
     }
 
     fn finish(self) -> Fabric {
-        // The netlink sockets end here: they would keep the namespaces alive.
+        // The netlink sockets are closed here: they would keep the namespaces alive.
         let stations = self
             .sites
             .into_iter()
@@ -349,7 +347,7 @@ impl Builder {
         }
     }
 
-    /// Asks for a change where `node` lives.
+    /// Requests a change in the namespace of `node`.
     fn change(
         &mut self,
         node: &str,
@@ -375,14 +373,14 @@ impl Builder {
     }
 }
 
-/// For interfaces that speak for nobody. The first byte keeps them apart from
-/// the stations' derived addresses.
+/// Returns the MAC address of an interface that belongs to no station. The first byte distinguishes
+/// these addresses from the stations' derived ones.
 fn port_mac(title: &str) -> MacAddress {
     let mut mac = MacAddress::of_name(title, 0);
     mac.0[0] = 0x06;
     mac
 }
 
-/// Usually a few milliseconds; a machine this late has another problem.
+/// Usually a few milliseconds suffice; a longer delay has another cause.
 const UP_WITHIN: StdDuration = StdDuration::from_secs(5);
 const UP_POLL: StdDuration = StdDuration::from_micros(500);

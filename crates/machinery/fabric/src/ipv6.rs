@@ -1,12 +1,12 @@
-//! IPv6 of one interface, which says nothing that no program said.
+//! IPv6 on one interface, without messages that no program sent.
 //!
-//! A kernel that has IPv6 asks for routers, asks whether anybody has its addresses already, and
-//! takes new addresses from whoever answers, at instants that nobody knows. All of that is off:
-//! addresses are given, the one of the link (`fe80::`) too, and count at once. What is left are the
-//! reports about the groups that it has joined (MLD, RFC 3810), which cannot be switched off. They
-//! are said twice, milliseconds after the address was given ([`wait_until_quiet`]).
+//! By default, a kernel with IPv6 solicits routers, probes for duplicates of its addresses, and
+//! accepts new addresses from routers, at unpredictable instants. All of this is disabled:
+//! addresses, including the link-local one (`fe80::`), are configured and valid at once. Only the
+//! reports about joined multicast groups (MLD, RFC 3810) remain, which cannot be disabled. The
+//! kernel sends them twice, milliseconds after the address was configured ([`wait_until_quiet`]).
 //!
-//! Where nobody has an address of IPv6, it is off (`station.rs`).
+//! Stations without an IPv6 address have IPv6 disabled (`station.rs`).
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,11 +26,11 @@ use crate::netlink::RouteSocket;
 use crate::station::write_setting;
 use crate::{KernelError, Namespace, link};
 
-/// Switches IPv6 of `interface` on, in the calling thread's namespace, and gives it the address
-/// of its link and these. The route to everything else leads to `gateway`.
+/// Enables IPv6 on `interface`, in the calling thread's namespace, and adds its link-local address
+/// and the given ones. The default route leads to `gateway`.
 ///
 /// # Errors
-/// When the kernel has no IPv6, or refuses a step.
+/// Fails if the kernel has no IPv6, or refuses a step.
 pub fn give_ipv6(
     interface: &str,
     addresses: &[(Ipv6Addr, u8)],
@@ -46,7 +46,7 @@ pub fn give_ipv6(
             error.missing_if(&[Errno::NOENT], "IPv6 in the kernel (CONFIG_IPV6)")
         })?;
     }
-    // A program's own connections, and those to itself.
+    // For a program's own connections, including those to itself.
     for own in ["lo", interface] {
         write_setting(&format!("ipv6/conf/{own}/disable_ipv6"), "0", false)?;
     }
@@ -74,8 +74,8 @@ pub fn give_ipv6(
     Ok(())
 }
 
-/// Returns when the kernels of all these stations have said which groups they have joined. They
-/// do so within some 20 ms; where one does not, it is waited for no longer than a second.
+/// Blocks until the kernels of all these stations have sent their group reports. They do so within
+/// some 20 ms; the wait for all of them ends after one second at the latest.
 pub(crate) fn wait_until_quiet(stations: &[&Namespace]) -> Result<(), KernelError> {
     on_thread(|| {
         let deadline = Instant::now() + SAID_WITHIN;
@@ -98,7 +98,7 @@ pub(crate) fn wait_until_quiet(stations: &[&Namespace]) -> Result<(), KernelErro
     })
 }
 
-/// How many of its reports a kernel has sent.
+/// Returns the number of group reports sent by the kernel.
 fn reports() -> u64 {
     let counters = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
     let line = counters
@@ -109,10 +109,11 @@ fn reports() -> u64 {
 }
 
 const SAID_WITHIN: Duration = Duration::from_secs(1);
-/// Both times are a tick and a bit apart (`mldv2_unsolicited_report_interval`).
+/// Longer than the interval between the two reports, a tick and a bit
+/// (`mldv2_unsolicited_report_interval`).
 const SILENCE: Duration = Duration::from_millis(40);
 
-/// The address that an interface has on its link (RFC 4291, appendix A).
+/// Returns the link-local address of an interface (RFC 4291, appendix A).
 fn of_link([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
     let word = |high, low| u16::from_be_bytes([high, low]);
     Ipv6Addr::new(
@@ -141,14 +142,14 @@ fn default_route(interface: u32, gateway: Ipv6Addr) -> RouteMessage {
     message
 }
 
-/// Under conf/INTERFACE; Linux, Documentation/networking/ip-sysctl.rst.
+/// Settings under conf/INTERFACE; Linux, Documentation/networking/ip-sysctl.rst.
 const QUIET: [(&str, &str); 7] = [
     ("accept_ra", "0"),
     ("autoconf", "0"),
     ("router_solicitations", "0"),
     ("accept_dad", "0"),
     ("dad_transmits", "0"),
-    // We give the address of the link ourselves, or it would be asked for.
+    // The link-local address is added explicitly; otherwise the kernel would probe it.
     ("addr_gen_mode", "1"),
     ("mldv2_unsolicited_report_interval", "1"),
 ];

@@ -1,9 +1,8 @@
-//! The experiment's network, made of kernel parts on one machine.
+//! The experiment's network, built from kernel components on one machine.
 //!
-//! A station (a host or a field device) is a network namespace with one
-//! interface `eth0`; a switch is a bridge; a link is a veth pair, with a token
-//! bucket on both ends when it has a rate. All bridges live in one more
-//! namespace, the *fabric namespace*, which runs no programs.
+//! A station (a host or a field device) is a network namespace with one interface `eth0`; a switch
+//! is a bridge; a link is a veth pair, with a token bucket on both ends if it has a rate. All
+//! bridges are in one more namespace, the *fabric namespace*, which runs no programs.
 //!
 //! ```text
 //!   station plc              fabric namespace               station scada
@@ -13,28 +12,25 @@
 //!  +-----------+    +------------------------------+    +-----------+
 //! ```
 //!
-//! **Nothing outlives its users.** Namespaces are anonymous: no entry in
-//! `/run/netns`, no mount, only file descriptors of this process and the
-//! programs put inside. When those are gone, by whatever signal, the kernel
-//! removes the namespaces with every bridge and link in them.
+//! **Nothing outlives its users.** Namespaces are anonymous: they have no entry in `/run/netns` and
+//! no mount, only file descriptors of this process and of the programs inside. When those have
+//! ended, by whatever signal, the kernel removes the namespaces with every bridge and link in them.
 //!
-//! **A link carries the frames a wire would carry.** Stations have checksum and
-//! segmentation offloads switched off, so no frame exceeds the MTU and every
-//! checksum in a capture is right. Spanning tree is off, multicast is flooded, and
-//! IPv6 is off at stations that have no address of it (`ipv6.rs` says how it is kept
-//! quiet at the others): the network says nothing that no program said.
+//! **A link carries the frames a wire would carry.** Stations have checksum and segmentation
+//! offloads disabled, so no frame exceeds the MTU and every checksum in a capture is correct.
+//! Spanning tree is off, multicast is flooded, and IPv6 is off at stations without an IPv6 address
+//! (`ipv6.rs` describes the settings of the others): the network sends no frame that no program
+//! sent.
 //!
-//! What this crate is not: it delays nothing (the kernels we meet have no
-//! netem), routes nothing, and knows no virtual time; a rate is in bits per
-//! second of the machine's clock. Mounts are not touched either, so a program
-//! in a station that reads `/sys/class/net` sees the *machine's* interfaces;
+//! Limits: this crate adds no delay (some supported kernels have no netem), routes nothing, and
+//! does not know virtual time; a rate is in bits per second of the machine's clock. Mounts are not
+//! changed, so a program in a station that reads `/sys/class/net` sees the *machine's* interfaces;
 //! netlink, ioctls and `/proc/self/net` show the station's.
 //!
-//! Other differences from a wire: a frame that meets an idle rated link passes
-//! without its own serialisation delay (see `tbf.rs`); bridges do not forward
-//! the reserved group addresses 01:80:c2:00:00:0x (LLDP, PTP peer delay), as
-//! IEEE 802.1Q asks; stations have no default route, so a program that sends
-//! multicast must choose the interface.
+//! Other differences from a wire: a frame that arrives at an idle rated link passes without its own
+//! serialisation delay (see `tbf.rs`); bridges do not forward the reserved group addresses
+//! 01:80:c2:00:00:0x (LLDP, PTP peer delay), as IEEE 802.1Q requires; stations have no default
+//! route, so a program that sends multicast must select the interface.
 //!
 //! The runner builds a [`Fabric`], starts programs through
 //! [`Namespace::confine`] and records links with [`Capture`]; `timeloom doctor`

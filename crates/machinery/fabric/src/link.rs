@@ -1,4 +1,4 @@
-//! The netlink messages that make bridges and cables, as plain values.
+//! Netlink messages that create bridges and cables, as plain values.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -14,7 +14,7 @@ use netlink_packet_route::link::{
 use crate::MacAddress;
 use crate::spec::broadcast;
 
-/// One end of a cable that is to be made.
+/// An end of a cable to be created.
 #[derive(Debug)]
 pub(crate) struct CableEnd<'a> {
     pub(crate) index: u32,
@@ -22,9 +22,8 @@ pub(crate) struct CableEnd<'a> {
     pub(crate) mac: MacAddress,
 }
 
-/// A switch: no spanning tree and so no delay before a port forwards, and
-/// multicast flooded like on a simple switch (snooping would hold it back until
-/// somebody asks).
+/// A switch: without spanning tree, so ports forward at once, and with multicast flooded as on a
+/// simple switch (snooping would hold multicast back until a host joins the group).
 pub(crate) fn bridge(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMessage {
     bridge_that_forwards(0, index, name, mac)
 }
@@ -35,7 +34,7 @@ pub(crate) fn splice(index: u32, name: &str, mac: MacAddress) -> RouteNetlinkMes
     bridge_that_forwards(1 << 0x0e, index, name, mac)
 }
 
-/// Returns a bridge that forwards these of the sixteen link-local addresses.
+/// Returns a bridge that forwards the given ones of the sixteen link-local addresses.
 fn bridge_that_forwards(
     groups: u16,
     index: u32,
@@ -56,9 +55,9 @@ fn bridge_that_forwards(
     RouteNetlinkMessage::NewLink(message)
 }
 
-/// A cable: `near` in the namespace of the netlink socket and up, `far` in
-/// `far_namespace` or there too, and down. The kernel configures the far end
-/// before it joins the two, and an end that is not joined cannot come up.
+/// Returns a cable: `near` is up and in the namespace of the netlink socket, `far` is down and in
+/// `far_namespace` or in the same one. The kernel configures the far end before it joins the two,
+/// and an end that is not joined cannot come up.
 pub(crate) fn cable(
     near: &CableEnd<'_>,
     far: &CableEnd<'_>,
@@ -77,7 +76,7 @@ pub(crate) fn cable(
     RouteNetlinkMessage::NewLink(message)
 }
 
-/// Plugs an interface into a bridge.
+/// Adds an interface to a bridge.
 pub(crate) fn plug(index: u32, bridge: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -94,7 +93,7 @@ pub(crate) fn up(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Takes an interface down: only then it can have another name.
+/// Takes an interface down, which is required to rename it.
 pub(crate) fn down(index: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -102,7 +101,7 @@ pub(crate) fn down(index: u32) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Calls an interface something else.
+/// Renames an interface.
 pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -112,7 +111,8 @@ pub(crate) fn rename(index: u32, name: &str) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(message)
 }
 
-/// Gives an interface an address. One of IPv6 counts at once: nobody is asked whether it is taken.
+/// Adds an address to an interface. An IPv6 address is valid at once, without duplicate address
+/// detection.
 pub(crate) fn address(index: u32, address: IpAddr, prefix_len: u8) -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();
     message.header.prefix_len = prefix_len;
@@ -138,15 +138,15 @@ pub(crate) fn address(index: u32, address: IpAddr, prefix_len: u8) -> RouteNetli
     RouteNetlinkMessage::NewAddress(message)
 }
 
-/// Asks for an interface.
+/// Queries an interface.
 pub(crate) fn query(index: u32) -> RouteNetlinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
     RouteNetlinkMessage::GetLink(message)
 }
 
-/// Whether the interface in the answer to [`query`] carries frames: it is
-/// operational, and forwarding if it is a switch port.
+/// Returns true if the interface in the answer to [`query`] carries frames: it is operational, and
+/// forwarding if it is a switch port.
 pub(crate) fn carries_frames(answer: &RouteNetlinkMessage) -> bool {
     let RouteNetlinkMessage::NewLink(message) = answer else {
         return false;

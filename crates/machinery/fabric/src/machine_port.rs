@@ -1,4 +1,4 @@
-//! A second party at a station's cable: a virtual machine with addresses of its own.
+//! A virtual machine at a station's cable, with its own addresses.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,19 +12,19 @@ use crate::netlink::RouteSocket;
 use crate::station::{STATION_INTERFACE, write_setting};
 use crate::{FabricError, KernelError, MacAddress, Namespace, StationSpec, link};
 
-/// The card of the machine, which its emulator opens by this name.
+/// Network interface of the machine; the emulator opens it by this name.
 pub const MACHINE_INTERFACE: &str = "tap0";
 
-/// What `eth0` was until the machine came.
+/// Name of the former `eth0` after a machine has been attached.
 const CABLE: &str = "wire0";
 
 impl Namespace {
-    /// Puts a switch at the end of the station's cable, which joins the station and a TAP
-    /// device ([`MACHINE_INTERFACE`]) for a virtual machine. The station keeps its addresses
-    /// and its route, and its card is called `eth0` as before: it is the switch now.
+    /// Adds a switch at the end of the station's cable, which joins the station and a TAP device
+    /// ([`MACHINE_INTERFACE`]) for a virtual machine. The station keeps its addresses and its
+    /// route, and its interface is still called `eth0`: it is the switch now.
     ///
     /// # Errors
-    /// When the kernel refuses, or the station has no `eth0`.
+    /// Fails if the kernel refuses a step, or if the station has no `eth0`.
     pub fn attach_machine(&self, station: &StationSpec) -> Result<(), FabricError> {
         let title = |step: &str| format!("{step} of `{}`", self.name());
         self.run(|| {
@@ -36,7 +36,7 @@ impl Namespace {
             let number = cable.index().map_err(failed("look at the card"))?;
             let mac = cable.mac().map_err(failed("look at the card"))?;
             let mac = MacAddress(mac.unwrap_or_default());
-            // It goes with the address.
+            // The route is removed with the address.
             let gateway = gateway().map_err(failed("look at the routes"))?;
             let gateway_of_ipv6 = ipv6_gateway();
             let mut route = RouteSocket::open_here()?;
@@ -54,7 +54,7 @@ impl Namespace {
             drop(card.map_err(failed("make the machine's card"))?);
             let machine = Interface::named(MACHINE_INTERFACE).and_then(|it| it.index());
             let machine = machine.map_err(failed("look at the machine's card"))?;
-            // As for the station: it says nothing that no program said.
+            // As for the station: no frames that no program sent.
             let _ = fs::write(
                 format!("/proc/sys/net/ipv6/conf/{MACHINE_INTERFACE}/disable_ipv6"),
                 "1",
@@ -66,7 +66,7 @@ impl Namespace {
                 change("plug into the switch", link::plug(port, switch), 0)?;
                 change("bring up the switch", link::up(port), 0)?;
             }
-            // As for a station's card: news about a neighbour count at once.
+            // As for a station's interface: updates about a neighbour take effect at once.
             write_setting("ipv4/neigh/eth0/locktime", "0", false)?;
             let own = station.addresses.iter();
             for (address, prefix_len) in own.filter(|(address, _)| address.is_ipv4()) {
@@ -80,7 +80,7 @@ impl Namespace {
             }
             let of_ipv6 = station.of_ipv6();
             if !of_ipv6.is_empty() {
-                // The cable's would go on answering for them.
+                // Otherwise the cable's interface would continue to answer for these addresses.
                 write_setting(&format!("ipv6/conf/{CABLE}/disable_ipv6"), "1", false)?;
                 give_ipv6(STATION_INTERFACE, &of_ipv6, gateway_of_ipv6)?;
             }
@@ -90,13 +90,14 @@ impl Namespace {
     }
 }
 
-/// Where everything beyond its network goes, in the calling thread's namespace.
+/// Returns the default gateway in the calling thread's namespace.
 fn gateway() -> std::io::Result<Option<Ipv4Addr>> {
     let table = fs::read_to_string("/proc/thread-self/net/route")?;
     Ok(table.lines().skip(1).find_map(default_of))
 }
 
-/// `eth0 00000000 0100000A …`: interface, destination, gateway, as this machine's numbers.
+/// Parses `eth0 00000000 0100000A …`: interface, destination, gateway, in this machine's byte
+/// order.
 fn default_of(line: &str) -> Option<Ipv4Addr> {
     let mut words = line.split_ascii_whitespace().skip(1);
     let (destination, gateway) = (words.next()?, words.next()?);
@@ -104,13 +105,13 @@ fn default_of(line: &str) -> Option<Ipv4Addr> {
     (destination == "00000000" && gateway != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()))
 }
 
-/// As [`gateway`], of IPv6, which may be off.
+/// [`gateway`] for IPv6, which may be off.
 fn ipv6_gateway() -> Option<Ipv6Addr> {
     let table = fs::read_to_string("/proc/thread-self/net/ipv6_route").ok()?;
     table.lines().find_map(default_of_ipv6)
 }
 
-/// Destination, prefix, source, its prefix, gateway, … in digits without colons.
+/// Parses destination, prefix, source, its prefix, gateway, …, in digits without colons.
 fn default_of_ipv6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     let [destination, "00", _, _, gateway] = words[..] else {

@@ -1,4 +1,4 @@
-//! What a station's routes tell its TCP.
+//! Route metrics of a station, which its TCP uses.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::route::{
@@ -9,11 +9,10 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::netlink::RouteSocket;
 use crate::{KernelError, Namespace};
 
-/// The kernel's number of the metric.
+/// Number of the metric in the kernel.
 pub(crate) const RTAX_RTO_MIN: u16 = 13;
 
-/// Gives all routes to others these metrics in place of theirs. To be called inside of
-/// `station`.
+/// Replaces the metrics of all routes to other hosts. The caller must be inside `station`.
 pub(crate) fn set_metrics(station: &Namespace, metrics: &[RouteMetric]) -> Result<(), KernelError> {
     let mut socket = RouteSocket::open_here()?;
     let failed = |step: &str| format!("{step} the routes of `{}`", station.name());
@@ -39,7 +38,7 @@ fn of(family: AddressFamily) -> RouteMessage {
     message
 }
 
-/// `None` for what is no route to somebody else.
+/// Returns `None` for an entry that is not a route to other hosts.
 fn with_metrics(route: RouteNetlinkMessage, metrics: &[RouteMetric]) -> Option<RouteMessage> {
     let RouteNetlinkMessage::NewRoute(mut route) = route else {
         return None;
@@ -48,7 +47,7 @@ fn with_metrics(route: RouteNetlinkMessage, metrics: &[RouteMetric]) -> Option<R
     if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
         return None;
     }
-    // The kernel says how old one of IPv6 is, and takes no such thing back.
+    // The kernel reports the age of an IPv6 route, but does not accept it in a request.
     let is_given = |attribute: &RouteAttribute| {
         !matches!(
             attribute,

@@ -1,5 +1,5 @@
-//! Names the kernel accepts and MAC addresses nobody had to invent. Both are
-//! functions of the description alone, so two runs and two captures agree.
+//! Interface names accepted by the kernel, and generated MAC addresses. Both depend on the
+//! description alone, so two runs and two captures agree.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,15 +10,14 @@ use std::collections::HashSet;
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// The locally administered unicast address of whoever is called `name`:
-    /// `02` and 40 bits of its FNV-1a hash. `attempt` 0 is the usual one, the
-    /// next are for the rare case that two names collide.
+    /// Returns the locally administered unicast address for `name`: `02` and 40 bits of its FNV-1a
+    /// hash. `attempt` is normally 0; larger values are for the rare case that two names collide.
     pub(crate) fn of_name(name: &str, attempt: u32) -> Self {
         let hash = hash(name, attempt).to_be_bytes();
         Self([0x02, hash[0], hash[1], hash[2], hash[3], hash[4]])
     }
 
-    /// Whether one interface can have it: neither a group address nor zero.
+    /// Returns true if an interface can have the address: it is neither a group address nor zero.
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
@@ -37,7 +36,7 @@ impl fmt::Debug for MacAddress {
     }
 }
 
-/// A text that is no MAC address.
+/// Error for a text that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no MAC address; write it as `02:00:5e:10:00:01`")]
 pub struct NoMac(String);
@@ -45,7 +44,7 @@ pub struct NoMac(String);
 impl FromStr for MacAddress {
     type Err = NoMac;
 
-    /// Six pairs of hexadecimal digits with colons: `02:00:5e:10:00:01`.
+    /// Parses six pairs of hexadecimal digits with colons: `02:00:5e:10:00:01`.
     fn from_str(text: &str) -> Result<Self, NoMac> {
         let fail = || NoMac(text.to_owned());
         let mut bytes = [0; 6];
@@ -68,7 +67,7 @@ impl FromStr for MacAddress {
     }
 }
 
-/// Hands out interface names that are unique in the fabric namespace.
+/// Generator of interface names that are unique in the fabric namespace.
 pub(crate) struct InterfaceNames {
     taken: HashSet<String>,
 }
@@ -83,8 +82,8 @@ impl InterfaceNames {
         }
     }
 
-    /// `wanted` itself when it is free and short enough, else its first eight
-    /// characters, `~` and six digits of its hash.
+    /// Returns `wanted` if it is free and short enough, else its first eight characters, `~` and
+    /// six digits of its hash.
     pub(crate) fn pick(&mut self, wanted: &str) -> String {
         if wanted.len() <= MAX_INTERFACE_NAME && self.taken.insert(wanted.to_owned()) {
             return wanted.to_owned();
@@ -97,14 +96,14 @@ impl InterfaceNames {
     }
 }
 
-/// Whether `name` can name a node. ASCII only, so that a prefix of it can be
-/// cut anywhere; no `%`, which the kernel expands in interface names.
+/// Returns true if `name` is a valid node name. ASCII only, so that any prefix can be cut off; no
+/// `%`, which the kernel expands in interface names.
 pub(crate) fn is_node_name(name: &str) -> bool {
     let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     !name.is_empty() && name.bytes().all(fits)
 }
 
-/// FNV-1a: short, stable for ever, and good enough to spread names.
+/// FNV-1a: short, stable, and sufficient to distribute names.
 fn hash(name: &str, attempt: u32) -> u64 {
     let salt = if attempt == 0 {
         Vec::new()
@@ -113,12 +112,12 @@ fn hash(name: &str, attempt: u32) -> u64 {
     };
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let mixed = name.bytes().chain(salt).fold(0xcbf2_9ce4_8422_2325, step);
-    // The high bits of FNV are weak for names that differ in their last
-    // letter, and the high bits are what is used.
+    // The high bits of FNV are weak for names that differ in their last letter, and only the high
+    // bits are used.
     (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The kernel's IFNAMSIZ less the terminating zero.
+/// IFNAMSIZ of the kernel without the terminating zero.
 const MAX_INTERFACE_NAME: usize = 15;
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::KernelError;
 
-/// A network namespace, held by nothing but a file descriptor.
+/// A network namespace, referenced only by a file descriptor.
 ///
-/// It lives as long as this value, a program inside, or a socket opened in it
-/// (a [`crate::Capture`] holds one). The kernel removes it with all its
-/// interfaces a few milliseconds after the last of them is gone.
+/// The namespace exists as long as this value, a program inside, or a socket opened in it (a
+/// [`crate::Capture`] holds one). The kernel removes the namespace with all its interfaces a few
+/// milliseconds after the last reference has been dropped.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
@@ -27,24 +27,24 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace with nothing but a loopback interface that is down.
-    /// `name` appears in messages only; the kernel never learns it.
+    /// Creates a namespace with only a loopback interface, which is down. `name` appears only in
+    /// messages and is unknown to the kernel.
     ///
     /// # Errors
-    /// Needs CAP_SYS_ADMIN and a kernel with network namespaces.
+    /// Fails without CAP_SYS_ADMIN or on a kernel without network namespaces.
     pub fn create(name: impl Into<String>) -> Result<Self, KernelError> {
         Self::create_and(name, || Ok(())).map(|(namespace, ())| namespace)
     }
 
-    /// Creates a namespace and does `work` in it on the thread that made it,
-    /// which saves entering it again.
+    /// Creates a namespace and runs `work` in it on the thread that created it, which saves
+    /// entering the namespace again.
     pub(crate) fn create_and<T: Send>(
         name: impl Into<String>,
         work: impl FnOnce() -> Result<T, KernelError> + Send,
     ) -> Result<(Self, T), KernelError> {
         let name = name.into();
-        // unshare moves the calling thread for good, so that thread must be one
-        // that ends right after.
+        // unshare moves the calling thread permanently, so it is called on a thread that ends right
+        // after.
         let (fd, done) = on_thread(|| {
             into_new_network().map_err(|errno| {
                 KernelError::new(
@@ -69,10 +69,10 @@ impl Namespace {
         Ok((Self { fd, name }, done))
     }
 
-    /// Another hold on the same namespace.
+    /// Returns another reference to the same namespace.
     ///
     /// # Errors
-    /// When the descriptor cannot be duplicated.
+    /// Fails if the descriptor cannot be duplicated.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
             fd: self.fd.try_clone()?,
@@ -80,29 +80,29 @@ impl Namespace {
         })
     }
 
-    /// The name given at creation.
+    /// Returns the name given at creation.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The kernel's number of this namespace, as in the `net:[4026532008]`
-    /// that `/proc/PID/ns/net` links to.
+    /// Returns the kernel's number of this namespace, as in the `net:[4026532008]` that
+    /// `/proc/PID/ns/net` links to.
     ///
     /// # Errors
-    /// When the descriptor cannot be examined, which should not happen.
+    /// Fails if the descriptor cannot be examined, which is not expected.
     pub fn inode(&self) -> io::Result<u64> {
         Ok(File::from(self.fd.try_clone()?).metadata()?.ino())
     }
 
-    /// Runs `work` on a new thread inside this namespace and waits for it. A
-    /// socket opened there belongs to the namespace wherever it is used later.
-    /// Threads that `work` starts are inside as well.
+    /// Runs `work` on a new thread inside this namespace and waits for it. A socket opened there
+    /// belongs to the namespace wherever it is used later. Threads started by `work` are inside as
+    /// well.
     ///
     /// # Errors
-    /// Entering needs CAP_SYS_ADMIN.
+    /// Fails without CAP_SYS_ADMIN.
     ///
     /// # Panics
-    /// When `work` panics, with its payload.
+    /// Panics if `work` panics, with the same payload.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
         on_thread(|| {
             self.enter()?;
@@ -110,7 +110,7 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread inside, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub(crate) fn enter(&self) -> Result<(), KernelError> {
         into_network(&self.fd).map_err(|errno| {
             KernelError::new(
@@ -120,30 +120,30 @@ impl Namespace {
         })
     }
 
-    /// Makes the programs that `command` starts run inside this namespace. The
-    /// command holds the namespace as well, until it is dropped.
+    /// Makes the programs that `command` starts run inside this namespace. The command also
+    /// references the namespace, until it is dropped.
     ///
     /// # Errors
-    /// When the descriptor cannot be duplicated. A failure to enter is
-    /// reported by `spawn`.
+    /// Fails if the descriptor cannot be duplicated. A failure to enter the namespace is reported
+    /// by `spawn`.
     pub fn confine(&self, command: &mut Command) -> io::Result<()> {
         enter_network(command, self.fd.try_clone()?);
         Ok(())
     }
 
-    /// A TCP listener inside this namespace.
+    /// Creates a TCP listener inside this namespace.
     ///
     /// # Errors
-    /// As for [`TcpListener::bind`]; also when the namespace cannot be entered.
+    /// Fails as [`TcpListener::bind`] does, or if the namespace cannot be entered.
     pub fn tcp_listener(&self, address: impl ToSocketAddrs + Send) -> io::Result<TcpListener> {
         self.run(|| TcpListener::bind(address))
             .map_err(io::Error::other)?
     }
 
-    /// A UDP socket inside this namespace.
+    /// Creates a UDP socket inside this namespace.
     ///
     /// # Errors
-    /// As for [`UdpSocket::bind`]; also when the namespace cannot be entered.
+    /// Fails as [`UdpSocket::bind`] does, or if the namespace cannot be entered.
     pub fn udp_socket(&self, address: impl ToSocketAddrs + Send) -> io::Result<UdpSocket> {
         self.run(|| UdpSocket::bind(address))
             .map_err(io::Error::other)?
@@ -157,13 +157,13 @@ impl AsFd for Namespace {
 }
 
 impl AsRawFd for Namespace {
-    /// For a child's own `setns`; closes on exec.
+    /// Descriptor for a child's own `setns`; closed on exec.
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 }
 
-/// Does `work` on a new thread, and waits for it.
+/// Runs `work` on a new thread, and waits for it.
 pub(crate) fn on_thread<T: Send>(
     work: impl FnOnce() -> Result<T, KernelError> + Send,
 ) -> Result<T, KernelError> {

@@ -1,4 +1,4 @@
-//! One request, one answer: the kernel's configuration socket.
+//! Requests and answers on the kernel's configuration socket.
 
 use std::io;
 
@@ -11,18 +11,18 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::KernelError;
 
-/// A route netlink socket. It configures the namespace in which it was opened,
-/// from any thread, and keeps that namespace alive.
+/// A route netlink socket. It configures the namespace in which it was opened, from any thread, and
+/// keeps that namespace alive.
 pub(crate) struct RouteSocket {
     socket: Socket,
     sequence: u32,
 }
 
-/// The kernel said no.
+/// Refusal of a request by the kernel.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: io::Error,
-    /// Its own words, when it gave any.
+    /// The kernel's own text, if there is any.
     pub(crate) words: Option<String>,
 }
 
@@ -39,13 +39,12 @@ impl From<io::Error> for Refusal {
 }
 
 impl RouteSocket {
-    /// Opens one in the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     pub(crate) fn open_here() -> Result<Self, KernelError> {
         let open = || {
             let socket = Socket::new(NETLINK_ROUTE)?;
             socket.connect(&SocketAddr::new(0, 0))?;
-            // Both are only for better error messages, so an old kernel that
-            // lacks them is no reason to stop.
+            // Both only improve error messages, so the lack of them in an old kernel is ignored.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
             Ok(Self {
@@ -66,7 +65,7 @@ impl RouteSocket {
         self.answer().map(drop)
     }
 
-    /// Asks for one object.
+    /// Queries one object.
     pub(crate) fn get(
         &mut self,
         message: RouteNetlinkMessage,
@@ -76,7 +75,7 @@ impl RouteSocket {
             .ok_or_else(|| unexpected("an acknowledgement in place of an object"))
     }
 
-    /// Asks for all objects of a kind.
+    /// Queries all objects of a kind.
     pub(crate) fn list(
         &mut self,
         message: RouteNetlinkMessage,
@@ -86,7 +85,7 @@ impl RouteSocket {
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = &bytes[..];
-            // As many as fit into a message, each at a multiple of four bytes.
+            // A message contains several, each at a multiple of four bytes.
             while !rest.is_empty() {
                 let one = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
                     .map_err(|error| unexpected(&error.to_string()))?;
@@ -145,7 +144,7 @@ impl RouteSocket {
     }
 }
 
-/// The message attribute that follows the echoed request header.
+/// Returns the message attribute that follows the echoed request header.
 fn kernels_words(echo: &[u8]) -> Option<String> {
     const NLMSGERR_ATTR_MSG: u16 = 1;
     const REQUEST_HEADER_LEN: usize = 16;
@@ -178,8 +177,8 @@ mod tests {
     use super::*;
     use crate::Namespace;
 
-    /// The numbers and words on which the "this needs …" of our errors rests,
-    /// got by asking for things that no kernel has. Needs root.
+    /// Checks the error numbers and texts on which the "this needs …" of our errors relies, with
+    /// requests for features that no kernel has. Needs root.
     #[test]
     fn what_a_kernel_says_that_lacks_a_feature() {
         let namespace = Namespace::create("test").expect("run this test as root");

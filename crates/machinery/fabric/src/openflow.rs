@@ -1,16 +1,16 @@
 //! Switches that are real Open vSwitch bridges.
 //!
-//! An `ovsdb-server` and an `ovs-vswitchd` in the fabric namespace serve them: all
-//! such switches of a network where the kernel has a datapath for them, else eight
-//! a pair ([`Datapath`]). Their ports are the same cable
-//! ends that a kernel bridge would hold, so that rates and captures work alike.
+//! An `ovsdb-server` and an `ovs-vswitchd` in the fabric namespace serve them: one pair serves all
+//! such switches of a network if the kernel has a datapath for them, and eight otherwise
+//! ([`Datapath`]). Their ports are the same cable ends that a kernel bridge would have, so that
+//! rates and captures work alike.
 //!
-//! What this is not: OpenFlow. A controller of the user's choice connects them;
-//! it listens in the fabric namespace at [`CONTROLLER`].
+//! This module does not implement OpenFlow. A controller of the user's choice connects the
+//! switches; it listens in the fabric namespace at [`CONTROLLER`].
 //!
-//! **Nothing outlives the run.** The daemons die with the thread that started
-//! them (PDEATHSIG), and their directory is removed as soon as they have
-//! connected to each other: open files and sockets are all they need then.
+//! **Nothing outlives the run.** The daemons die with the thread that started them (PDEATHSIG), and
+//! their directory is removed as soon as they have connected to each other: after that they need
+//! only their open files and sockets.
 
 mod daemons;
 mod datapath;
@@ -26,40 +26,40 @@ pub use datapath::Datapath;
 use crate::{KernelError, Namespace};
 use daemons::{Daemons, Directory};
 
-/// Where switches look for their controller, in the fabric namespace.
+/// Address of the controller in the fabric namespace, to which switches connect.
 pub const CONTROLLER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 6653);
 
-/// Which switches speak OpenFlow.
+/// Selection of the switches that speak OpenFlow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenFlowSpec {
-    /// Names out of [`crate::NetworkSpec::switches`]. The first has datapath
-    /// identifier 1, the next 2.
+    /// Names from [`crate::NetworkSpec::switches`]. The first has datapath identifier 1, the next
+    /// 2.
     pub switches: Vec<String>,
-    /// Whether they wait for a controller at [`CONTROLLER`] and forward nothing
-    /// without one. Otherwise each learns addresses by itself.
+    /// True if the switches wait for a controller at [`CONTROLLER`] and forward nothing without
+    /// one. Otherwise each learns addresses by itself.
     pub controlled: bool,
 }
 
-/// One switch as the daemon is told of it.
+/// Configuration of one switch.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     pub(crate) name: String,
-    /// Its cable ends. The first is OpenFlow port 1.
+    /// Cable ends of the switch. The first is OpenFlow port 1.
     pub(crate) ports: Vec<String>,
 }
 
-/// What serves the switches of one network.
+/// Daemons that serve the switches of one network.
 #[derive(Debug)]
 pub(crate) struct OpenVSwitch {
-    /// Each `ovs-vswitchd` first, since they are to end first.
+    /// Each `ovs-vswitchd` precedes its database, since it must end first.
     daemons: Mutex<Vec<(&'static str, Child)>>,
-    /// They end with the databases.
+    /// Threads that end with the databases.
     patience: Vec<JoinHandle<()>>,
 }
 
 impl OpenVSwitch {
-    /// Starts the daemons in `namespace` with these bridges, and returns when
-    /// they forward frames (or wait for their controller).
+    /// Starts the daemons in `namespace` with these bridges, and returns when the bridges forward
+    /// frames (or wait for their controller).
     pub(crate) fn start(
         namespace: &Namespace,
         bridges: &[Bridge],
@@ -68,7 +68,8 @@ impl OpenVSwitch {
         let datapath = Datapath::choose(namespace)?;
         let directory = Directory::create()?;
         let shares: Vec<&[Bridge]> = bridges.chunks(datapath.bridges_of_a_daemon()).collect();
-        // Each step of all before the next of any: they get ready side by side.
+        // Each step is started for all daemons before the next step, so that they start in
+        // parallel.
         let mut all = Daemons::databases(namespace, &directory, shares.len())?;
         for daemons in &mut all {
             daemons.switch(datapath)?;
@@ -79,7 +80,7 @@ impl OpenVSwitch {
             first += share.len();
             daemons.configure(words)
         });
-        // They end by themselves where another cannot be started.
+        // Daemons end by themselves if another cannot be started.
         let configured = configured.collect::<Result<Vec<_>, _>>()?;
         for configured in configured {
             configured.wait()?;
@@ -100,7 +101,7 @@ impl OpenVSwitch {
         })
     }
 
-    /// What has become of them, once one has ended by itself.
+    /// Returns a description of the failure, if a daemon has ended by itself.
     pub(crate) fn trouble(&self) -> Option<String> {
         let mut daemons = self.daemons.lock().unwrap_or_else(PoisonError::into_inner);
         daemons
@@ -113,8 +114,8 @@ impl OpenVSwitch {
     }
 }
 
-/// Whether Open vSwitch works in `namespace`, by one switch without a port; in words, which it
-/// is and what forwards its frames.
+/// Checks that Open vSwitch works in `namespace`, with one switch without a port. Returns a text
+/// with its version and the datapath that forwards its frames.
 pub(crate) fn examine(namespace: &Namespace) -> Result<String, KernelError> {
     let version = daemons::version()?;
     let bridge = Bridge {
@@ -133,7 +134,7 @@ impl Drop for OpenVSwitch {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for (_, child) in daemons {
-            // Both fail only for a child that is gone.
+            // Both fail only if the child has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -143,8 +144,8 @@ impl Drop for OpenVSwitch {
     }
 }
 
-/// The words of one `ovs-vsctl` transaction that makes these bridges, of which so many come
-/// before the `first`.
+/// Returns the arguments of one `ovs-vsctl` transaction that creates these bridges. `first` is the
+/// number of bridges before them.
 fn configuration(
     bridges: &[Bridge],
     first: usize,
@@ -170,8 +171,8 @@ fn configuration(
             command(format!("set interface {port} ofport_request={number}"));
         }
         if controlled {
-            // A controller that stands still with the testbed is not dead (see `patience`),
-            // and one that starts late is wanted soon.
+            // A controller that is paused with the testbed is not dead (see `patience`), and one
+            // that starts late should be connected soon.
             command(format!(
                 "--id=@c{index} create controller target=\"tcp:{CONTROLLER}\" \
                  connection_mode=out-of-band inactivity_probe=0 max_backoff=1000"

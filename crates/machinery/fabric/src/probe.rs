@@ -1,4 +1,4 @@
-//! Whether this machine can host a fabric, found out by trying.
+//! Check by experiment that this machine can host a fabric.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -11,19 +11,19 @@ use crate::station::{STATION_INDEX, STATION_INTERFACE, Site};
 use crate::tbf::{self, QueueOf};
 use crate::{KernelError, MacAddress, openflow};
 
-/// One thing the fabric needs, and whether this machine has it.
+/// A feature that the fabric needs, and its availability on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feature {
-    /// What is needed, in a few words.
+    /// Short name of the feature.
     pub name: &'static str,
-    /// Whether it worked.
+    /// True if the test succeeded.
     pub available: bool,
-    /// What was done, or why it failed and what is missing.
+    /// Description of the test, or the cause of its failure and the missing feature.
     pub detail: String,
 }
 
-/// Tries every kernel feature the fabric uses, in namespaces that vanish again.
-/// What depends on something that failed is reported as not tried.
+/// Tests every kernel feature the fabric uses, in temporary namespaces. Features that depend on a
+/// failed one are reported as not tested.
 pub fn probe() -> Vec<Feature> {
     let mut report = Report {
         features: Vec::new(),

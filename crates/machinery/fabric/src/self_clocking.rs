@@ -1,13 +1,12 @@
-//! A kernel's TCP without a clock of its own: what it sends next, and when, follows from
-//! the acknowledgements that come, and from nothing that it measures in real time.
+//! TCP of a kernel without timing: the segments sent, and their order, follow from the received
+//! acknowledgements and not from measurements in real time.
 //!
-//! A runner asks for it where time is to be reproducible: there a round trip takes as much
-//! of the machine's time as it takes to compute. CUBIC's growth and exit from slow start,
-//! pacing, the sizes of segments, delayed acknowledgements, the receiver's window and timers
-//! all go by that. What is left of TCP here is Reno with acknowledgements at once and a
-//! window of at most 255 segments, up to which a segment never waits for others to join it.
-//! Repairs that need a retransmission timer take real time, unless the network keeps those timers
-//! ([`make_timerless`]).
+//! A runner requests this if time must be reproducible: a round trip then takes as much of the
+//! machine's time as its computation. CUBIC's growth and exit from slow start, pacing, segment
+//! sizes, delayed acknowledgements, the receive window and timers all depend on real time. The
+//! remaining TCP is Reno with immediate acknowledgements and a window of at most 255 segments, up
+//! to which a segment never waits to be merged with others. Repairs that need a retransmission
+//! timer take real time, unless the network keeps those timers ([`make_timerless`]).
 
 use netlink_packet_route::route::RouteMetric;
 
@@ -39,12 +38,11 @@ pub fn make_timerless(station: &Namespace) -> Result<(), KernelError> {
     })?
 }
 
-/// Makes the TCP of a station go by acknowledgements alone. Connections that there are
-/// already go on as they are, and a program that asks for another congestion control
-/// (`TCP_CONGESTION`) gets it.
+/// Makes the TCP of a station depend on acknowledgements alone. Existing connections are
+/// unaffected, and a program that selects another congestion control (`TCP_CONGESTION`) gets it.
 ///
 /// # Errors
-/// When a setting cannot be written or a route not changed.
+/// Fails if a setting cannot be written or a route cannot be changed.
 pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
     make_timerless(station)?;
     station.run(|| {
@@ -52,11 +50,11 @@ pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
         for (key, value) in SETTINGS {
             settings.write(key, value)?;
         }
-        // A neighbour once known is not asked for again: nobody knows at which instant of
-        // virtual time that would be.
+        // A resolved neighbour is not probed again: the instant of such a probe in virtual time
+        // would be unpredictable.
         let ipv6 = Settings::of_ipv6()?;
         if let Some(ipv6) = &ipv6 {
-            // A connection's label is drawn anew in each run.
+            // A connection's flow label is random in each run.
             ipv6.write_if_there("auto_flowlabels", "0")?;
         }
         for (key, value) in NEIGHBOURS {
@@ -77,9 +75,9 @@ pub fn congestion_control(station: &Namespace) -> Option<String> {
     read.ok().flatten()
 }
 
-/// So much real time may a round trip take longer than the one before it: as long as a kernel
-/// waits at all (TCP_RTO_MAX). Five seconds were too few for `examples/simnet` at a load of
-/// 20 on two processors, and 30 for two seconds of computing at a load of 30.
+/// Maximum increase of a round trip's real time over the one before it: the kernel's maximum
+/// timeout (TCP_RTO_MAX). Five seconds were too few for `examples/simnet` at a load of 20 on two
+/// processors, and 30 for two seconds of computing at a load of 30.
 const SHORTEST_TIMEOUT_MS: u32 = 120_000;
 
 /// Under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
@@ -96,12 +94,12 @@ const TIMERLESS: [(&str, &str); 4] = [
 
 /// Settings that make TCP reproducible.
 const SETTINGS: [(&str, &str); 7] = [
-    // The receiver's window: no estimate of how fast the program reads. At most the 255
-    // segments (of 1448 bytes) below which the divisor that follows lets each go at once.
+    // Receive window: no estimate of the program's reading rate. At most the 255 segments (of 1448
+    // bytes) below which the following divisor releases each segment at once.
     ("tcp_moderate_rcvbuf", "0"),
     ("tcp_rmem", "4096 368640 368640"),
     ("tcp_tso_win_divisor", "255"),
-    // As many segments in a train as there are to send, at whatever measured rate.
+    // As many segments in a burst as there are to send, regardless of the measured rate.
     ("tcp_min_tso_segs", "255"),
     ("tcp_autocorking", "0"),
     // The window does not shrink while a program computes.
@@ -109,8 +107,8 @@ const SETTINGS: [(&str, &str); 7] = [
     ("tcp_no_metrics_save", "1"),
 ];
 
-/// Under neigh/eth0: a day, and for the first question to be asked again longer than a busy
-/// machine keeps the answer back.
+/// Settings under neigh/eth0: one day, and for the repetition of the first request longer than a
+/// busy machine delays the answer.
 const NEIGHBOURS: [(&str, &str); 4] = [
     ("base_reachable_time_ms", "86400000"),
     ("delay_first_probe_time", "86400"),

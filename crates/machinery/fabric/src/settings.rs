@@ -1,8 +1,8 @@
-//! The settings of a namespace's IP, below /proc/sys/net/ipv4 and /proc/sys/net/ipv6.
+//! IP settings of a namespace, below /proc/sys/net/ipv4 and /proc/sys/net/ipv6.
 //!
 //! Every namespace has a directory of that name, and the kernel's cache keeps all of them in one
-//! chain, in which each look for one takes another look at those of the others. Among a thousand
-//! hosts that is most of what a setting costs, so the way there is gone once for all settings.
+//! chain, so that each lookup of one also examines those of the others. With a thousand hosts that
+//! is most of the cost of a setting, so the directory is looked up once for all settings.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use crate::KernelError;
 
-/// Those of one namespace, to be used inside of it.
+/// Settings of one namespace, to be used inside it.
 pub(crate) struct Settings {
     directory: OwnedFd,
     name: &'static str,
 }
 
 impl Settings {
-    /// Those of the calling thread's namespace: of IPv4, and of TCP over both.
+    /// Opens the settings of the calling thread's namespace for IPv4, and for TCP over both.
     pub(crate) fn here() -> Result<Self, KernelError> {
         Self::below(IPV4).map_err(|error| {
             KernelError::new(format!("open {IPV4}"), error.into())
@@ -28,7 +28,7 @@ impl Settings {
         })
     }
 
-    /// Those of IPv6; `None` where the kernel has none.
+    /// Opens those of IPv6; `None` if the kernel has no IPv6.
     pub(crate) fn of_ipv6() -> Result<Option<Self>, KernelError> {
         match Self::below(IPV6) {
             Err(Errno::NOENT) => Ok(None),
@@ -43,7 +43,7 @@ impl Settings {
         Ok(Self { directory, name })
     }
 
-    /// `None` where this kernel has no such setting, or it is no number.
+    /// Returns `None` if this kernel has no such setting, or if it is not a number.
     pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
@@ -60,7 +60,7 @@ impl Settings {
         self.put(self.open(key, OFlags::WRONLY), key, value)
     }
 
-    /// As [`Self::write`]; what is gone, with its interface, needs no value.
+    /// Like [`Self::write`], but ignores a setting that has disappeared with its interface.
     pub(crate) fn write_if_there(&self, key: &str, value: &str) -> Result<(), KernelError> {
         match self.open(key, OFlags::WRONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! What is to be built, and whether it can be.
+//! Description of a network, and its validation.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,32 +6,31 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::names::is_node_name;
 use crate::{MacAddress, OpenFlowSpec, SpecError};
 
-/// A network: switches and stations joined by links. The order of the lists
-/// decides interface numbers and nothing else.
+/// A network: switches and stations joined by links. The order of the lists determines only the
+/// interface numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSpec {
-    /// The names of the switches.
+    /// Names of the switches.
     pub switches: Vec<String>,
-    /// The hosts and field devices.
+    /// Hosts and field devices.
     pub stations: Vec<StationSpec>,
-    /// What is joined to what. Switches form trees; a station has one link.
+    /// Links between nodes. Switches form trees; a station has one link.
     pub links: Vec<LinkSpec>,
-    /// Which switches are Open vSwitch bridges; all others are the kernel's.
+    /// Switches that are Open vSwitch bridges; all others are kernel bridges.
     pub openflow: OpenFlowSpec,
-    /// Stations without a link: somebody else makes their `eth0` and gives it
-    /// the station's address, a portal for one.
+    /// Stations without a link: another component, such as a portal, creates their `eth0` and adds
+    /// the station's address.
     pub unplugged: Vec<String>,
 }
 
 /// A host or field device with one interface, `eth0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StationSpec {
-    /// Its name, unique among stations and switches.
+    /// Name, unique among stations and switches.
     pub name: String,
-    /// Its addresses, at least one, each with how many of its leading bits name the subnet: 1 to
-    /// 32, of IPv6 to 128.
+    /// Addresses, at least one, each with its prefix length: 1 to 32, for IPv6 up to 128.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Its MAC address; derived from the name when absent.
+    /// MAC address; derived from the name if absent.
     pub mac: Option<MacAddress>,
 }
 
@@ -42,9 +41,8 @@ pub struct LinkSpec {
     pub a: String,
     /// The other end.
     pub b: String,
-    /// The rate of each direction as engraved on an Ethernet port: preamble,
-    /// checksum and the gap between frames count. Without one the link is as
-    /// fast as the machine.
+    /// Rate of each direction as specified for an Ethernet port: preamble, checksum and interframe
+    /// gap count. Without a rate the link is as fast as the machine.
     pub rate_bits_per_s: Option<u64>,
 }
 
@@ -58,7 +56,7 @@ impl NetworkSpec {
     /// Checks everything that can be checked without the kernel.
     ///
     /// # Errors
-    /// The first contradiction, in the order of the lists.
+    /// Returns the first contradiction, in the order of the lists.
     pub fn validate(&self) -> Result<(), SpecError> {
         let nodes = self.check_names()?;
         self.check_links(&nodes)?;
@@ -89,8 +87,8 @@ impl NetworkSpec {
     fn check_links(&self, nodes: &HashMap<&str, usize>) -> Result<(), SpecError> {
         let mut pairs = HashSet::new();
         let mut degree = vec![0; nodes.len()];
-        // `island[n]` leads from node to node to the representative of its
-        // connected part (union-find); a link within one part closes a loop.
+        // `island[n]` leads from node to node to the representative of its connected component
+        // (union-find); a link within one component closes a loop.
         let mut island: Vec<usize> = (0..nodes.len()).collect();
         let root = |island: &[usize], mut node: usize| {
             while island[node] != node {
@@ -117,8 +115,8 @@ impl NetworkSpec {
             }
             degree[a] += 1;
             degree[b] += 1;
-            // A station that closes a loop has two links, and that is the
-            // clearer thing to say; it is said below.
+            // A station that closes a loop has two links, which is the clearer error; it is
+            // reported below.
             let between_switches = a < self.switches.len() && b < self.switches.len();
             let (root_a, root_b) = (root(&island, a), root(&island, b));
             if between_switches && root_a == root_b {
@@ -175,8 +173,8 @@ impl NetworkSpec {
         Ok(())
     }
 
-    /// The MAC address of every station, in the order of the list: the given
-    /// ones, and for the others one that nobody else has.
+    /// Returns the MAC address of every station, in the order of the list: the given one, or a
+    /// generated unique one.
     pub fn macs(&self) -> Vec<MacAddress> {
         let mut taken: HashSet<MacAddress> = self
             .stations
@@ -197,7 +195,7 @@ impl NetworkSpec {
 }
 
 impl StationSpec {
-    /// Its addresses of IPv6.
+    /// Returns the IPv6 addresses.
     pub(crate) fn of_ipv6(&self) -> Vec<(Ipv6Addr, u8)> {
         let own = self.addresses.iter();
         own.filter_map(|(address, prefix_len)| match address {
@@ -208,13 +206,13 @@ impl StationSpec {
     }
 }
 
-/// The broadcast address of a subnet, where there is one.
+/// Returns the broadcast address of a subnet, if there is one.
 pub(crate) fn broadcast(address: Ipv4Addr, prefix_len: u8) -> Option<Ipv4Addr> {
     let bits = address.to_bits() | host_mask(prefix_len);
     (prefix_len < 31).then(|| Ipv4Addr::from(bits))
 }
 
-/// Whether the address can be a station's.
+/// Returns true if a station can have the address.
 fn is_usable(address: IpAddr, prefix_len: u8) -> bool {
     if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
         return false;
@@ -222,7 +220,7 @@ fn is_usable(address: IpAddr, prefix_len: u8) -> bool {
     match address {
         IpAddr::V4(address) => {
             let host = address.to_bits() & host_mask(prefix_len);
-            // Neither the subnet's own nor its broadcast address.
+            // Neither the address of the subnet nor its broadcast address.
             let names_all = prefix_len < 31 && (host == 0 || host == host_mask(prefix_len));
             (1..=32).contains(&prefix_len) && !address.is_broadcast() && !names_all
         }

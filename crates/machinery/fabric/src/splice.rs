@@ -50,7 +50,7 @@ impl Splice {
     /// Starts forwarding by the kernel.
     ///
     /// # Errors
-    /// Fails if the kernel refuses.
+    /// Fails if the kernel refuses the change.
     pub fn close(&mut self) -> Result<(), FabricError> {
         for port in self.ports {
             self.change(link::plug(port, self.bridge))?;
@@ -61,7 +61,7 @@ impl Splice {
     /// Stops forwarding by the kernel, so that programs handle all frames.
     ///
     /// # Errors
-    /// Fails if the kernel refuses.
+    /// Fails if the kernel refuses the change.
     pub fn open(&mut self) -> Result<(), FabricError> {
         for port in self.ports {
             self.change(link::plug(port, 0))?;

@@ -1,4 +1,4 @@
-//! Making one namespace quiet and putting a station's settings into it.
+//! Initial settings of a namespace and of the station in it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,13 +15,12 @@ use crate::{KernelError, Namespace, StationSpec, ethtool, link};
 pub(crate) struct Site {
     pub(crate) namespace: Namespace,
     pub(crate) route: RouteSocket,
-    /// What the station will have. It is not there yet.
+    /// Interface of the station, which is not created yet.
     interface: Interface,
 }
 
 impl Site {
-    /// A new namespace that sends nothing of its own accord and forwards
-    /// nothing, with loopback up.
+    /// Creates a namespace that sends nothing by itself and forwards nothing, with loopback up.
     pub(crate) fn create(name: &str) -> Result<Self, KernelError> {
         let (namespace, (route, interface)) = Namespace::create_and(name, || {
             for (key, value, optional) in SETTINGS {
@@ -42,13 +41,12 @@ impl Site {
         })
     }
 
-    /// Gives the station's interface its address and makes its frames those of
-    /// a wire.
+    /// Adds the station's address to its interface, and disables the offloads so that frames are
+    /// those of a wire.
     pub(crate) fn settle(&mut self, station: &StationSpec) -> Result<(), KernelError> {
         self.offloads_off()?;
-        // The kernel ignores news about a neighbour for one second of real time
-        // after the last. Where virtual time skips, a whole attack fits into
-        // that second.
+        // The kernel ignores updates about a neighbour for one second of real time after the last.
+        // If virtual time skips, a whole attack fits into that second.
         self.namespace
             .run(|| write_setting("ipv4/neigh/eth0/locktime", "0", false))??;
         let own = station.addresses.iter();
@@ -88,20 +86,20 @@ pub(crate) fn write_setting(key: &str, value: &str, optional: bool) -> Result<()
     }
 }
 
-/// The one interface of every station.
+/// Interface of every station.
 pub(crate) const STATION_INTERFACE: &str = "eth0";
-/// Its number, and where the fabric's numbers start. Some kernels put tunnel
-/// devices into every new namespace; those count up from 2.
+/// Number of that interface, and the first of the fabric's numbers. Some kernels add tunnel devices
+/// to every new namespace; those are numbered from 2.
 pub(crate) const STATION_INDEX: u32 = 1000;
 const LOOPBACK: u32 = 1;
 
-/// Setting, value, and whether a kernel without it needs no change.
+/// Setting, value, and true if a kernel without the setting needs no change.
 const SETTINGS: [(&str, &str, bool); 6] = [
-    // No router solicitations, duplicate address detection or multicast reports. Who has an
-    // address of IPv6 has it switched on at its interface.
+    // No router solicitations, duplicate address detection or multicast reports. Stations with an
+    // IPv6 address have IPv6 enabled on their interface.
     ("ipv6/conf/all/disable_ipv6", "1", true),
     ("ipv6/conf/default/disable_ipv6", "1", true),
-    // New namespaces inherit this from the machine, which may be a router.
+    // New namespaces inherit this setting from the machine, which may be a router.
     ("ipv4/ip_forward", "0", false),
     // With br_netfilter loaded, bridged frames would pass through iptables.
     ("bridge/bridge-nf-call-iptables", "0", true),

@@ -1,38 +1,33 @@
-//! The token bucket that gives a link its rate.
+//! The token bucket that limits the rate of a link.
 //!
-//! `tbf` lets frames pass while there are tokens and holds the rest in a queue;
-//! tokens arrive at the rate and the bucket holds `burst` bytes of them. The
-//! attribute bytes are written here because the packet crate has no tbf.
-//! Layouts: `struct tc_ratespec`, `struct tc_tbf_qopt`, `TCA_TBF_*` in
+//! `tbf` passes frames while there are tokens and queues the rest; tokens arrive at the rate and
+//! the bucket holds `burst` bytes of them. The attribute bytes are written here because the packet
+//! crate has no tbf. Layouts: `struct tc_ratespec`, `struct tc_tbf_qopt`, `TCA_TBF_*` in
 //! linux/pkt_sched.h.
 //!
-//! Three numbers decide how much this resembles an Ethernet port:
+//! Three parameters determine the similarity to an Ethernet port:
 //!
-//! - **What counts.** A wire also carries checksum, preamble and the gap
-//!   between frames, and pads short frames. [`OVERHEAD_BYTES`] and
-//!   [`SMALLEST_SLOT_BYTES`] make the kernel charge for them, so that a
-//!   10 Mbit/s link gives TCP 9.4 Mbit/s, as a real one does.
-//! - **Burst.** The bucket must hold a whole frame or that frame is dropped.
-//!   Beyond this it should hold nothing, for every spare token is a frame sent
-//!   faster than the wire could. But when the timer that releases a frame comes
-//!   late, tokens that find the bucket full are lost, and with them throughput.
-//!   So: one frame, and what arrives in [`SLACK_US`] of lateness.
-//! - **Queue.** Frames that find it full are dropped. A switch port buffers
-//!   [`PORT_QUEUE_MS`] of its rate, within bounds. A host queues a thousand
-//!   frames, as Linux does in front of any network card: its own programs are
-//!   held back by their sockets instead of losing what they send. (With a short
-//!   queue there, a TCP connection would now and then lose 180 segments of its
-//!   start before they left home.)
+//! - **Overhead.** A wire also carries checksum, preamble and interframe gap, and short frames are
+//!   padded. [`OVERHEAD_BYTES`] and [`SMALLEST_SLOT_BYTES`] make the kernel account for them, so
+//!   that a 10 Mbit/s link gives TCP 9.4 Mbit/s, like a real one.
+//! - **Burst.** The bucket must hold a whole frame, or that frame is dropped. It should hold no
+//!   more, since every spare token lets a frame pass faster than on the wire. But if the timer that
+//!   releases a frame is late, tokens that arrive at a full bucket are lost, and throughput with
+//!   them. The size is therefore one frame, and the tokens of [`SLACK_US`] of lateness.
+//! - **Queue.** Frames that arrive at a full queue are dropped. A switch port buffers
+//!   [`PORT_QUEUE_MS`] of its rate, within bounds. A host queues a thousand frames, as Linux does
+//!   in front of any network card: its own programs are throttled by their sockets instead of
+//!   losing data. (With a short queue, a TCP connection would sometimes lose 180 segments of its
+//!   start before they left the host.)
 //!
-//! A frame that meets a full bucket leaves at once, not after the time its own
-//! bits would take: the link has the rate of the wire but not its serialisation
-//! delay for the first frame after a pause.
+//! A frame that arrives at a full bucket is sent at once, not after its own serialisation time: the
+//! link has the rate of the wire but not its serialisation delay for the first frame after a pause.
 
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-/// The three numbers of a bucket.
+/// The three parameters of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
     bytes_per_s: u64,
@@ -40,17 +35,17 @@ struct Bucket {
     queue_bytes: u32,
 }
 
-/// Whose queue it is.
+/// Owner of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueOf {
-    /// A host's or field device's own.
+    /// A host or field device.
     Station,
-    /// A switch port's.
+    /// A switch port.
     Port,
 }
 
-/// How many bytes wait for a link of this rate (none: as fast as the machine can) before more
-/// is dropped: at a host or field device, or at a switch's port.
+/// Returns the number of bytes that are queued for a link of this rate (none: as fast as the
+/// machine) before frames are dropped, at a host or field device, or at a switch's port.
 pub fn queue_bytes(rate_bits_per_s: Option<u64>, is_station: bool) -> usize {
     let queue = match is_station {
         true => QueueOf::Station,
@@ -84,14 +79,14 @@ impl Bucket {
         ]
     }
 
-    /// `struct tc_tbf_qopt`: two `tc_ratespec` (rate and peak rate) and three
-    /// `u32` (queue limit, bucket depth, peak bucket). Depth and rate are given
-    /// by the attributes beside it, which do not overflow at 4 GB/s.
+    /// Returns `struct tc_tbf_qopt`: two `tc_ratespec` (rate and peak rate) and three `u32` (queue
+    /// limit, bucket depth, peak bucket). Depth and rate are given by separate attributes, which do
+    /// not overflow at 4 GB/s.
     fn qopt(self) -> [u8; QOPT_LEN] {
         let mut bytes = [0; QOPT_LEN];
-        // ratespec: cell_log u8, linklayer u8, overhead u16, cell_align i16,
-        // mpu u16, rate u32. A link layer other than "unaware" tells the kernel
-        // to compute durations itself instead of asking for a table.
+        // ratespec: cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32. A
+        // link layer other than "unaware" makes the kernel compute durations itself instead of
+        // requiring a table.
         bytes[1] = TC_LINKLAYER_ETHERNET;
         bytes[2..4].copy_from_slice(&OVERHEAD_BYTES.to_ne_bytes());
         bytes[6..8].copy_from_slice(&SMALLEST_SLOT_BYTES.to_ne_bytes());
@@ -101,7 +96,7 @@ impl Bucket {
     }
 }
 
-/// The request that puts a bucket of this rate in front of an interface.
+/// Returns the request that adds a bucket of this rate to an interface.
 pub(crate) fn shape(interface: u32, rate_bits_per_s: u64, queue: QueueOf) -> RouteNetlinkMessage {
     let mut message = TcMessage::default();
     message.header.family = AddressFamily::Unspec;
@@ -125,11 +120,11 @@ const OVERHEAD_BYTES: u16 = 24;
 const SMALLEST_SLOT_BYTES: u16 = 84;
 /// 1500 bytes and an Ethernet header with one VLAN tag.
 const LARGEST_FRAME_BYTES: u32 = 1518;
-/// How late a timer may be without loss of throughput; a busy machine's
-/// softirqs are rarely later.
+/// Lateness of a timer that does not reduce the throughput; softirqs of a busy machine are rarely
+/// later.
 const SLACK_US: u64 = 1_000;
 const PORT_QUEUE_MS: u64 = 50;
-/// 64 full frames, so that a slow link still takes a burst of requests.
+/// 64 full frames, so that a slow link still accepts a burst of requests.
 const LEAST_PORT_BYTES: u32 = 64 * LARGEST_FRAME_BYTES;
 const MOST_PORT_BYTES: u32 = 1 << 20;
 const STATION_QUEUE_BYTES: u32 = 1000 * LARGEST_FRAME_BYTES;

@@ -1,14 +1,13 @@
-//! The timers of a station's kernel, made as long as virtual time has them.
+//! Timers of a station's kernel, scaled to virtual time.
 //!
-//! They run in the machine's time. Where a virtual second takes ten of the machine's, a
-//! kernel that asks three times for a neighbour, a second apart, gives up after 0.3 s of
-//! virtual time; an answer that is under way for as long never comes in time. So each timer
-//! that the kernel lets be set is set to as many times its length. What cannot be set is a
-//! delayed acknowledgement. The first timeout of a connection is no setting of a station's
-//! but of a cgroup's; where it stays as it is, a connection that is being opened is tried
-//! more often instead.
+//! These timers run in the machine's time. If a virtual second takes ten of the machine's, a kernel
+//! that sends three requests for a neighbour, a second apart, gives up after 0.3 s of virtual time;
+//! an answer that takes as long never arrives in time. Each timer that the kernel allows to be set
+//! is therefore multiplied. Delayed acknowledgements cannot be set. The first timeout of a
+//! connection is a setting of a cgroup, not of a station; if it stays unchanged, connection
+//! attempts are repeated more often instead.
 //!
-//! A runner asks for it where time is dilated. Where computing takes no time, see
+//! A runner requests this if time is dilated. If computing takes no virtual time, see
 //! [`crate::make_self_clocking`].
 
 use std::io;
@@ -28,26 +27,26 @@ pub struct StationTimers {
     station: Namespace,
     /// True if the network keeps the TCP timers ([`crate::make_timerless`]).
     without_tcp: bool,
-    /// How long each was before the first change.
+    /// Original values, read before the first change.
     found: Option<Vec<(Timer, u64)>>,
 }
 
-/// What a station's timers are to become.
+/// Requested change of a station's timers.
 #[derive(Debug)]
 pub struct StationDilation<'a> {
-    /// Whose they are.
+    /// Timers of the station.
     pub timers: &'a mut StationTimers,
-    /// Each becomes this many times as long as it was found, as far as the kernel can.
+    /// Factor on the original value of each timer, as far as the kernel allows.
     pub dilation: f64,
-    /// How long connections wait there before their first packet is sent again.
+    /// First retransmission timeout of connections there.
     pub first: Duration,
 }
 
 impl StationTimers {
-    /// Those of `station`, which are looked at when they are changed first.
+    /// Timers of `station`; their values are read at the first change.
     ///
     /// # Errors
-    /// When the namespace's descriptor cannot be duplicated.
+    /// Fails if the namespace's descriptor cannot be duplicated.
     pub fn of(station: &Namespace) -> io::Result<Self> {
         Ok(Self {
             station: station.try_clone()?,
@@ -61,13 +60,13 @@ impl StationTimers {
         self.without_tcp = true;
     }
 
-    /// Changes those of all these stations, whatever becomes of one, and returns when it is
-    /// done. One thread goes through all of their namespaces: on a busy machine every thread
-    /// that is to be started, and waited for, waits for a processor first.
+    /// Changes the timers of all these stations, even if one fails, and returns when done. One
+    /// thread enters all of their namespaces: on a busy machine every additional thread would have
+    /// to wait for a processor.
     ///
     /// # Errors
-    /// The first of: a namespace cannot be entered, a setting not written, a route not
-    /// changed.
+    /// Returns the first of: a namespace cannot be entered, a setting cannot be written, a route
+    /// cannot be changed.
     pub fn dilate<'a>(
         all: impl Iterator<Item = StationDilation<'a>> + Send,
     ) -> Result<(), KernelError> {
@@ -79,7 +78,7 @@ impl StationTimers {
 }
 
 impl StationDilation<'_> {
-    /// Takes the calling thread to the station.
+    /// Moves the calling thread into the station's namespace.
     fn change(self) -> Result<(), KernelError> {
         let station = &self.timers.station;
         station.enter()?;
@@ -104,7 +103,7 @@ impl StationDilation<'_> {
         }
         let least = dilated(Kind::Ms, LEAST_TIMEOUT_MS);
         let least = least.min(LONGEST_TIMEOUT_S * 1_000) as u32;
-        // A metric counts for this one only where it is locked.
+        // The kernel honours a metric for this only if it is locked.
         let metrics = [
             RouteMetric::Lock(1 << RTAX_RTO_MIN),
             RouteMetric::RtoMin(least),
@@ -123,20 +122,20 @@ struct Timer {
 
 #[derive(Clone, Copy, Debug)]
 enum Scope {
-    /// The station's.
+    /// The station.
     Station,
-    /// Its interface's, about neighbours.
+    /// Its interface: neighbour settings.
     Neighbours,
     StationOfIpv6,
     NeighboursOfIpv6,
 }
 
-/// What a setting counts.
+/// Unit of a setting.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ms,
     Seconds,
-    /// How often something is sent again, each time after twice as long.
+    /// Number of retransmissions, with a doubled wait each time.
     Retries,
 }
 
@@ -159,8 +158,8 @@ impl Kind {
     fn dilated(self, found: u64, dilation: f64, first: Duration) -> u64 {
         let times = |most: u64| ((found as f64 * dilation).round() as u64).clamp(1, most);
         match self {
-            _ if found == 0 => 0, // it is switched off
-            // The kernel counts in ticks, and compares them as numbers with a sign.
+            _ if found == 0 => 0, // disabled
+            // The kernel counts in ticks, and compares them as signed numbers.
             Self::Ms => times(1_000_000_000),
             Self::Seconds => times(1_000_000),
             Self::Retries => {
@@ -172,15 +171,15 @@ impl Kind {
     }
 }
 
-/// How long a kernel waits in all that sends again so often: first for `first`, then for
-/// twice as long each time, but never for more than two minutes.
+/// Returns the total wait of a kernel with this number of retransmissions: first `first`, then
+/// twice as long each time, but never more than two minutes.
 fn tried_for_s(retries: u64, first: Duration) -> f64 {
     let (first_s, longest_s) = (first.as_secs_f64(), LONGEST_TIMEOUT_S as f64);
     let wait_s = |retry: u64| (first_s * 2f64.powi(retry as i32)).min(longest_s);
     (0..=retries).map(wait_s).sum()
 }
 
-/// TCP_TIMEOUT_INIT of Linux: what a connection waits for first where nobody changes it.
+/// TCP_TIMEOUT_INIT of Linux: the default first timeout of a connection.
 const USUAL_FIRST: Duration = Duration::from_secs(1);
 /// TCP_RTO_MIN and TCP_RTO_MAX of Linux.
 const LEAST_TIMEOUT_MS: u64 = 200;
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn who_waits_longer_asks_as_often_as_before() {
-        // Nothing is capped: 10 × (1 + 2 + 4 + 8) s.
+        // The limit is not reached: 10 × (1 + 2 + 4 + 8) s.
         assert_eq!(Kind::Retries.dilated(3, 10.0, LATER), 3);
         // 10 × 127 s: 10, 20, 40 and 80 s, then 120 s ten times.
         assert_eq!(Kind::Retries.dilated(6, 10.0, LATER), 13);

@@ -1,25 +1,25 @@
-//! The cycle counter that the maps start from.
+//! The cycle counter that is the input of the maps.
 
 pub use crate::arch::ticks_ordered;
 
-/// Which counter the page's maps take as input.
+/// Counter that the page's maps take as input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CounterKind {
-    /// The processor's: the invariant time-stamp counter of x86-64, the generic
-    /// timer of 64-bit ARM. Read with [`ticks_ordered`].
+    /// The processor's: the invariant time-stamp counter of x86-64, the generic timer of 64-bit
+    /// ARM. Read with [`ticks_ordered`].
     Tsc = 1,
-    /// CLOCK_MONOTONIC in nanoseconds, by a system call. The slow but always
-    /// right choice for machines whose counter the kernel does not trust.
+    /// CLOCK_MONOTONIC in nanoseconds, by a system call. Slow but always correct, for machines
+    /// whose counter the kernel does not trust.
     Monotonic = 2,
 }
 
-/// `place`, such that the processor cannot read from it before it has `ticks`.
+/// Returns `place` such that the processor cannot read from it before it has `ticks`.
 ///
-/// The second look at the sequence number must come after the counter: a look
-/// that ran ahead would miss a writer that closed its window in between, and the
-/// reader would put a later counter into an older map. A second fence would
-/// do, for 3 ns; an address that depends on the counter costs nothing.
+/// The second read of the sequence number must come after the counter: an early read would miss a
+/// writer that closed its window in between, and the reader would apply a later counter to an older
+/// map. A second fence would have the same effect, for 3 ns; an address that depends on the counter
+/// costs nothing.
 #[inline(always)]
 pub(crate) fn after<T>(ticks: u64, place: &T) -> &T {
     let zero = crate::arch::dependent_zero(ticks);

@@ -1,4 +1,4 @@
-//! Where every byte of the page lies, and where the page lies in a process.
+//! Layout of the page, and its address in a process.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -51,7 +51,7 @@ pub const PAGE_ADDRESS: u64 = VDSO_ADDRESS + VDSO_BYTES;
 /// Address of the image: the functions to which the vDSO leads, and the signal handlers.
 pub const IMAGE_ADDRESS: u64 = PAGE_ADDRESS + PAGE_SIZE as u64;
 
-/// Most bytes that the image may take; the filter allows just this range.
+/// Maximum size of the image in bytes; the filter allows exactly this range.
 pub const IMAGE_LIMIT: u64 = 0x2_0000;
 
 /// Range that no program may unmap, move, replace or protect: the clock page and the image.
@@ -65,29 +65,29 @@ const _: () = assert!(
     "one half is compared"
 );
 
-/// What is read from a timerfd whose clock was set, in place of a number of
-/// expirations. A number that nobody expects, no more: whoever reads it asks.
+/// Value read from a timerfd whose clock was set, in place of the number of expirations. The value
+/// is only unlikely as such a number, so the reader asks the supervisor.
 pub const CLOCK_WAS_SET: u64 = 0x0ca9_ce11;
 
-/// First word of our part of the page: "TLCP", little-endian.
+/// First word of Timeloom's part of the page: "TLCP", little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLCP");
 
-/// Raised whenever the layout changes; image and supervisor must agree.
+/// Incremented whenever the layout changes; image and supervisor must agree.
 pub const ABI_VERSION: u32 = 9;
 
-/// Where in the page [`ClockPage::host`] lies.
+/// Offset of [`ClockPage::host`] in the page.
 pub const HOST_OFFSET: usize = 152;
 
-/// In place of a [`crate::CounterKind`], on the page of a program that was let go
-/// from its session: its clocks are the machine's again.
+/// Value in place of a [`crate::CounterKind`], on the page of a program that was released from its
+/// session: its clocks are the machine's again.
 pub const RELEASED: u32 = 3;
 
-/// The clock page, which shows the time `S`. All fields are atomics: the other side
-/// may be writing.
+/// The clock page, which shows the time `S`. All fields are atomics, because the writer may be
+/// writing during a read.
 #[repr(C, align(4096))]
 pub struct ClockPage<S: Scale> {
-    /// Kept for the kernel's `struct vmclock_abi` (112 bytes) and its padding. Of
-    /// its fields only [`Self::disruptions`] is in use.
+    /// Reserved for the kernel's `struct vmclock_abi` (112 bytes) and its padding. Of its fields
+    /// only [`Self::disruptions`] is in use.
     pub vmclock: [AtomicU64; 16],
     /// [`MAGIC`].
     pub magic: AtomicU32,
@@ -95,88 +95,86 @@ pub struct ClockPage<S: Scale> {
     pub version: AtomicU32,
     /// A [`crate::CounterKind`], or [`RELEASED`].
     pub counter: AtomicU32,
-    /// Which of `copies` is in force: 0 or 1.
+    /// Index of the copy in force: 0 or 1.
     pub active: AtomicU32,
-    /// Even: `copies[active]` is in force. Odd: the writer is about to change
-    /// the clock; wait.
+    /// Even: `copies[active]` is in force. Odd: the writer is about to change the clock, and
+    /// readers wait.
     pub sequence: AtomicU32,
-    /// Raised by one with every published map.
+    /// Incremented with every published map.
     pub epoch: AtomicU32,
-    /// Which host's clock this is, by the supervisor's number.
+    /// Host of this clock, by the supervisor's number.
     pub host: AtomicU32,
-    /// 1 when the clock's rate may change without a kick to those who wait: its
-    /// crystal wanders, or a daemon steers it. Waits then look at it on the way.
+    /// 1 if the clock's rate may change without a kick to waiting threads: its oscillator wanders,
+    /// or a daemon adjusts it. Waits then re-read the clock in between.
     pub steered: AtomicU32,
-    /// What an emulated time-stamp counter showed at the zero of
-    /// CLOCK_MONOTONIC_RAW, modulo 2^64. Neither changes after the start.
+    /// Value of an emulated time-stamp counter at the zero of CLOCK_MONOTONIC_RAW, modulo 2^64.
+    /// Neither changes after the start.
     pub tsc0: AtomicU64,
-    /// Its ticks per nanosecond of that clock in 8.56 fixed point; 0 where
-    /// programs read the machine's own.
+    /// Ticks of that counter per nanosecond of CLOCK_MONOTONIC_RAW in 8.56 fixed point; 0 if
+    /// programs read the machine's own counter.
     pub tsc_per_ns_8_56: AtomicU64,
-    /// On a page that is [`RELEASED`]: the machine's CLOCK_MONOTONIC minus the time
-    /// that the page shows, on which scale waits that began in the session still
-    /// have their end.
+    /// On a page that is [`RELEASED`]: the machine's CLOCK_MONOTONIC minus the time on the page,
+    /// which still applies to the deadlines of waits that began in the session.
     pub released_offset_ns: AtomicI64,
-    /// Which session the page belongs to: a number drawn for each. 0 on a page
-    /// that is [`RELEASED`].
+    /// Session of the page: a random number for each. 0 on a page that is [`RELEASED`].
     pub session: AtomicU64,
-    /// The map in force and the one before.
+    /// The map in force and its predecessor.
     pub copies: [MapCopy; 2],
-    /// Where computing takes no time, the nanoseconds that passed all the same while
-    /// programs computed, plus one. 0 where computing takes time.
+    /// If computing takes no virtual time: the nanoseconds that nevertheless passed while programs
+    /// computed, plus one. 0 if computing takes time.
     pub computed: AtomicU64,
-    /// What the page shows when a timer's signal is due next that was not sent yet;
-    /// `i64::MAX`: none. Perhaps an instant at which none is due any more, never one later.
+    /// Time on the page at which the next timer signal is due that was not sent yet; `i64::MAX`:
+    /// none. The value may be an instant at which no signal is due any more, but is never too late.
     pub next_signal_ns: AtomicI64,
     /// The machine's CLOCK_REALTIME at the start of the session, as its kernel dates files, in
     /// sessions that show virtual dates of files; 0 in others. Later dates may be the kernel's.
     pub dates_from_ns: AtomicI64,
-    /// What the page showed until now, line by line.
+    /// Past times on the page, line by line.
     pub past: Past<S>,
-    /// Whose time it shows; no byte of the page.
+    /// Scale of the time; occupies no byte of the page.
     pub scale: PhantomData<fn() -> S>,
 }
 
 impl<S: Scale> ClockPage<S> {
-    /// How often the host began or ceased to live at another pace than its session:
-    /// held, or slowed, by itself. Odd: it does so now, or is about to stop.
-    /// Where `vmclock_abi` has its `disruption_marker`, which means the same.
+    /// Number of times that the host began or ceased to run at another rate than its session,
+    /// because the host alone was held or slowed. Odd: it does so now, or is about to stop. At the
+    /// place of `disruption_marker` in `vmclock_abi`, which has the same meaning.
     #[inline(always)]
     pub fn disruptions(&self) -> &AtomicU64 {
         &self.vmclock[2]
     }
 }
 
-/// One map from the counter to the time that the page shows, as readers need it.
+/// A map from the counter to the time on the page, in the form for readers.
 #[repr(C, align(64))]
 pub struct MapCopy {
     /// Counter at the start of the line, in ticks.
     pub counter0: AtomicU64,
-    /// What the page shows there, in nanoseconds since the session began.
+    /// Time on the page at the start of the line, in nanoseconds since the session began.
     pub shown0_ns: AtomicI64,
-    /// Nanoseconds shown per tick in 8.56 fixed point; 0 when paused. 8 bits
-    /// of whole part allow a 10 MHz counter at a dilation of 0.4; 56 bits of
-    /// fraction err by less than 0.1 ns a second at 4 GHz.
+    /// Nanoseconds shown per tick in 8.56 fixed point; 0 when paused. 8 integer bits allow a 10 MHz
+    /// counter at a dilation of 0.4; 56 fractional bits err by less than 0.1 ns per second at 4
+    /// GHz.
     pub rate_8_56: AtomicU64,
-    /// How far the line goes, in nanoseconds after `shown0_ns`: there the
-    /// clock stands until the next one is published. `i64::MAX`: for ever.
+    /// Length of the line, in nanoseconds after `shown0_ns`: at its end the clock stops until the
+    /// next map is published. `i64::MAX`: unlimited.
     pub most_ns: AtomicI64,
-    /// CLOCK_REALTIME = what the page shows + this.
+    /// CLOCK_REALTIME = time on the page + this.
     pub realtime_offset_ns: AtomicI64,
-    /// CLOCK_MONOTONIC = what the page shows + this.
+    /// CLOCK_MONOTONIC = time on the page + this.
     pub monotonic_offset_ns: AtomicI64,
-    /// CLOCK_BOOTTIME = what the page shows + this.
+    /// CLOCK_BOOTTIME = time on the page + this.
     pub boottime_offset_ns: AtomicI64,
-    /// CLOCK_TAI = what the page shows + this.
+    /// CLOCK_TAI = time on the page + this.
     pub tai_offset_ns: AtomicI64,
     /// CLOCK_MONOTONIC_RAW at `counter0`.
     pub raw0_ns: AtomicI64,
-    /// Its nanoseconds per tick, as `rate_8_56`.
+    /// Nanoseconds of CLOCK_MONOTONIC_RAW per tick, as `rate_8_56`.
     pub raw_rate_8_56: AtomicU64,
-    /// How far it goes after `raw0_ns`, as `most_ns`.
+    /// Length of its line after `raw0_ns`, as `most_ns`.
     pub raw_most_ns: AtomicI64,
-    /// Wall nanoseconds per nanosecond shown in 32.32 fixed point, rounded up. For
-    /// turning a wait into a kernel timeout. While paused, those after the pause, so
-    /// that a wait that begins just then has an end.
+    /// Wall nanoseconds per nanosecond shown in 32.32 fixed point, rounded up. Converts a wait to a
+    /// kernel timeout. While paused, the value after the pause, so that a wait that begins during
+    /// the pause has an end.
     pub wall_per_shown_32_32: AtomicU64,
 }

@@ -1,26 +1,24 @@
-//! The clock page: how a clock gets from its writer to its readers.
+//! The clock page: transfers a clock from its writer to its readers.
 //!
-//! One 4 KiB page of shared memory per host of a session. The supervisor maps
-//! it for writing; every guest process has it mapped read-only at
-//! [`PAGE_ADDRESS`], right below the image that stands for the vDSO. It holds one
-//! [`timeloom_time::ClockMap`] from the cycle counter to the time that the page
-//! shows, and the offsets that turn this into the clocks of POSIX.
+//! One 4 KiB page of shared memory per host of a session. The supervisor maps it for writing; every
+//! guest process has it mapped read-only at [`PAGE_ADDRESS`], directly below the image that serves
+//! as the vDSO. It holds one [`timeloom_time::ClockMap`] from the cycle counter to the time on the
+//! page, and the offsets from that time to the POSIX clocks.
 //!
-//! Whose time a page shows is in its type: a host's is a [`ClockPage`] over
-//! [`Shown`], the session's own is one over [`timeloom_time::Virtual`].
+//! The type of a page has its scale: a host's page is a [`ClockPage`] over [`Shown`], the session's
+//! own is one over [`timeloom_time::Virtual`].
 //!
-//! What it is not: a channel back. Readers write nothing here.
+//! The page is not a channel to the supervisor: readers write nothing to it.
 //!
-//! **Reading** ([`ClockPage::read`]) takes no lock, uses no thread-local
-//! storage and ends even when the writer was killed in the middle.
-//! **Writing** ([`ClockPage::publish`]) closes a window first and reads the
-//! counter inside it. So no reader can have computed a value from the old map
-//! that is later than where the new map starts: clocks do not step back. Where
-//! several pages must change at the same instant, all are closed before the
-//! counter is read once ([`ClockPage::close`], [`ClockPage::open`]).
+//! **Reading** ([`ClockPage::read`]) takes no lock, uses no thread-local storage and ends even if
+//! the writer was killed during a change. **Writing** ([`ClockPage::publish`]) first closes a
+//! window and reads the counter inside it. So no reader can have computed a value from the old map
+//! that is later than the start of the new map: clocks do not step back. If several pages must
+//! change at the same instant, all are closed before the counter is read once
+//! ([`ClockPage::close`], [`ClockPage::open`]).
 //!
-//! Bytes 0–127 are kept for the kernel's `vmclock_abi`, which a later version
-//! fills for readers in virtual machines; ours begins at byte 128.
+//! Bytes 0–127 are reserved for the kernel's `vmclock_abi`, which a later version fills for readers
+//! in virtual machines; Timeloom's part begins at byte 128.
 #![cfg_attr(not(test), no_std)]
 
 mod arch;
@@ -42,8 +40,7 @@ pub use past::Past;
 pub use scale::Shown;
 pub use write::PageMap;
 
-// Here and not beside the structures: the model test builds those with atomics of
-// another size.
+// Not beside the structures, because the model test builds those with atomics of another size.
 const _: () = {
     use core::mem::{offset_of, size_of};
     assert!(size_of::<ClockPage<Shown>>() == PAGE_SIZE);

@@ -1,13 +1,12 @@
-//! The last changes of the clock, for readers that need to know what it showed.
+//! The last changes of the clock, for readers that need its past values.
 //!
-//! The kernel stamps packets with the machine's time when they arrive, and a
-//! program may read the stamp after a pause or a change of rate. What the clock
-//! showed *then* does not follow from the map in force now. So the writer keeps
-//! the last lines from wall time to the page's here, newest last, in a ring.
+//! The kernel stamps packets with the machine's time at their arrival, and a program may read the
+//! stamp after a pause or a change of rate. The clock's value *at that time* does not follow from
+//! the map in force now. The writer therefore stores the last lines from wall time to the page's
+//! time here, newest last, in a ring.
 //!
-//! Readers take no lock. A line is written before the count that announces it,
-//! and a reader looks at the count again after it has read a line: one that was
-//! written over meanwhile is noticed.
+//! Readers take no lock. A line is written before the count that announces it, and a reader checks
+//! the count again after it has read a line: a line that was overwritten in between is detected.
 
 use core::marker::PhantomData;
 
@@ -19,31 +18,31 @@ use crate::sync::{AtomicI64, AtomicU32, AtomicU64, LINES, fence};
 /// The ring; part of the clock page, which shows the time `S`.
 #[repr(C, align(1024))]
 pub struct Past<S: Scale> {
-    /// Lines ever recorded, modulo 2^32.
+    /// Number of lines ever recorded, modulo 2^32.
     count: AtomicU32,
-    /// How often the dilation was changed.
+    /// Number of changes of the dilation.
     dilations: AtomicU32,
     lines: [Line; LINES],
-    /// Wall seconds per virtual second, the bits of a `f64`. Unlike the lines it
-    /// is the session's, without what a host's oscillator adds.
+    /// Wall seconds per virtual second, as the bits of an `f64`. Unlike the lines, the value is the
+    /// session's, without a host's oscillator.
     dilation: AtomicU64,
     scale: PhantomData<fn() -> S>,
 }
 
-/// From one change of the clock to the next.
+/// The clock between two of its changes.
 #[derive(Default)]
 #[repr(C)]
 struct Line {
     /// The machine's CLOCK_MONOTONIC at its start, in nanoseconds.
     wall0_ns: AtomicI64,
-    /// What the page showed there.
+    /// Time on the page at that instant.
     shown0_ns: AtomicI64,
     /// Nanoseconds shown per wall nanosecond, in 20.44 fixed point.
     rate_20_44: AtomicU64,
 }
 
 impl<S: Scale> Default for Past<S> {
-    /// Nothing recorded.
+    /// Returns an empty ring.
     fn default() -> Self {
         Self {
             count: AtomicU32::new(0),
@@ -56,11 +55,11 @@ impl<S: Scale> Default for Past<S> {
 }
 
 impl<S: Scale> Past<S> {
-    /// Notes that the clock goes at `rate` from this point on. By one writer.
+    /// Records that the clock has the rate `rate` from this point on. One writer only.
     pub fn record(&self, wall: Instant<Wall>, shows: Instant<S>, rate: Rate) {
         let count = self.count.load(Relaxed);
-        // Whoever sees what is stored below also sees the present count, and
-        // with it that the oldest line is no more.
+        // A reader that sees the values stored below also sees the present count, and therefore
+        // that the oldest line is no longer valid.
         fence(Release);
         if let Some(line) = self.lines.get(count as usize % LINES) {
             line.wall0_ns.store(wall.as_ns(), Relaxed);
@@ -71,20 +70,20 @@ impl<S: Scale> Past<S> {
         self.count.store(count.wrapping_add(1), Release);
     }
 
-    /// Notes the dilation, at the start and whenever it changes.
+    /// Records the dilation, at the start and whenever it changes.
     pub fn set_dilation(&self, wall_per_virtual: f64) {
         self.dilation.store(wall_per_virtual.to_bits(), Relaxed);
         self.dilations.fetch_add(1, Release);
     }
 
-    /// The dilation in force, and whether there was another one before.
+    /// Returns the dilation in force, and true if there was another one before.
     pub fn dilation(&self) -> (f64, bool) {
         let changed = self.dilations.load(Acquire) > 1;
         (f64::from_bits(self.dilation.load(Relaxed)), changed)
     }
 
-    /// What the page showed at a past instant of the machine. What lies before the
-    /// oldest line that is kept counts as at its start.
+    /// Returns the time on the page at a past instant of the machine. Instants before the oldest
+    /// stored line are treated as its start.
     pub fn at(&self, wall: Instant<Wall>) -> Instant<S> {
         let mut tries = 0;
         loop {
@@ -95,12 +94,12 @@ impl<S: Scale> Past<S> {
         }
     }
 
-    /// `None` when the ring went round meanwhile, unless `anyhow`.
+    /// Returns `None` if the ring wrapped around during the read, unless `anyhow`.
     fn look(&self, wall_ns: i64, anyhow: bool) -> Option<i64> {
         let count = self.count.load(Acquire);
-        // Where the line after the one looked at begins.
+        // Start of the line after the examined one.
         let mut ends_ns = i64::MAX;
-        // One less than there is room for: the writer may be writing the next.
+        // One less than the capacity: the writer may be writing the next.
         let kept = (count as usize).min(LINES - 1) as u32;
         for back in 1..=kept {
             let number = count.wrapping_sub(back);
@@ -125,7 +124,7 @@ impl<S: Scale> Past<S> {
     }
 }
 
-/// A reader that is preempted each time would need to be very unlucky.
+/// It is very unlikely that a reader is preempted in each of these tries.
 const MOST_TRIES: u32 = 16;
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
             (1_000, 0),
             (1_999, 999),
             (2_000, 1_000),
-            (4_999, 1_000), // while it stood
+            (4_999, 1_000), // while it was stopped
             (5_000, 1_000),
             (6_000, 1_500),
         ] {
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_line_does_not_reach_beyond_the_start_of_the_next() {
-        // The next was published with a floor: readers had seen a little less.
+        // The next line was published with a floor: readers had seen slightly less.
         let past = past(&[(0, 0, Rate::ONE), (1_000, 990, Rate::ONE)]);
         assert_eq!(past.at(Instant::from_ns(999)).as_ns(), 990);
     }

@@ -1,4 +1,4 @@
-//! Reading the clock: the hottest code of the project.
+//! Reads of the clock: the most frequently executed code of the project.
 
 use timeloom_time::{Core, Instant, Scale};
 
@@ -8,12 +8,11 @@ use crate::sync::Ordering::{Acquire, Relaxed};
 use crate::sync::{fence, spin_loop};
 
 impl<S: Scale> ClockPage<S> {
-    /// Reads what the page shows, and `field` of the map in force, consistently.
+    /// Reads the time on the page, and `field` of the map in force, consistently.
     ///
-    /// `counter` reads the page's counter; it is called inside the window.
-    /// When the writer stays in its window for longer than any scheduling
-    /// delay explains ([`PATIENCE`] turns), it is taken for dead and the last
-    /// published map is used.
+    /// `counter` reads the page's counter; it is called inside the window. If the writer stays in
+    /// its window for longer than any scheduling delay explains ([`PATIENCE`] iterations), it is
+    /// considered dead and the last published map is used.
     #[inline(always)]
     pub fn read<T>(
         &self,
@@ -22,14 +21,14 @@ impl<S: Scale> ClockPage<S> {
     ) -> (Instant<S>, T) {
         let field = |copy: &MapCopy| (copy.shown0_ns.load(Relaxed), field(copy));
         let (look, (shown0_ns, value)) = self.look_patiently(counter, field);
-        // A counter a few ticks behind (another core's, before the kernel has
-        // aligned it) counts as no time, not as 2^64 ticks.
+        // A counter a few ticks behind (another core's, before the kernel has synchronised it)
+        // counts as no elapsed time, not as 2^64 ticks.
         let ticks = look.now.saturating_sub(look.counter0);
         let now_ns = shown0_ns.wrapping_add(advance_ns(ticks, look.rate_8_56, look.most_ns));
         (Instant::from_ns(now_ns), value)
     }
 
-    /// CLOCK_MONOTONIC_RAW; otherwise as [`Self::read`].
+    /// Reads CLOCK_MONOTONIC_RAW; otherwise like [`Self::read`].
     pub fn read_raw(&self, counter: impl Fn() -> u64) -> Instant<Core> {
         let (look, (raw0_ns, (rate_8_56, most_ns))) = self.look_patiently(counter, |copy| {
             let (rate, most_ns) = (&copy.raw_rate_8_56, &copy.raw_most_ns);
@@ -40,31 +39,30 @@ impl<S: Scale> ClockPage<S> {
         Instant::from_ns(raw0_ns.wrapping_add(advance_ns(ticks, rate_8_56, most_ns)))
     }
 
-    /// Whether programs see an emulated time-stamp counter instead of the
-    /// machine's.
+    /// Returns true if programs see an emulated time-stamp counter instead of the machine's.
     #[inline(always)]
     pub fn emulates_tsc(&self) -> bool {
         self.tsc_per_ns_8_56.load(Relaxed) != 0
     }
 
-    /// What the emulated time-stamp counter shows when CLOCK_MONOTONIC_RAW shows
-    /// `raw`. It counts what that clock counts, the host's bare crystal: a
-    /// daemon that steers the clock does not change the counter's rate.
+    /// Returns the emulated time-stamp counter at `raw` of CLOCK_MONOTONIC_RAW. Like that clock, it
+    /// counts the host's undisciplined oscillator: a daemon that adjusts the clock does not change
+    /// the counter's rate.
     pub fn tsc_at(&self, raw: Instant<Core>) -> u64 {
         let per_ns = self.tsc_per_ns_8_56.load(Relaxed);
         let ticks = (u128::from(raw.as_ns().unsigned_abs()) * u128::from(per_ns)) >> 56;
         self.tsc0.load(Relaxed).wrapping_add(ticks as u64)
     }
 
-    /// More processor time than this nobody is shown, in nanoseconds, where computing
-    /// takes no time.
+    /// Returns the maximum processor time that is shown to programs, in nanoseconds, if computing
+    /// takes no virtual time.
     pub fn most_processor_time_ns(&self) -> Option<i64> {
         let steps_ns = self.computed.load(Relaxed).checked_sub(1)?;
         Some(i64::try_from(steps_ns).unwrap_or(i64::MAX))
     }
 
-    /// When a timer's signal is due next that was not sent yet, as far as its reader can
-    /// know: what is due before this has been sent.
+    /// Returns the instant of the next timer signal that may not have been sent: all signals due
+    /// before it have been sent.
     #[inline(always)]
     pub fn next_signal(&self) -> Instant<S> {
         Instant::from_ns(self.next_signal_ns.load(Acquire))
@@ -90,12 +88,11 @@ impl<S: Scale> ClockPage<S> {
         }
     }
 
-    /// The clock that is `offset_ns` of the map ahead of what the page shows, in
-    /// nanoseconds since that clock's zero, if the map did not change meanwhile and
-    /// the counter is not behind the map.
+    /// Reads the clock that is `offset_ns` of the map ahead of the time on the page, in nanoseconds
+    /// since that clock's zero, if the map did not change during the read and the counter is not
+    /// behind the map.
     ///
-    /// For the hot path, which need not keep registers for waiting: on `None`,
-    /// [`Self::read`].
+    /// For the hot path, which saves no registers for waiting: on `None`, use [`Self::read`].
     #[inline(always)]
     pub fn try_read(
         &self,
@@ -106,7 +103,7 @@ impl<S: Scale> ClockPage<S> {
         if is_closed(sequence) {
             return None;
         }
-        // Added before the counter is read, when there is time for it.
+        // Added before the counter is read, which hides its latency.
         let start = |copy: &MapCopy| copy.shown0_ns.load(Relaxed).wrapping_add(offset_ns(copy));
         let (look, start_ns) = self.look(sequence, &counter, start)?;
         let ticks = look.now.checked_sub(look.counter0)?;
@@ -114,8 +111,8 @@ impl<S: Scale> ClockPage<S> {
         Some(start_ns.wrapping_add(advance))
     }
 
-    /// The counter, the line in force and `field` of it; `None` when `sequence`
-    /// is not the page's any more.
+    /// Returns the counter, the line in force and `field` of it; `None` if the page's sequence
+    /// number is not `sequence` any more.
     #[inline(always)]
     fn look<T>(
         &self,
@@ -149,7 +146,7 @@ impl<S: Scale> ClockPage<S> {
     }
 }
 
-/// One consistent look at the page.
+/// A consistent read of the page.
 struct Look {
     now: u64,
     counter0: u64,
@@ -157,19 +154,19 @@ struct Look {
     most_ns: i64,
 }
 
-/// Whether the writer is in its window.
+/// Returns true if the writer is in its window.
 #[inline(always)]
 fn is_closed(sequence: u32) -> bool {
     sequence & 1 == 1
 }
 
-/// Nanoseconds shown in so many ticks, on a line that ends after `most_ns`.
+/// Nanoseconds shown in a number of ticks, on a line that ends after `most_ns`.
 #[inline(always)]
 fn advance_ns(ticks: u64, rate_8_56: u64, most_ns: i64) -> i64 {
     (((u128::from(ticks) * u128::from(rate_8_56)) >> 56) as i64).min(most_ns)
 }
 
-/// Turns of the waiting loop before the writer is taken for dead: around a
-/// second of spinning, far beyond a scheduler's delay. (Miri goes to another thread
-/// at every turn, and takes a microsecond for what a processor does in a nanosecond.)
+/// Iterations of the waiting loop before the writer is considered dead: around a second of
+/// spinning, far beyond a scheduler's delay. (Miri switches threads at every iteration, and takes a
+/// microsecond for an operation that takes a processor a nanosecond.)
 const PATIENCE: u32 = if cfg!(miri) { 1 << 12 } else { 1 << 25 };

@@ -1,14 +1,14 @@
-//! The scale that this crate adds to the vocabulary.
+//! The time scale that this crate adds.
 
 use timeloom_time::Scale;
 
-/// What the page of a host shows its programs: how far the host's CLOCK_MONOTONIC
-/// has come since the session began, in nanoseconds.
+/// Time that the page of a host shows to its programs: the advance of the host's CLOCK_MONOTONIC
+/// since the session began, in nanoseconds.
 ///
-/// It is neither the session's time nor what the host has lived through of it: the
-/// host's crystal errs, and a daemon may steer its clock. Deadlines of a host's
-/// programs are on this scale; nothing ever sets it. The session's own page, which
-/// no program reads, shows the session's time instead. The two do not mix:
+/// It is neither the session's time nor the host's share of it: the host's oscillator errs, and a
+/// daemon may adjust its clock. Deadlines of a host's programs are on this scale; it is never set.
+/// The session's own page, which no program reads, shows the session's time instead. The two scales
+/// do not mix:
 ///
 /// ```compile_fail
 /// use timeloom_page::Shown;

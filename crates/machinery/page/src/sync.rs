@@ -1,5 +1,5 @@
-//! What the model test replaces (`tests/model.rs`): it builds the same sources with
-//! loom's atomics, which try every interleaving, and with a shorter ring.
+//! Parts that the model test replaces (`tests/model.rs`): it builds the same sources with loom's
+//! atomics, which try every interleaving, and with a shorter ring.
 
 pub(crate) use core::hint::spin_loop;
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};

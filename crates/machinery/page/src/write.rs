@@ -1,4 +1,4 @@
-//! Changing the clock: one writer per page, the supervisor.
+//! Changes of the clock: each page has one writer, the supervisor.
 
 use timeloom_time::{ClockMap, Core, Counter, Duration, Instant, Rate, Scale};
 
@@ -7,48 +7,48 @@ use crate::layout::{ABI_VERSION, ClockPage, MAGIC, MapCopy, RELEASED};
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::fence;
 
-/// A map as the writer gives it to a page that shows the time `S`, with the offsets
-/// of the POSIX clocks.
+/// A map as passed by the writer to a page that shows the time `S`, with the offsets of the POSIX
+/// clocks.
 #[derive(Debug)]
 pub struct PageMap<S: Scale> {
-    /// Counter to what the page shows; rate 0 while paused.
+    /// Map from the counter to the time on the page; rate 0 while paused.
     pub map: ClockMap<Counter, S>,
-    /// What the map does not go beyond: there readers see the clock stand until
-    /// the next map is published. [`Instant::FAR_FUTURE`] for none.
+    /// Upper limit of the map: for readers, the clock stops there until the next map is published.
+    /// [`Instant::FAR_FUTURE`] for none.
     pub ceiling: Instant<S>,
-    /// Wall nanoseconds per nanosecond shown while the clock runs; a pause keeps it,
-    /// so that a wait that begins just then has an end.
+    /// Wall nanoseconds per nanosecond shown while the clock runs; unchanged by a pause, so that a
+    /// wait that begins during the pause has an end.
     pub wall_per_shown: Rate,
-    /// CLOCK_REALTIME minus what the page shows, in nanoseconds.
+    /// CLOCK_REALTIME minus the time on the page, in nanoseconds.
     pub realtime_offset_ns: i64,
-    /// CLOCK_MONOTONIC minus what the page shows, in nanoseconds.
+    /// CLOCK_MONOTONIC minus the time on the page, in nanoseconds.
     pub monotonic_offset_ns: i64,
-    /// CLOCK_BOOTTIME minus what the page shows, in nanoseconds.
+    /// CLOCK_BOOTTIME minus the time on the page, in nanoseconds.
     pub boottime_offset_ns: i64,
-    /// CLOCK_TAI minus what the page shows, in nanoseconds.
+    /// CLOCK_TAI minus the time on the page, in nanoseconds.
     pub tai_offset_ns: i64,
-    /// CLOCK_MONOTONIC_RAW where the map starts.
+    /// CLOCK_MONOTONIC_RAW at the start of the map.
     pub raw0: Instant<Core>,
-    /// Its nanoseconds per tick; [`Rate::STOPPED`] while paused.
+    /// Nanoseconds of that clock per tick; [`Rate::STOPPED`] while paused.
     pub raw_rate: Rate,
-    /// What that clock does not go beyond; [`Instant::FAR_FUTURE`] for none.
+    /// Upper limit of that clock; [`Instant::FAR_FUTURE`] for none.
     pub raw_ceiling: Instant<Core>,
 }
 
 impl<S: Scale> PageMap<S> {
-    /// What readers see at `counter`.
+    /// Returns the time that readers see at `counter`.
     pub fn at(&self, counter: Instant<Counter>) -> Instant<S> {
         self.map.at(counter).min(self.ceiling)
     }
 
-    /// What they see of CLOCK_MONOTONIC_RAW.
+    /// Returns the CLOCK_MONOTONIC_RAW that readers see at `counter`.
     pub fn raw_at(&self, counter: Instant<Counter>) -> Instant<Core> {
         let raw = ClockMap::new(self.map.in0, self.raw0, self.raw_rate);
         raw.at(counter).min(self.raw_ceiling)
     }
 }
 
-// Derives would demand the same traits of the marker type, which has no values.
+// Derives would require the same traits of the marker type, which has no values.
 impl<S: Scale> Clone for PageMap<S> {
     fn clone(&self) -> Self {
         *self
@@ -57,7 +57,7 @@ impl<S: Scale> Clone for PageMap<S> {
 impl<S: Scale> Copy for PageMap<S> {}
 
 impl<S: Scale> ClockPage<S> {
-    /// Makes a zeroed page a clock page that shows `first`.
+    /// Turns a zeroed page into a clock page that shows `first`.
     pub fn initialise(&self, kind: CounterKind, first: &PageMap<S>) {
         self.store(0, first);
         self.set_next_signal(Instant::FAR_FUTURE);
@@ -67,35 +67,34 @@ impl<S: Scale> ClockPage<S> {
         self.magic.store(MAGIC, Release);
     }
 
-    /// Says that readers of this page see an emulated time-stamp counter: `tsc0`
-    /// at the zero of CLOCK_MONOTONIC_RAW, `per_ns` ticks per nanosecond of that
-    /// clock. Once, before there are readers.
+    /// Sets an emulated time-stamp counter for the readers of this page: `tsc0` at the zero of
+    /// CLOCK_MONOTONIC_RAW, `per_ns` ticks per nanosecond of that clock. To be called once, before
+    /// there are readers.
     pub fn emulate_tsc(&self, tsc0: u64, per_ns: Rate) {
         self.tsc0.store(tsc0, Relaxed);
         self.tsc_per_ns_8_56.store(to_8_56(per_ns), Relaxed);
     }
 
-    /// Says that computing takes no time but this: the steps that the clock was given
-    /// for programs that computed, since the session began.
+    /// Sets the only time that computing takes: the sum of the steps of the clock for programs that
+    /// computed, since the session began.
     pub fn show_computed(&self, steps: Duration) {
         let ns = u64::try_from(steps.as_ns()).unwrap_or(0);
         self.computed.store(ns + 1, Relaxed);
     }
 
-    /// Says when a timer's signal is due next; [`Instant::FAR_FUTURE`] for never. All that
-    /// were due before have been sent.
+    /// Sets the instant at which the next timer signal is due; [`Instant::FAR_FUTURE`] for none.
+    /// All signals that were due before must have been sent.
     pub fn set_next_signal(&self, at: Instant<S>) {
         self.next_signal_ns.store(at.as_ns(), Release);
     }
 
-    /// Makes a zeroed page one that takes the place of `former` in a program that
-    /// is let go. `first` continues the former line at the machine's pace:
+    /// Turns a zeroed page into the replacement of `former` in a program that is released. `first`
+    /// continues the former line at the machine's rate:
     /// [`Self::released_offset_ns`](ClockPage::released_offset_ns) is `offset_ns`.
     ///
-    /// Threads may be stopped anywhere in a read of the former page. Whatever they
-    /// have of it does not go with what they find here: the sequence number is one
-    /// that the former never had. One that has already decided by which counter to
-    /// read finds a line for it.
+    /// Threads may be stopped at any point of a read of the former page. Values from it do not
+    /// match this page: the sequence number is one that the former never had. A thread that has
+    /// already selected a counter finds a line for that counter.
     pub fn release(&self, former: &Self, kind: CounterKind, first: &PageMap<S>, offset_ns: i64) {
         self.initialise(kind, first);
         let far = 1 << 30;
@@ -104,29 +103,29 @@ impl<S: Scale> ClockPage<S> {
         let epoch = former.epoch.load(Relaxed);
         self.epoch.store(epoch.wrapping_add(far), Relaxed);
         self.host.store(former.host.load(Relaxed), Relaxed);
-        // Odd, and none that the former ever had: a timeline that was opened in the
-        // session has no counter any more.
+        // Odd, and a value that the former never had: a timeline that was opened in the session has
+        // no counter any more.
         let disruptions = former.disruptions().load(Relaxed) | 1;
         self.disruptions()
             .store(disruptions.wrapping_add(far.into()), Relaxed);
-        // Processor time is shown as it is.
+        // Processor time is shown unchanged.
         self.past.set_dilation(1.0);
         self.released_offset_ns.store(offset_ns, Relaxed);
         self.counter.store(RELEASED, Release);
     }
 
-    /// Whether the program that reads this page was let go from its session.
+    /// Returns true if the program that reads this page was released from its session.
     #[inline(always)]
     pub fn is_released(&self) -> bool {
         self.counter.load(Relaxed) == RELEASED
     }
 
-    /// Closes the window, lets `next` compute the new map from the one in
-    /// force and the present counter, publishes it and opens the window.
+    /// Closes the window, lets `next` compute the new map from the one in force and the present
+    /// counter, publishes it and opens the window.
     ///
-    /// `next` must give a map that agrees with the old one at the counter it
-    /// was given or lies later, else readers would see a backward step. It runs
-    /// while readers wait: no system calls, no allocation.
+    /// `next` must return a map that agrees with the old one at the given counter or is later,
+    /// otherwise readers would see a backward step. It runs while readers wait: no system calls, no
+    /// allocation.
     pub fn publish(
         &self,
         counter: impl Fn() -> u64,
@@ -138,14 +137,13 @@ impl<S: Scale> ClockPage<S> {
         map
     }
 
-    /// Closes the window: readers wait from now on. To be followed by
-    /// [`Self::open`], soon. What the counter shows afterwards is later than
-    /// what any reader has put into the map in force.
+    /// Closes the window: readers wait from now on. To be followed soon by [`Self::open`]. A later
+    /// read of the counter is later than any that a reader has applied to the map in force.
     pub fn close(&self) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence | 1, SeqCst);
-        // Nothing below may happen before the window is seen closed: a reader
-        // that still finds it open has then read its counter before ours.
+        // The following must not happen before the closed window is visible: a reader that still
+        // finds it open has then read its counter before this thread.
         fence(SeqCst);
     }
 
@@ -159,7 +157,7 @@ impl<S: Scale> ClockPage<S> {
         self.sequence.store((sequence | 1).wrapping_add(1), Release);
     }
 
-    /// Whether this is a page of our version.
+    /// Returns true if this is a page of this version.
     pub fn is_valid(&self) -> bool {
         self.magic.load(Acquire) == MAGIC && self.version.load(Relaxed) == ABI_VERSION
     }
@@ -188,7 +186,7 @@ impl<S: Scale> ClockPage<S> {
     }
 }
 
-/// From a line's start to its end; for ever, if it has none.
+/// Length of a line from start to end; `i64::MAX` if it has no end.
 fn most_ns<S: Scale>(start: Instant<S>, ceiling: Instant<S>) -> i64 {
     if ceiling == Instant::FAR_FUTURE {
         return i64::MAX;
@@ -196,12 +194,12 @@ fn most_ns<S: Scale>(start: Instant<S>, ceiling: Instant<S>) -> i64 {
     (ceiling - start).as_ns().max(0)
 }
 
-/// Rounded down; saturates at the largest rate that the page can hold.
+/// Rounds down; saturates at the largest rate that the page can hold.
 fn to_8_56(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits() >> 8).unwrap_or(u64::MAX)
 }
 
-/// Rounded up, so that a wait converted with it is never too short.
+/// Rounds up, so that a wait converted with the result is never too short.
 fn to_32_32_up(rate: Rate) -> u64 {
     u64::try_from(rate.to_bits().div_ceil(1 << 32)).unwrap_or(u64::MAX)
 }
@@ -270,7 +268,7 @@ mod tests {
         );
     }
 
-    /// To the nanosecond, however late the writer looks again, and on both clocks.
+    /// Exact to the nanosecond, for any delay of the writer's next change, and for both clocks.
     #[test]
     fn a_line_goes_no_further_than_its_ceiling() {
         let page = page();
@@ -298,7 +296,7 @@ mod tests {
             assert_eq!(first.at(Instant::from_ticks(counter)).as_ns(), shown);
             assert_eq!(first.raw_at(Instant::from_ticks(counter)).as_ns(), raw);
         }
-        // Below the line's own start it cannot pull the clock back.
+        // A ceiling below the line's own start must not set the clock back.
         let late = PageMap {
             ceiling: Instant::from_ns(90),
             ..running(300, 105, Rate::ONE)
@@ -326,7 +324,7 @@ mod tests {
         );
     }
 
-    /// A thread that is in the middle of a read when the page is exchanged.
+    /// Tests a thread that is in a read when the page is replaced.
     #[test]
     fn a_read_across_a_release_is_made_anew() {
         let (former, page) = (self::page(), self::page());
@@ -366,7 +364,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut last = 0;
                     while !done.load(Relaxed) {
-                        // As the image does: once in a hurry, then patiently.
+                        // As in the image: the fast path first, else the waiting one.
                         let at_once = page.try_read(counter, |_| 0);
                         let now = at_once.unwrap_or_else(|| page.read(counter, |_| ()).0.as_ns());
                         assert!(now >= last, "{now} after {last}");
@@ -375,7 +373,7 @@ mod tests {
                 });
             }
             let mut map = running(0, 0, Rate::ONE);
-            // Under Miri every one of its seeds is another interleaving.
+            // With Miri each of its seeds is another interleaving.
             let turns = if cfg!(miri) { 60 } else { 20_000 };
             for turn in 0..turns {
                 let rate = Rate::from_ratio(turn % 5u64, 3).unwrap();
@@ -393,13 +391,13 @@ mod tests {
         let page = page();
         page.initialise(CounterKind::Monotonic, &running(0, 0, Rate::ONE));
         assert!(!page.emulates_tsc());
-        // 2.5 GHz, begun 1,000 ticks before the clock's zero would have it.
+        // 2.5 GHz, started 1,000 ticks before the clock's zero.
         page.emulate_tsc(1_000u64.wrapping_neg(), Rate::from_ratio(5, 2).unwrap());
         assert!(page.emulates_tsc());
         let raw = Instant::from_ns;
         assert_eq!(page.tsc_at(raw(400)), 0);
         assert_eq!(page.tsc_at(raw(1_000_000_400)), 2_500_000_000);
-        // A month later it is not a tick off.
+        // After a month the error is below one tick.
         assert_eq!(
             page.tsc_at(raw(2_592_000_000_000_000)),
             6_479_999_999_999_000

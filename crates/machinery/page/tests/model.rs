@@ -1,9 +1,9 @@
-//! The page's lock-free parts in every interleaving that the memory model allows,
-//! up to a few preemptions: loom runs each closure again and again.
+//! Tests of the page's lock-free parts in every interleaving that the memory model allows, up to a
+//! few preemptions: loom runs each closure repeatedly.
 //!
-//! The sources are built a second time here, with loom's atomics in the place of
-//! the processor's (`sync`). What loom cannot see is the counter's own ordering
-//! (`lfence; rdtsc`); the counter is an atomic here.
+//! The sources are built a second time here, with loom's atomics in place of the processor's
+//! (`sync`). Loom cannot model the counter's own ordering (`lfence; rdtsc`); the counter is an
+//! atomic here.
 
 #![expect(
     dead_code,
@@ -109,7 +109,7 @@ fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
         ),
         ceiling: Instant::FAR_FUTURE,
         wall_per_shown: Rate::ONE,
-        // Tells the lines apart: twice where each starts.
+        // Distinguishes the lines: twice the start of each.
         realtime_offset_ns: 2 * shown0_ns,
         monotonic_offset_ns: 0,
         boottime_offset_ns: 0,
@@ -120,7 +120,7 @@ fn line(counter0: u64, shown0_ns: i64, rate: Rate) -> PageMap<Shown> {
     }
 }
 
-/// A page at rate 1, and a counter that moves by ten whenever it is read.
+/// Returns a page at rate 1, and a counter that advances by ten at each read.
 fn world() -> (Arc<ClockPage<Shown>>, impl Fn() -> u64 + Clone) {
     let page = Arc::new(new_page());
     page.initialise(CounterKind::Tsc, &line(0, 0, Rate::ONE));
@@ -128,7 +128,7 @@ fn world() -> (Arc<ClockPage<Shown>>, impl Fn() -> u64 + Clone) {
     (page, move || ticks.fetch_add(10, SeqCst))
 }
 
-/// Stops the clock, then lets it run again at double speed.
+/// Stops the clock, then resumes it at double speed.
 fn stop_and_go(page: &ClockPage<Shown>, counter: impl Fn() -> u64) {
     let mut last = line(0, 0, Rate::ONE);
     for rate in [Rate::STOPPED, Rate::from_ratio(2, 1).expect("a rate")] {
@@ -144,7 +144,7 @@ fn no_reader_sees_time_go_back() {
     let reader = {
         let (page, counter) = (Arc::clone(&page), counter.clone());
         thread::spawn(move || {
-            // As the image does: once in a hurry, else patiently.
+            // As in the image: the fast path first, else the waiting one.
             let first = page
                 .try_read(&counter, |_| 0)
                 .unwrap_or_else(|| page.read(&counter, |_| ()).0.as_ns());
@@ -175,7 +175,7 @@ fn a_reader_never_mixes_lines() {
     reader.join().expect("the reader's assertions hold");
 }
 
-/// The ring goes round while somebody looks at its oldest line.
+/// The ring wraps around while a reader reads its oldest line.
 fn a_past_line_is_never_a_mixture() {
     let past = Arc::new(Past::<Shown>::default());
     let record = |past: &Past<Shown>, number: i64| {
@@ -192,8 +192,8 @@ fn a_past_line_is_never_a_mixture() {
     let reader = {
         let past = Arc::clone(&past);
         thread::spawn(move || {
-            // On the oldest line that is kept. When it is forgotten meanwhile,
-            // as at the start of one of the next.
+            // On the oldest stored line. If it is overwritten during the read, the result is the
+            // start of a later one.
             let shown = past.at(Instant::from_ns(1_500)).as_ns();
             assert!([7_000, 14_000, 21_000].contains(&shown), "{shown}");
         })

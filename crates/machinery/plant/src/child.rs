@@ -1,15 +1,13 @@
-//! A child process that cannot be left behind.
+//! A child process that cannot outlive its handle.
 //!
-//! One thread per child, its *keeper*, starts it and waits for it. That thread
-//! has to live as long as the child: the kernel sends the parent-death signal
-//! when the parent *thread* ends (prctl(2)), so a child started from a passing
-//! thread would be killed with it.
+//! One thread per child, its *keeper*, starts the child and waits for it. This thread must live as
+//! long as the child: the kernel sends the parent-death signal when the parent *thread* ends
+//! (prctl(2)), so a child started from a short-lived thread would be killed when that thread ends.
 //!
-//! The child leads a session and a process group of its own. When it ends, by itself or not,
-//! the whole group is killed before it is reaped: as long as the leader is a
-//! zombie its number cannot be given to a stranger. What moves to another group by
-//! itself (setsid) does not move to another cgroup: where the child was given one of its
-//! own, all that is in it is killed as well.
+//! The child leads its own session and process group. When it ends, normally or not, the whole
+//! group is killed before the child is reaped: as long as the leader is a zombie, its number cannot
+//! be reused by another process. Descendants that leave the group (setsid) stay in the cgroup: if
+//! the child was given its own cgroup, every process in it is killed as well.
 
 use std::fs::{self, File};
 use std::io;
@@ -26,7 +24,7 @@ use timeloom_sys::command::{
     die_with_parent, enter_cgroup, inherit, inherit_nothing, lead_session,
 };
 
-/// A running or ended child. Dropping it kills and reaps it.
+/// A running or ended child. Dropping the handle kills and reaps the child.
 pub(crate) struct Child {
     pid: Pid,
     cgroup: Option<PathBuf>,
@@ -41,7 +39,7 @@ struct Ended {
 }
 
 impl Child {
-    /// Starts `command`, which inherits `socket` under its present number, in `cgroup`.
+    /// Starts `command` in `cgroup`. The child inherits `socket` under its present number.
     pub(crate) fn start(
         mut command: Command,
         socket: UnixStream,
@@ -66,8 +64,8 @@ impl Child {
             .name("plant-keeper".to_owned())
             .spawn(move || {
                 let started = command.spawn();
-                // Closes our copy of the child's socket, without which its death
-                // would not show as an end of file.
+                // Closes this process's copy of the child's socket; otherwise the child's death
+                // would not appear as an end of file.
                 drop(command);
                 match started {
                     Ok(child) => {
@@ -98,12 +96,12 @@ impl Child {
     pub(crate) fn kill(&self) {
         let status = self.ended.lock();
         if status.is_none() {
-            // It cannot fail for lack of a target: the leader is not reaped.
+            // The target exists: the leader is not reaped.
             kill_all(self.pid, self.cgroup.as_deref());
         }
     }
 
-    /// How it ended, waiting at most `patience` for that.
+    /// Returns the exit status, after waiting at most `patience` for the child to end.
     pub(crate) fn wait(&self, patience: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + patience;
         let mut status = self.ended.lock();
@@ -119,7 +117,7 @@ impl Child {
         *status
     }
 
-    /// The number of the process and of its group.
+    /// Returns the number of the process and of its group.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
@@ -139,11 +137,11 @@ impl Ended {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keeper's work: wait, clear the group, reap, say so.
+    /// Work of the keeper: waits for the child, kills its group, reaps it and notifies waiters.
     fn keep(&self, mut child: std::process::Child, cgroup: Option<&Path>) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a child has a number");
-        // Leaves the zombie where it is; only a signal can interrupt it.
+        // Leaves the zombie unreaped; only a signal can interrupt the call.
         while let Err(rustix::io::Errno::INTR) = waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
@@ -155,11 +153,11 @@ impl Ended {
     }
 }
 
-/// The group of a leader that is not reaped yet, and its cgroup.
+/// Kills the group of a leader that is not reaped yet, and every process in its cgroup.
 fn kill_all(leader: Pid, cgroup: Option<&Path>) {
     let _ = kill_process_group(leader, Signal::KILL);
     if let Some(cgroup) = cgroup {
-        // Its owner may have removed it.
+        // The owner may have removed the cgroup.
         let _ = fs::write(cgroup.join("cgroup.kill"), "1");
     }
 }

@@ -1,4 +1,4 @@
-//! What a plant can do wrong, each with its name.
+//! Faults of plants, each with its name.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -8,22 +8,22 @@ use timeloom_time::{Duration, Instant, Virtual};
 /// The operations of the plant protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Say what you are and what you have.
+    /// Start and describe the plant.
     Init,
-    /// Go to a virtual instant.
+    /// Advance to a virtual instant.
     Advance,
-    /// Tell values.
+    /// Read signals.
     Read,
-    /// Take values.
+    /// Write signals.
     Write,
     /// Finish and exit.
     Stop,
-    /// None: it was asked nothing.
+    /// None: no request was pending.
     Idle,
 }
 
 impl Op {
-    /// The word in the `op` member.
+    /// Returns the word used in the `op` member.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Init => "init",
@@ -42,73 +42,73 @@ impl fmt::Display for Op {
     }
 }
 
-/// What happened to a plant. After any but [`Fault::Refused`] its process has
-/// been killed and reaped, and every later request gets the same fault.
+/// A fault of a plant. After any but [`Fault::Refused`] the process has been killed and reaped, and
+/// every later request returns the same fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The process could not be started.
     #[error("could not be started: {reason}")]
     Start {
-        /// The system's reason.
+        /// Reason given by the operating system.
         reason: String,
     },
     /// The process ended by itself.
     #[error("died {} ({status})", when(during))]
     Died {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
-        /// How it ended.
+        /// Exit status of the process.
         status: ExitStatus,
     },
-    /// The process lives but closed its socket.
+    /// The process is alive but closed its socket.
     #[error("closed its socket during `{during}`")]
     HungUp {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
     },
-    /// No answer in time.
+    /// No reply arrived in time.
     #[error("gave no answer to `{during}` within {after}")]
     TimedOut {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
-        /// How long was waited, wall time.
+        /// Duration of the wait, in wall time.
         after: Duration,
     },
-    /// The answer breaks the protocol.
+    /// The reply violates the protocol.
     #[error("answered `{during}` with nonsense: {what}: {line}")]
     Nonsense {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
-        /// What is wrong with it.
+        /// Description of the violation.
         what: String,
-        /// The beginning of the line.
+        /// Beginning of the line.
         line: String,
     },
-    /// The answer has a number that is not finite, which JSON cannot say.
+    /// The reply has a number that is not finite, which JSON cannot express.
     #[error("answered `{during}` with a number that is not finite: {line}")]
     NotFinite {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
-        /// The beginning of the line.
+        /// Beginning of the line.
         line: String,
     },
-    /// The answer is a line longer than the protocol allows.
+    /// The reply is a line longer than the protocol allows.
     #[error("answered `{during}` with a line of more than {limit} bytes")]
     Oversize {
-        /// What it had been asked.
+        /// Pending request.
         during: Op,
-        /// The longest line allowed, in bytes.
+        /// Maximum line length, in bytes.
         limit: usize,
     },
-    /// The plant said no, in the protocol's own way. It lives on.
+    /// The plant refused the request with a protocol error. It continues to run.
     #[error("refused `{during}`: {message}{}", at_signal(signal.as_deref()))]
     Refused {
-        /// What it had been asked.
+        /// Refused request.
         during: Op,
-        /// Its reason.
+        /// Reason given by the plant.
         message: String,
-        /// The signal at fault, when it named one.
+        /// The signal at fault, if the plant named one.
         signal: Option<String>,
     },
 }
@@ -116,14 +116,14 @@ pub enum Fault {
 /// A [`Fault`] with the plant's name and the last lines of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantError {
-    /// The plant, as the scenario names it.
+    /// Name of the plant in the scenario.
     pub plant: String,
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
     /// Virtual instant of the failure, not the end of the requested step: the instant reported by
     /// the plant, or else the last to which it had computed. `None` if the request had no instant.
     pub at: Option<Instant<Virtual>>,
-    /// The last lines it wrote to its log; empty when it was merely refused.
+    /// Last lines of the plant's log; empty if the plant only refused a request.
     pub log_tail: Vec<String>,
 }
 
@@ -134,13 +134,13 @@ impl PlantError {
         self
     }
 
-    /// Whether the plant is gone. Otherwise it only said no to one request.
+    /// Returns true if the plant has ended, false if it only refused a request.
     pub fn is_fatal(&self) -> bool {
         !matches!(self.fault, Fault::Refused { .. })
     }
 }
 
-/// How a fault says what a plant was doing when it died.
+/// Formats the request during which the plant died.
 fn when(during: &Op) -> String {
     match during {
         Op::Idle => "unasked".to_owned(),
@@ -148,7 +148,7 @@ fn when(during: &Op) -> String {
     }
 }
 
-/// How a fault says which signal its plant named.
+/// Formats the signal named by the plant.
 fn at_signal(signal: Option<&str>) -> String {
     signal.map_or_else(String::new, |signal| format!(" (signal `{signal}`)"))
 }

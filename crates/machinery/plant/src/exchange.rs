@@ -1,4 +1,4 @@
-//! One plant behind the pause wire.
+//! A plant that is accessed only while the testbed is paused.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
@@ -11,23 +11,23 @@ use crate::message::{Advance, PlantInfo};
 use crate::process::{PlantProcess, Step};
 use crate::turns::Turns;
 
-/// One recorded value of one signal.
+/// A recorded value of a signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// The signal.
+    /// Name of the signal.
     pub signal: &'a str,
-    /// Its unit.
+    /// Unit of the signal.
     pub unit: &'a str,
-    /// The virtual instant for which the plant computed it.
+    /// Virtual instant for which the plant computed the value.
     pub t: Instant<Virtual>,
-    /// The value, finite.
+    /// The value; finite.
     pub value: f64,
 }
 
-/// A plant that is only ever asked while the testbed stands still.
+/// A plant that is accessed only while the testbed is paused.
 ///
-/// Overlapping requesters all hold the bus and see the same frozen instant;
-/// the plant serves them one after the other, in the order in which they come.
+/// Overlapping requesters all hold the bus and see the same frozen instant; the plant serves them
+/// one at a time, in order of arrival.
 pub struct Exchange {
     bus: Bus,
     info: PlantInfo,
@@ -38,39 +38,39 @@ pub struct Exchange {
 
 struct Guarded {
     plant: PlantProcess,
-    /// Whether the plant was ever told to compute; before that, an advance to
-    /// its own starting instant is not an idle one.
+    /// True if the plant has computed before; until then, an advance to its own starting instant is
+    /// not skipped.
     computed: bool,
     stats: ExchangeStats,
 }
 
-/// What the exchanges with a plant have cost so far, in wall time.
+/// Cumulative cost of the exchanges with a plant, in wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeStats {
-    /// How many accesses succeeded.
+    /// Number of successful accesses.
     pub accesses: u64,
-    /// From queueing for the plant to the end of the access, all together.
+    /// Total time from queueing for the plant to the end of the access.
     pub access: Duration,
-    /// Waiting for the plant's replies, all together.
+    /// Total time spent waiting for the plant's replies.
     pub plant: Duration,
-    /// Of that, what the plant says it spent computing.
+    /// Part of `plant` that the plant reports as computing time.
     pub solve: Duration,
 }
 
-/// Why an access failed.
+/// Reason for a failed access.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// The testbed could not be stood still.
+    /// The testbed could not be paused.
     #[error("{0}")]
     Bus(#[source] BusError),
-    /// The plant refused or failed; [`PlantError::is_fatal`] tells which.
+    /// The plant refused or failed; see [`PlantError::is_fatal`].
     #[error("{0}")]
     Plant(#[source] PlantError),
 }
 
 impl Exchange {
-    /// Puts `plant` behind `bus`. `on_sample` gets every recorded value while
-    /// the testbed stands, so it should be quick.
+    /// Connects `plant` to `bus`. `on_sample` receives every recorded value while the testbed is
+    /// paused, so it should return quickly.
     pub fn new(
         bus: Bus,
         plant: PlantProcess,
@@ -91,23 +91,23 @@ impl Exchange {
         }
     }
 
-    /// What the plant said it is.
+    /// Returns the plant's description of itself.
     pub fn info(&self) -> &PlantInfo {
         &self.info
     }
 
-    /// What it has cost so far.
+    /// Returns the cumulative cost so far.
     pub fn stats(&self) -> ExchangeStats {
         self.lock().stats
     }
 
-    /// Raises the pause, lets `act` at the plant, lowers the pause.
+    /// Pauses the testbed, runs `act` on the plant, and ends the pause.
     ///
-    /// The plant is advanced to the frozen instant before `act`'s first request,
-    /// in the same round trip, and at the latest after `act`.
+    /// The plant is advanced to the frozen instant before the first request of `act`, in the same
+    /// round trip, or after `act` if that makes no request.
     ///
     /// # Errors
-    /// When the testbed cannot be paused, or the plant refuses or fails.
+    /// Fails if the testbed cannot be paused, or if the plant refuses the request or fails.
     pub fn access<T>(
         &self,
         requester: &str,
@@ -118,19 +118,19 @@ impl Exchange {
         self.access_held(&hold, act).map_err(ExchangeError::Plant)
     }
 
-    /// Only raises the pause: for requesters that still have something to do
-    /// between the access and the release, such as sending a reply.
+    /// Pauses the testbed only: for requesters with work between the access and the release, such
+    /// as sending a reply.
     ///
     /// # Errors
-    /// When the testbed cannot be paused.
+    /// Fails if the testbed cannot be paused.
     pub fn hold(&self, requester: &str, reason: &str) -> Result<Hold, BusError> {
         self.bus.hold(requester, reason)
     }
 
-    /// [`access`](Self::access) under a hold that the caller has already.
+    /// [`access`](Self::access) under a hold that the caller already has.
     ///
     /// # Errors
-    /// When the plant refuses or fails.
+    /// Fails if the plant refuses the request or fails.
     pub fn access_held<T>(
         &self,
         hold: &Hold,
@@ -140,8 +140,8 @@ impl Exchange {
         let _turn = self.turns.take();
         let mut guarded = self.lock();
         let mut access = Access {
-            // A free-running testbed pauses nothing, so that a later request
-            // may have been served first. Time does not step back for this one.
+            // A free-running testbed is not paused, so a later request may have been served first.
+            // Virtual time does not step back for this one.
             instant: hold.instant().max(guarded.plant.at()),
             guarded: &mut guarded,
             exchange: self,
@@ -153,11 +153,11 @@ impl Exchange {
         Ok(done)
     }
 
-    /// Advances the plant to the end of the run, for its last samples. The
-    /// caller sees to it that nothing runs any more; no pause is raised.
+    /// Advances the plant to the end of the run, for its last samples. The caller ensures that no
+    /// program runs any more; the testbed is not paused.
     ///
     /// # Errors
-    /// When the plant refuses or fails.
+    /// Fails if the plant refuses the request or fails.
     pub fn finish(&self, end: Instant<Virtual>) -> Result<(), PlantError> {
         let _turn = self.turns.take();
         let mut guarded = self.lock();
@@ -170,11 +170,11 @@ impl Exchange {
         .settle()
     }
 
-    /// Whether the plant still runs; while somebody asks it, that is theirs to
-    /// find out.
+    /// Checks that the plant still runs. While an access is in progress, the check is skipped: the
+    /// access itself reports a failure.
     ///
     /// # Errors
-    /// When it has died by itself. Told once.
+    /// Fails if the plant has died by itself. Reported once.
     pub fn look(&self) -> Result<(), PlantError> {
         match self.guarded.try_lock() {
             Ok(mut guarded) => guarded.plant.look(),
@@ -182,17 +182,17 @@ impl Exchange {
         }
     }
 
-    /// Ends the plant. Every access after this fails.
+    /// Ends the plant. Every later access fails.
     ///
     /// # Errors
-    /// When the plant does not end properly; it is gone all the same.
+    /// Fails if the plant does not end properly; its process is gone in any case.
     pub fn stop(&self) -> Result<(), PlantError> {
         let _turn = self.turns.take();
         self.lock().plant.stop()
     }
 
     fn lock(&self) -> MutexGuard<'_, Guarded> {
-        // A caller's panic comes between requests, never within one.
+        // A panic of a caller happens between requests, never within one.
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl Exchange {
     }
 }
 
-/// The plant, at the frozen instant, for one requester alone.
+/// Exclusive access of one requester to the plant at the frozen instant.
 pub struct Access<'a> {
     instant: Instant<Virtual>,
     guarded: &'a mut Guarded,
@@ -219,15 +219,15 @@ pub struct Access<'a> {
 }
 
 impl Access<'_> {
-    /// The virtual instant for which everything here holds.
+    /// Returns the virtual instant of the access.
     pub fn instant(&self) -> Instant<Virtual> {
         self.instant
     }
 
-    /// Values of `signals`, in that order.
+    /// Reads the values of `signals`, in that order.
     ///
     /// # Errors
-    /// When the plant refuses or fails.
+    /// Fails if the plant refuses the request or fails.
     pub fn read(&mut self, signals: &[&str]) -> Result<Vec<f64>, PlantError> {
         self.write_then_read(&[], signals)
     }
@@ -235,15 +235,15 @@ impl Access<'_> {
     /// Sets signals.
     ///
     /// # Errors
-    /// When the plant refuses or fails.
+    /// Fails if the plant refuses the request or fails.
     pub fn write(&mut self, values: &[(&str, f64)]) -> Result<(), PlantError> {
         self.write_then_read(values, &[]).map(drop)
     }
 
-    /// Both, in one round trip.
+    /// Writes and then reads, in one round trip.
     ///
     /// # Errors
-    /// When the plant refuses or fails.
+    /// Fails if the plant refuses the request or fails.
     pub fn write_then_read(
         &mut self,
         write: &[(&str, f64)],
@@ -267,7 +267,7 @@ impl Access<'_> {
         values
     }
 
-    /// Sees to it that the plant stands at the frozen instant.
+    /// Advances the plant to the frozen instant, if no request has done so.
     fn settle(mut self) -> Result<(), PlantError> {
         self.write_then_read(&[], &[]).map(drop)
     }

@@ -1,5 +1,5 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: a plant's lines and a
-//! client's frames, each with what must hold of them. Not for programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: parsers of plants' lines and of
+//! Modbus clients' frames, with their invariants. Not a public API.
 
 use serde_json::Value;
 use timeloom_time::{Duration, Instant};
@@ -7,10 +7,10 @@ use timeloom_time::{Duration, Instant};
 use crate::message::{self, PlantInfo, PlantInit, Signal};
 use crate::modbus::fuzzing;
 
-/// A plant's line, as the reply to each request. What is taken from it is what was asked.
+/// Parses a plant's line as the reply to each request. An accepted reply must match the request.
 ///
 /// # Panics
-/// When it is not.
+/// Panics if it does not.
 pub fn reply(line: &str) {
     let Ok(ok) = message::reply(line, 1) else {
         return;
@@ -44,11 +44,12 @@ pub fn reply(line: &str) {
     }
 }
 
-/// What a client sends to a Modbus device of one plant, to where the stream makes no sense.
+/// Parses the bytes that a client sends to a Modbus device of one plant, up to the first malformed
+/// frame.
 ///
 /// # Panics
-/// When a frame passes that the library does not understand as one of its function, or
-/// registers are covered that are not there.
+/// Panics if an accepted frame is not understood by the library as a request of its function, or if
+/// nonexistent registers are covered.
 pub fn modbus(stream: &[u8]) {
     let signal = |name: &str, writable| Signal {
         name: name.into(),

@@ -1,20 +1,19 @@
-//! Plants: the simulated physics that the testbed's programs measure and move.
+//! Plants: the simulated physics that the testbed's programs measure and control.
 //!
-//! A plant is a program of its own, in any language, that speaks
-//! `timeloom-plant/1` (docs/plant-protocol.md) over an inherited socket. It
-//! knows nothing of pauses: it is told how far to advance, in virtual time, and
-//! asked for signals.
+//! A plant is a separate program, in any language, that speaks `timeloom-plant/1`
+//! (docs/plant-protocol.md) over an inherited socket. It does not know of pauses: requests tell it
+//! how far to advance, in virtual time, and which signals to read or write.
 //!
-//! - [`PlantProcess`] starts, asks and ends one. A plant that dies, hangs or
-//!   answers nonsense becomes a [`PlantError`] that says so, and is gone.
-//! - [`Exchange`] is one plant behind the pause wire: raise the pause, advance
-//!   the plant to the frozen instant, read and write, let go. The paper's
-//!   Figure 2, with `T2` the frozen instant.
-//! - [`modbus`] shows a plant's signals to the testbed's programs as registers
-//!   of a Modbus/TCP device.
+//! - [`PlantProcess`] starts, queries and ends a plant. A plant that dies, hangs or violates the
+//!   protocol is killed and reported as a [`PlantError`].
+//! - [`Exchange`] is a plant that is accessed under a pause: pause the testbed, advance the plant
+//!   to the frozen instant, read and write, end the pause. This is Figure 2 of the paper, with `T2`
+//!   the frozen instant.
+//! - [`modbus`] exposes a plant's signals to the testbed's programs as registers of a Modbus/TCP
+//!   device.
 //!
-//! The supervisor calls this crate. It does not stop clocks (`timeloom-bus`
-//! asks for that) nor write result files (callbacks hand the samples out).
+//! The supervisor calls this crate. The crate neither stops clocks (`timeloom-bus` requests that)
+//! nor writes result files (callbacks receive the samples).
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
-//! Lines over a socket, bounded in length and in time.
+//! Line-based messages over a socket, bounded in length and in time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// The longest line of the protocol in bytes, its newline included.
+/// Maximum line length of the protocol, in bytes, including the newline.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// Why there is no line.
+/// Reason for a failed send or receive.
 #[derive(Debug)]
 pub(crate) enum LineError {
-    /// The other end is closed.
+    /// The peer has closed the connection.
     Closed,
     /// The deadline has passed.
     TimedOut,
@@ -20,10 +20,10 @@ pub(crate) enum LineError {
     NotText,
 }
 
-/// One end of the conversation.
+/// An end of the connection.
 pub(crate) struct Lines {
     stream: UnixStream,
-    /// What has been received; `taken` bytes of it have been handed out.
+    /// Received bytes; the first `taken` of them have been returned to the caller.
     received: Vec<u8>,
     taken: usize,
 }
@@ -37,7 +37,7 @@ impl Lines {
         }
     }
 
-    /// Sends `bytes`, which are whole lines.
+    /// Sends `bytes`, which must be whole lines.
     pub(crate) fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), LineError> {
         while !bytes.is_empty() {
             let _ = self.stream.set_write_timeout(Some(left(deadline)?));
@@ -49,7 +49,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line, without its newline.
+    /// Returns the next line, without its newline.
     pub(crate) fn receive(&mut self, deadline: Instant) -> Result<String, LineError> {
         self.received.drain(..self.taken);
         self.taken = 0;
@@ -80,7 +80,7 @@ impl Lines {
     }
 }
 
-/// Time until `deadline`. Never zero, which the socket would take for "for ever".
+/// Time until `deadline`. Never zero, which the socket would interpret as "no timeout".
 fn left(deadline: Instant) -> Result<std::time::Duration, LineError> {
     match deadline.checked_duration_since(Instant::now()) {
         Some(left) if !left.is_zero() => Ok(left),
@@ -88,12 +88,12 @@ fn left(deadline: Instant) -> Result<std::time::Duration, LineError> {
     }
 }
 
-/// Tells what ends the conversation from what only interrupts it.
+/// Returns an error if the connection has ended, and `Ok` if the call was only interrupted.
 fn judge(error: &io::Error) -> Result<(), LineError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(LineError::TimedOut),
-        // Reset or broken pipe: all that a connected local socket can say.
+        // Reset or broken pipe: a connected local socket reports no other error.
         _ => Err(LineError::Closed),
     }
 }

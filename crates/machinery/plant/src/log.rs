@@ -1,4 +1,4 @@
-//! Where a plant's standard output and error go, and the last of it, for messages.
+//! Destination of a plant's standard output and error, and its last lines for error messages.
 
 use std::fmt;
 use std::fs::File;
@@ -7,28 +7,28 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Where a plant's standard output and error go.
+/// Destination of a plant's standard output and error.
 #[derive(Clone)]
 pub struct PlantLog {
     input: Arc<OwnedFd>,
     last_lines: LastLines,
 }
 
-/// Says which lines came last.
+/// Returns the last lines of a log.
 pub(crate) type LastLines = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 impl PlantLog {
-    /// A file, to be written and read.
+    /// Logs to a file, which must be open for reading and writing.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// Fails if no file descriptor is left.
     pub fn file(file: File) -> io::Result<Self> {
         let input = file.try_clone()?;
         Ok(Self::pipe(input.into(), move || log_tail(&file)))
     }
 
-    /// The writing end of a pipe. Who reads it knows what came last: all that was written
-    /// before the question.
+    /// Logs to the write end of a pipe. The reader of the pipe supplies the last lines, which must
+    /// include every byte written before the call.
     pub fn pipe(
         input: OwnedFd,
         last_lines: impl Fn() -> Vec<String> + Send + Sync + 'static,
@@ -39,7 +39,7 @@ impl PlantLog {
         }
     }
 
-    /// One more descriptor to write to.
+    /// Returns one more descriptor to write to.
     pub(crate) fn input(&self) -> io::Result<OwnedFd> {
         self.input.try_clone()
     }
@@ -55,10 +55,10 @@ impl fmt::Debug for PlantLog {
     }
 }
 
-/// The last lines of a log, for error messages. A log that cannot be read has
-/// none: the error at hand is worth more than that one.
+/// Returns the last lines of a log, for error messages. If the log cannot be read, returns none:
+/// the error being reported is more important.
 fn log_tail(log: &File) -> Vec<String> {
-    // Where the plant writes must stay where it is.
+    // The plant's file offset must not change.
     let read = || -> io::Result<Vec<u8>> {
         let from = log.metadata()?.len().saturating_sub(TAIL_BYTES);
         let mut bytes = vec![0; TAIL_BYTES as usize];

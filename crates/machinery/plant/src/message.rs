@@ -1,42 +1,42 @@
-//! The protocol `timeloom-plant/1`: requests to lines, lines to replies.
+//! Codec of the protocol `timeloom-plant/1`: encodes requests and parses replies.
 //!
-//! One JSON object per line. Instants are nanoseconds of virtual time since
-//! the start of the run. No sockets here; see docs/plant-protocol.md.
+//! One JSON object per line. Instants are nanoseconds of virtual time since the start of the run.
+//! This module does no I/O; see docs/plant-protocol.md.
 
 use serde_json::{Map, Value, json};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// The protocol's name and version, as `init` states it.
+/// Protocol name and version, as sent in `init`.
 pub(crate) const PROTOCOL: &str = "timeloom-plant/1";
 
-/// What a plant is told at the start.
+/// Parameters sent to a plant at its start.
 #[derive(Clone, Debug)]
 pub struct PlantInit {
-    /// All its randomness comes from here. At most 2^63 - 1.
+    /// Seed of all randomness in the plant. At most 2^63 - 1.
     pub seed: u64,
-    /// The virtual instant at which it starts.
+    /// Virtual instant at which the plant starts.
     pub t: Instant<Virtual>,
-    /// The plant's own settings, passed on as they are.
+    /// Settings of the plant, passed on unchanged.
     pub config: Value,
-    /// Signals of which to keep samples, by name.
+    /// Names of the signals to sample.
     pub record: Vec<String>,
     /// Virtual time between two samples.
     pub record_every: Duration,
-    /// The longest step of virtual time that the plant should take at once.
+    /// Maximum step of virtual time that the plant should compute at once.
     pub step: Duration,
 }
 
-/// What a plant says it is.
+/// Description of a plant by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlantInfo {
-    /// Its own name.
+    /// Name of the plant.
     pub name: String,
-    /// All that can be read, and which of it can be written.
+    /// All readable signals; each states if it is writable.
     pub signals: Vec<Signal>,
 }
 
 impl PlantInfo {
-    /// The signal of this name.
+    /// Returns the signal of this name.
     pub fn signal(&self, name: &str) -> Option<&Signal> {
         self.signals.iter().find(|signal| signal.name == name)
     }
@@ -45,27 +45,27 @@ impl PlantInfo {
 /// A quantity of the plant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its name, unique within the plant.
+    /// Name, unique within the plant.
     pub name: String,
-    /// Its unit, for people.
+    /// Unit, for display.
     pub unit: String,
-    /// Whether it can be set.
+    /// True if the signal can be written.
     pub writable: bool,
 }
 
-/// What came of an advance.
+/// Result of an advance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advance {
-    /// Where the plant stands now.
+    /// Virtual instant reached by the plant.
     pub t: Instant<Virtual>,
-    /// How long it computed, wall time, by its own account.
+    /// Wall time spent computing, as reported by the plant.
     pub solve: Duration,
-    /// The samples on the way.
+    /// Samples recorded during the advance.
     pub samples: Vec<SampleRow>,
 }
 
 impl Advance {
-    /// Continues this advance by the next one.
+    /// Appends the result of the following advance to this one.
     pub(crate) fn append(&mut self, next: Self) {
         self.t = next.t;
         self.solve += next.solve;
@@ -76,9 +76,9 @@ impl Advance {
 /// The recorded signals at one instant, in the order of [`PlantInit::record`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleRow {
-    /// When.
+    /// Virtual instant of the sample.
     pub t: Instant<Virtual>,
-    /// The values, all finite.
+    /// The values; all finite.
     pub values: Vec<f64>,
 }
 
@@ -117,12 +117,12 @@ impl Request<'_> {
     }
 }
 
-/// Why a line is no good reply.
+/// Reason why a line is not a successful reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BadReply {
     Nonsense(String),
     NotFinite,
-    /// A good reply that says no.
+    /// A valid reply that refuses the request.
     Refused {
         message: String,
         signal: Option<String>,
@@ -135,12 +135,12 @@ fn nonsense<T>(what: impl Into<String>) -> Result<T, BadReply> {
     Err(BadReply::Nonsense(what.into()))
 }
 
-/// The `ok` member of the reply to request `id`.
+/// Returns the `ok` member of the reply to request `id`.
 pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
     let mut reply: Value = match serde_json::from_str(line) {
         Ok(reply) => reply,
-        // Python and others write these words, which are not JSON; a literal
-        // such as 1e999 is, but no double can hold it.
+        // Python and other languages write these words, which are not valid JSON; a literal such as
+        // 1e999 is valid, but exceeds the range of a double.
         Err(error) if ["NaN", "Infinity"].iter().any(|word| line.contains(word)) => {
             let _ = error;
             return Err(BadReply::NotFinite);
@@ -175,7 +175,7 @@ pub(crate) fn reply(line: &str, id: u64) -> Result<Value, BadReply> {
     }
 }
 
-/// The reply to `init`; every recorded signal must be among the plant's own.
+/// Parses the reply to `init`; every recorded signal must be one of the plant's signals.
 pub(crate) fn info(ok: &Value, init: &PlantInit) -> Result<PlantInfo, BadReply> {
     let Some(name) = ok.get("name").and_then(Value::as_str) else {
         return nonsense("it has no `name`");
@@ -214,7 +214,7 @@ pub(crate) fn info(ok: &Value, init: &PlantInit) -> Result<PlantInfo, BadReply> 
     }
 }
 
-/// The reply to `advance` to `to` from `from`, with `recorded` signals.
+/// Parses the reply to `advance` from `from` to `to`, with `recorded` signals.
 pub(crate) fn advance(
     ok: &Value,
     from: Instant<Virtual>,
@@ -258,7 +258,7 @@ pub(crate) fn advance(
     })
 }
 
-/// The member `values` of a reply to `read`, or of a sample.
+/// Parses the member `values` of a reply to `read`, or of a sample.
 pub(crate) fn values(from: &Value, count: usize) -> Result<Vec<f64>, BadReply> {
     let Some(list) = from.get("values").and_then(Value::as_array) else {
         return nonsense("it has no list `values`");

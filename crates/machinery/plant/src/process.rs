@@ -1,4 +1,4 @@
-//! One plant: started, asked, ended.
+//! Lifetime of one plant: start, requests and end.
 
 mod conversation;
 
@@ -21,32 +21,32 @@ use crate::log::PlantLog;
 use crate::message::{self, Advance, PlantInfo, PlantInit, Request};
 use conversation::{Answer, Conversation};
 
-/// How to start a plant.
+/// Parameters for starting a plant.
 #[derive(Clone, Debug)]
 pub struct PlantSpec {
-    /// The plant's name in messages and records.
+    /// Name of the plant in messages and records.
     pub name: String,
     /// Program and arguments. Not empty.
     pub argv: Vec<OsString>,
-    /// Names of the caller's variables that it has beside the usual ones
-    /// ([`timeloom_sys::environment`]). A `*` at the end of one stands for any rest.
+    /// Names of the caller's environment variables that the plant inherits, in addition to the
+    /// usual ones ([`timeloom_sys::environment`]). A `*` at the end matches any suffix.
     pub inherit: Vec<String>,
-    /// Variables added to those.
+    /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// Its working directory; the caller's when `None`.
+    /// Working directory; the caller's if `None`.
     pub cwd: Option<PathBuf>,
-    /// Where its standard output and error go.
+    /// Destination of standard output and error.
     pub log: PlantLog,
-    /// A cgroup for it alone: what it starts is killed with it, whatever that does to get
-    /// away.
+    /// Cgroup for the plant alone: every process that the plant starts is killed with it, even one
+    /// that leaves its process group.
     pub cgroup: Option<PathBuf>,
-    /// What it may do, when that is less than the caller may.
+    /// Rights of the plant, if fewer than the caller's.
     pub rights: Option<Rights>,
-    /// How long to wait for it.
+    /// Timeouts for replies.
     pub timeouts: Timeouts,
 }
 
-/// How long to wait for each reply, in wall time.
+/// Timeouts for each reply, in wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// For `init`, which may load a large model.
@@ -67,33 +67,33 @@ impl Default for Timeouts {
     }
 }
 
-/// A plant in its own process. Dropping it kills and reaps it, with its group.
+/// A plant in its own process. Dropping the handle kills and reaps it, with its process group.
 pub struct PlantProcess {
     timeouts: Timeouts,
     conversation: Conversation,
     info: PlantInfo,
     recorded: Vec<usize>,
     at: Instant<Virtual>,
-    /// As far as the samples of one reply surely fit into a line.
+    /// Longest advance whose samples certainly fit into one reply.
     longest_advance: Duration,
 }
 
-/// What came of [`PlantProcess::step`].
+/// Result of [`PlantProcess::step`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The advance, when one was asked. Its samples exist nowhere else, so they
-    /// are here even when the plant refused what came after it.
+    /// The advance, if one was requested. Its samples exist nowhere else, so they are returned even
+    /// if the plant refused a later request.
     pub advance: Option<Advance>,
-    /// The values read, in the order asked; or the first refusal.
+    /// The values read, in the order requested, or the first refusal.
     pub values: Result<Vec<f64>, PlantError>,
 }
 
 impl PlantProcess {
-    /// Starts the plant and waits for it to be ready.
+    /// Starts the plant and waits until it is ready.
     ///
     /// # Errors
-    /// When it cannot be started or does not answer `init` properly; nothing is
-    /// left running then.
+    /// Fails if the plant cannot be started or does not answer `init` properly. No process is left
+    /// running then.
     pub fn start(spec: &PlantSpec, init: &PlantInit) -> Result<Self, PlantError> {
         let refuse = |reason: String| PlantError {
             plant: spec.name.clone(),
@@ -155,27 +155,27 @@ impl PlantProcess {
         Ok(plant)
     }
 
-    /// What the plant said it is.
+    /// Returns the plant's description of itself.
     pub fn info(&self) -> &PlantInfo {
         &self.info
     }
 
-    /// The recorded signals, in the order of every sample's values.
+    /// Returns the recorded signals, in the order of every sample's values.
     pub fn recorded(&self) -> impl Iterator<Item = &crate::Signal> {
         self.recorded.iter().map(|index| &self.info.signals[*index])
     }
 
-    /// The virtual instant at which the plant stands.
+    /// Returns the virtual instant reached by the plant.
     pub fn at(&self) -> Instant<Virtual> {
         self.at
     }
 
-    /// The process number, which is also that of its group.
+    /// Returns the process number, which is also that of its group.
     pub fn pid(&self) -> u32 {
         self.conversation.pid()
     }
 
-    /// Lets the plant compute until `to`, not before [`at`](Self::at).
+    /// Advances the plant to `to`, which must not precede [`at`](Self::at).
     ///
     /// # Errors
     /// See [`Fault`].
@@ -184,7 +184,7 @@ impl PlantProcess {
         Ok(step.advance.expect("a step that advances says how far"))
     }
 
-    /// The present values of `signals`, all finite.
+    /// Returns the present values of `signals`, all finite.
     ///
     /// # Errors
     /// See [`Fault`].
@@ -192,21 +192,20 @@ impl PlantProcess {
         self.step(None, &[], signals)?.values
     }
 
-    /// Sets signals. Of two values for the same one the last counts.
+    /// Sets signals. If a signal is given twice, the last value counts.
     ///
     /// # Errors
-    /// See [`Fault`]. A value that is not finite is refused without asking.
+    /// See [`Fault`]. A value that is not finite is refused without a request.
     pub fn write(&mut self, values: &[(&str, f64)]) -> Result<(), PlantError> {
         self.step(None, values, &[])?.values.map(drop)
     }
 
-    /// Advances, writes, then reads, each when asked for, in one round trip. An
-    /// advance with more samples than a reply holds takes several.
+    /// Advances, writes and then reads, each if requested, in one round trip. An advance with more
+    /// samples than a reply holds takes several.
     ///
     /// # Errors
-    /// See [`Fault`]; when the advance was refused or the plant failed. That
-    /// the write or the read was refused is in [`Step::values`]; it does not
-    /// keep the plant from doing what comes after it.
+    /// See [`Fault`]; fails if the advance was refused or the plant failed. A refused write or read
+    /// is reported in [`Step::values`]; the plant still executes the requests after it.
     pub fn step(
         &mut self,
         to: Option<Instant<Virtual>>,
@@ -276,7 +275,7 @@ impl PlantProcess {
         Ok(step)
     }
 
-    /// What the replies to a write and a read amount to.
+    /// Combines the replies to a write and a read.
     fn values(
         &mut self,
         replies: impl Iterator<Item = Answer>,
@@ -299,8 +298,8 @@ impl PlantProcess {
         Ok(values)
     }
 
-    /// Whether it still runs, without asking it anything: a plant that nobody
-    /// asks would otherwise die unnoticed. A failure is told once here.
+    /// Checks that the process still runs, without a request to it: the death of a plant that
+    /// receives no requests would otherwise go unnoticed. A failure is reported once.
     ///
     /// # Errors
     /// [`Fault::Died`].
@@ -308,10 +307,10 @@ impl PlantProcess {
         self.conversation.look()
     }
 
-    /// Asks the plant to finish, and waits until its process is gone.
+    /// Asks the plant to finish, and waits until its process has ended.
     ///
     /// # Errors
-    /// When it does not do so properly. It is gone then too.
+    /// Fails if the plant does not finish properly. Its process has ended then too.
     pub fn stop(&mut self) -> Result<(), PlantError> {
         self.conversation
             .ask_one(Op::Stop, Request::Stop, self.timeouts.stop)?;
@@ -319,7 +318,7 @@ impl PlantProcess {
     }
 }
 
-/// Adds what is asked for of a write and a read.
+/// Appends the requested write and read.
 fn append<'a>(
     requests: &mut Vec<(Op, Request<'a>)>,
     write: &'a [(&'a str, f64)],
@@ -333,8 +332,8 @@ fn append<'a>(
     }
 }
 
-/// How far the plant may be sent at once: to half as many samples as fill a
-/// line when every value takes all its digits. Plants may refuse more.
+/// Returns the longest advance for one request: half as many samples as fill a line if every value
+/// has the maximum number of digits. Plants may refuse more.
 fn longest_advance(init: &PlantInit) -> Duration {
     if init.record.is_empty() {
         return Duration::MAX;
@@ -344,5 +343,5 @@ fn longest_advance(init: &PlantInit) -> Duration {
     Duration::from_ns(init.record_every.as_ns().max(1).saturating_mul(samples))
 }
 
-/// Names the inherited socket's number to the plant.
+/// Environment variable with the number of the inherited socket.
 const FD_VARIABLE: &str = "TIMELOOM_PLANT_FD";

@@ -1,11 +1,10 @@
-//! One after the other, in the order of arrival.
+//! A lock that serves callers in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A queue in front of something that serves one at a time. Unlike a mutex it
-/// lets nobody overtake, so that equal requests are served in a written order
-/// and none starves.
+/// A first-in, first-out lock. Unlike a mutex, it does not let callers overtake, so that equal
+/// requests are served in a defined order and none starves.
 #[derive(Default)]
 pub(crate) struct Turns {
     queue: Mutex<Queue>,
@@ -18,11 +17,11 @@ struct Queue {
     next: u64,
 }
 
-/// Being served. Dropping it lets the next one in.
+/// Ownership of the lock. Dropping it admits the next caller.
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// Queues up and returns when it is one's turn.
+    /// Enqueues the caller and blocks until it owns the lock.
     pub(crate) fn take(&self) -> Turn<'_> {
         let mut queue = self.lock();
         let me = queue.next;

@@ -1,4 +1,4 @@
-//! The kernel's structures, as far as the image touches them.
+//! The kernel's structures, as far as the image uses them.
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: i64 = 1_000_000_000;
@@ -12,12 +12,12 @@ pub(crate) struct Timespec {
 }
 
 impl Timespec {
-    /// From nanoseconds at or after zero.
+    /// Converts nanoseconds, at least zero.
     pub(crate) fn from_ns(ns: i64) -> Self {
         Self::from_unsigned_ns(if ns < 0 { 0 } else { ns as u64 })
     }
 
-    /// From nanoseconds.
+    /// Converts nanoseconds.
     #[inline(always)]
     pub(crate) fn from_unsigned_ns(ns: u64) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Timespec {
         }
     }
 
-    /// As nanoseconds; saturates. `None` for what the kernel calls invalid.
+    /// Converts to nanoseconds; saturates. `None` for values that the kernel rejects.
     pub(crate) fn to_ns(self) -> Option<i64> {
         if self.s < 0 || self.ns < 0 || self.ns >= NS_PER_S {
             return None;
@@ -34,13 +34,13 @@ impl Timespec {
         Some(self.s.saturating_mul(NS_PER_S).saturating_add(self.ns))
     }
 
-    /// Reads the program's structure. `None` when it may not be read.
+    /// Reads the program's structure. `None` if it is not readable.
     pub(crate) fn load(address: usize) -> Option<Self> {
         if !crate::sys::readable(address, 16) {
             return None;
         }
-        // SAFETY: the kernel has just read both ends of it; a program that
-        // unmaps it meanwhile from another thread gets what it asked for.
+        // SAFETY: the kernel has just read both ends of it; a program that unmaps it concurrently
+        // from another thread causes its own fault.
         Some(unsafe { (address as *const Self).read_unaligned() })
     }
 }
@@ -51,10 +51,10 @@ impl Timespec {
 pub(crate) struct MessageHeader {
     name: usize,
     name_length: usize,
-    /// `struct iovec`s, and how many.
+    /// `struct iovec`s, and their number.
     pub(crate) parts: usize,
     pub(crate) part_count: usize,
-    /// Ancillary messages, and the bytes of all.
+    /// Ancillary messages, and their total length in bytes.
     pub(crate) control: usize,
     pub(crate) control_length: usize,
     flags: usize,
@@ -63,7 +63,7 @@ pub(crate) struct MessageHeader {
 const _: () = assert!(size_of::<MessageHeader>() == 56);
 
 impl MessageHeader {
-    /// Neither name nor ancillary messages.
+    /// Header without name and ancillary messages.
     pub(crate) fn of_parts(parts: usize, part_count: usize) -> Self {
         Self {
             name: 0,
@@ -92,7 +92,7 @@ pub(crate) struct SignalInfo {
     pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    /// Of one that was sent, process and user of the sender.
+    /// For a signal that was sent: process and user of the sender.
     pub(crate) call_address: usize,
     /// Number of the trapped system call.
     pub(crate) call: i32,

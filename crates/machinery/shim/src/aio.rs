@@ -1,7 +1,7 @@
 //! `io_getevents` and `io_pgetevents`: completions of asynchronous input and output.
 //!
-//! The kernel ends both for a freeze: the first with EINTR, which is hidden as
-//! `Turn::block` does; the second by starting anew, with the whole timeout.
+//! A freeze interrupts both in the kernel: the first returns EINTR, which `Turn::block` hides; the
+//! second starts anew, with the whole timeout.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -35,8 +35,8 @@ struct Wait {
 }
 
 impl Wait {
-    /// Waits until there are as many events as wanted. Those that came in an earlier
-    /// turn lie in the program's array already.
+    /// Waits until there are as many events as requested. Events of earlier turns are already in
+    /// the program's array.
     fn complete(&self, mask: &SignalMask) -> isize {
         let [context, least, most, events, ..] = self.args;
         if (least as isize) < 0 || (most as isize) < (least as isize) {
@@ -59,7 +59,7 @@ impl Wait {
             if result == KICKED {
                 return KICKED;
             }
-            // Who interrupted it: the supervisor, or a handler of the program?
+            // Distinguishes an interruption by the supervisor from one by a handler of the program.
             let disturbed = page().epoch.load(Acquire) != before;
             if result < 0 {
                 return match (got, result) {
@@ -70,7 +70,7 @@ impl Wait {
             got = got.saturating_add(result as usize);
             let is_short = !is_whole(turn, mask);
             if got >= least || !(result == 0 || disturbed || is_short) {
-                // Enough; or some, and then the time was over or a handler ran.
+                // Enough events; or some, and the time was over or a handler ran.
                 got as isize
             } else if turn.wall.is_none() {
                 KICKED
@@ -86,7 +86,7 @@ impl Wait {
     }
 }
 
-/// Whether a turn lasts until the deadline, as things stand.
+/// Returns true if the turn lasts until the deadline at the present rate.
 fn is_whole(turn: &Turn, mask: &SignalMask) -> bool {
     let is_steered = page().steered.load(Relaxed) != 0;
     turn.wall.is_none() || !(is_steered || matches!(mask, SignalMask::During(_)))
@@ -97,8 +97,7 @@ fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
     let (number, masked) = match mask {
         SignalMask::Unchanged => (nr::IO_GETEVENTS, [0; 2]),
         SignalMask::During(_) => {
-            // Frozen and thawed, the kernel begins such a wait anew: so it must be
-            // short.
+            // After a freeze, the kernel starts such a wait anew, so it must be short.
             wall = wall.map(|_| Timespec::from_ns(turn.wall_ns.min(LONGEST_MASKED_NS)));
             (nr::IO_PGETEVENTS, [mask.address(), 8])
         }
@@ -109,26 +108,27 @@ fn one_turn(turn: &Turn, mut args: [usize; 6], mask: &SignalMask) -> isize {
     if masked[0] != 0 {
         args[5] = &raw const masked as usize;
     }
-    // SAFETY: the kernel checks the program's pointers; the others are ours.
+    // SAFETY: the kernel checks the program's pointers; the others are the image's.
     unsafe { turn.block(number, args) }
 }
 
-/// Relative; a null pointer is for ever. The kernel takes any `timespec` here.
+/// Returns the deadline for a relative timeout; a null pointer means none. The kernel accepts any
+/// `timespec` here.
 fn deadline_of(address: usize) -> Option<Deadline> {
     if address == 0 {
         return Some(Deadline::Never);
     }
     let Timespec { s, ns } = Timespec::load(address)?;
     let ns = s.saturating_mul(NS_PER_S).saturating_add(ns);
-    // One below zero is for ever: added to the time it is less than that, which
-    // the kernel takes for an overflow.
+    // A negative value means no timeout: added to the present time, the sum is less than that,
+    // which the kernel takes for an overflow.
     Some(match ns {
         ..0 => Deadline::Never,
         _ => Deadline::after_ns(ns),
     })
 }
 
-/// From a `struct __aio_sigset`.
+/// Loads the mask from a `struct __aio_sigset`.
 fn load_mask(address: usize) -> Option<SignalMask> {
     if address == 0 {
         return Some(SignalMask::Unchanged);
@@ -141,7 +141,7 @@ fn load_mask(address: usize) -> Option<SignalMask> {
     SignalMask::load(mask, size).ok()
 }
 
-/// What no call returns: the turn's time is over, and too few events came.
+/// Result that no call returns: the turn's time is over, and too few events arrived.
 const TIME_IS_OVER: isize = KICKED - 1;
 /// `struct io_event`.
 const EVENT_BYTES: usize = 32;

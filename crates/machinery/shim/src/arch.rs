@@ -1,15 +1,15 @@
-//! What differs between processors. Each module gives
+//! Processor-specific code. Each module provides
 //!
 //! - `syscall`, and `own_nr` with the numbers of calls that the table does not have;
-//! - `Context`, which a signal handler is given;
-//! - the entry points in assembly: `timeloom_restorer`, `timeloom_syscall`,
-//!   `timeloom_wait`, `timeloom_intercepted`, and the names under which a vDSO exports its functions;
+//! - `Context`, the argument of a signal handler;
+//! - the entry points in assembly: `timeloom_restorer`, `timeloom_syscall`, `timeloom_wait`,
+//!   `timeloom_intercepted`, and the names under which a vDSO exports its functions;
 //! - `time`, `poll` and others, for calls that newer architectures do not have;
 //! - `prctl` and `is_emulated`, for the emulated time-stamp counter;
-//! - `frame`, where a signal's frame begins;
-//! - `AUDIT_ARCH`, by which a filter knows the architecture;
-//! - C's memory functions, which compilers take for granted. There is no C library
-//!   inside the image, and a loop would be compiled into a call of itself.
+//! - `frame`, which returns the beginning of a signal's frame;
+//! - `AUDIT_ARCH`, by which a filter identifies the architecture;
+//! - C's memory functions, which compilers rely on. There is no C library inside the image, and a
+//!   loop would be compiled into a call of itself.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

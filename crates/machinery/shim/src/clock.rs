@@ -1,4 +1,4 @@
-//! The clocks: the vDSO's functions and the same calls when trapped.
+//! The clocks: the vDSO's functions, and the corresponding calls when trapped.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::cpu::{is_cpu_clock, shown_ns};
 use crate::phc;
 use crate::sys::{errno, nr, syscall, syscall_as_program};
 
-/// The clock page of this process: its host's.
+/// Returns the clock page of this process, which is its host's.
 #[inline(always)]
 pub(crate) fn page() -> &'static ClockPage<Shown> {
     // SAFETY: the launcher maps the page there, before the program's first
@@ -20,7 +20,7 @@ pub(crate) fn page() -> &'static ClockPage<Shown> {
     unsafe { &*(PAGE_ADDRESS as *const ClockPage<Shown>) }
 }
 
-/// What the page shows now, and `field` of the map it was read from.
+/// Returns the time on the page, and `field` of the map from which it was computed.
 #[inline(always)]
 pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<Shown>, T) {
     let page = page();
@@ -36,7 +36,7 @@ pub(crate) fn read<T>(field: impl Fn(&MapCopy) -> T) -> (Instant<Shown>, T) {
     }
 }
 
-/// The machine's CLOCK_MONOTONIC in nanoseconds, by system call.
+/// Reads the machine's CLOCK_MONOTONIC in nanoseconds, by system call.
 #[cold]
 #[inline(never)]
 pub(crate) fn monotonic_ns() -> u64 {
@@ -48,7 +48,7 @@ pub(crate) fn monotonic_ns() -> u64 {
         .wrapping_add(now.ns as u64)
 }
 
-/// The machine's CLOCK_REALTIME, for kernel calls that know no other.
+/// Reads the machine's CLOCK_REALTIME, for kernel calls that use no other clock.
 pub(crate) fn machine_realtime_ns() -> i64 {
     let mut now = Timespec { s: 0, ns: 0 };
     // SAFETY: writes 16 bytes into `now`.
@@ -56,14 +56,14 @@ pub(crate) fn machine_realtime_ns() -> i64 {
     now.to_ns().unwrap_or(0)
 }
 
-/// What CLOCK_REALTIME shows, as it goes now, when the page shows `shown`.
+/// Returns CLOCK_REALTIME at the page time `shown`, by its present offset.
 pub(crate) fn realtime_ns_at(shown: Instant<Shown>) -> i64 {
     let (_, offset) = read(|copy| offset_ns(0, copy));
     shown.as_ns().wrapping_add(offset.unwrap_or(0))
 }
 
-/// How far the clock `id` is ahead of what the page shows. `None` for clocks that
-/// are not an offset away (CPU time, hardware clocks).
+/// Returns the offset of the clock `id` from the page time. `None` for clocks without a fixed
+/// offset (CPU time, hardware clocks).
 #[inline(always)]
 pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     let offset = match id {
@@ -76,7 +76,7 @@ pub(crate) fn offset_ns(id: u32, copy: &MapCopy) -> Option<i64> {
     Some(offset.load(Relaxed))
 }
 
-/// The clock `id` now, in nanoseconds since its zero.
+/// Reads the clock `id`, in nanoseconds since its zero.
 #[inline(always)]
 pub(crate) fn now_ns(id: u32) -> Option<i64> {
     if page().is_released() {
@@ -89,7 +89,7 @@ pub(crate) fn now_ns(id: u32) -> Option<i64> {
     offset.map(|offset| shown.as_ns().wrapping_add(offset))
 }
 
-/// The machine's clock `id`, for a program that was let go.
+/// Reads the machine's clock `id`, for a program that was released from its session.
 #[cold]
 #[inline(never)]
 fn machine_ns(id: u32) -> Option<i64> {
@@ -104,7 +104,7 @@ fn machine_ns(id: u32) -> Option<i64> {
     if result == 0 { now.to_ns() } else { None }
 }
 
-/// The one clock that is not an offset away: the host's bare oscillator.
+/// Reads the only other clock without a fixed offset: the host's undisciplined oscillator.
 #[cold]
 #[inline(never)]
 pub(crate) fn raw() -> Instant<Core> {
@@ -116,9 +116,8 @@ pub(crate) fn raw() -> Instant<Core> {
     }
 }
 
-/// [`now_ns`] of the two clocks that everybody reads, at the first attempt and
-/// by the TSC; else `None`. Straight code without a call, so that its caller
-/// saves no registers.
+/// [`now_ns`] for the two most frequent clocks, if the first attempt by the TSC succeeds; else
+/// `None`. Straight code without a call, so that its caller saves no registers.
 #[inline(always)]
 fn now_ns_at_once(id: u32) -> Option<u64> {
     let page = page();
@@ -137,8 +136,8 @@ fn now_ns_at_once(id: u32) -> Option<u64> {
 extern "C" fn timeloom_vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
     match now_ns_at_once(id) {
         Some(ns) => {
-            // SAFETY: the caller of clock_gettime vouches for `out`, as it does
-            // to the kernel's vDSO, which writes there just the same.
+            // SAFETY: the caller of clock_gettime guarantees `out`, as for the kernel's vDSO, which
+            // writes there as well.
             unsafe { out.write(Timespec::from_unsigned_ns(ns)) };
             0
         }
@@ -146,12 +145,12 @@ extern "C" fn timeloom_vdso_clock_gettime(id: u32, out: *mut Timespec) -> i32 {
     }
 }
 
-/// Every clock, whatever happens to the page meanwhile.
+/// Reads every clock, even if the page changes concurrently.
 #[cold]
 #[inline(never)]
 extern "C" fn clock_gettime_patiently(id: u32, out: *mut Timespec) -> i32 {
     if matches!(id, REALTIME_ALARM | BOOTTIME_ALARM) {
-        // There only if the machine has an alarm chip: the kernel knows.
+        // Exists only if the machine has an alarm chip: the kernel decides.
         return clock_gettime([id as usize, out as usize, 0, 0, 0, 0]) as i32;
     }
     store_now(id, out)
@@ -180,8 +179,7 @@ fn store_now(id: u32, out: *mut Timespec) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_gettimeofday(time: *mut Timespec, zone: usize) -> i32 {
     if zone != 0 {
-        // Fills both; the time is then overwritten.
-        // SAFETY: the kernel checks both pointers.
+        // Fills both; the time is then overwritten. SAFETY: the kernel checks both pointers.
         let result = unsafe { syscall(nr::GETTIMEOFDAY, [time as usize, zone, 0, 0, 0, 0]) };
         if result != 0 {
             return result as i32;
@@ -213,8 +211,8 @@ pub(crate) extern "C" fn timeloom_vdso_time(out: *mut i64) -> i64 {
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_clock_getres(id: u32, out: *mut Timespec) -> i32 {
     if matches!(id, 0 | 1 | 4..=7 | 11) {
-        // The kernel's vDSO answers for these clocks without a call.
-        // SAFETY: the kernel checks the pointer.
+        // The kernel's vDSO reads these clocks without a call. SAFETY: the kernel checks the
+        // pointer.
         return unsafe {
             syscall(nr::CLOCK_GETRES, [id as usize, out as usize, 0, 0, 0, 0]) as i32
         };
@@ -228,9 +226,8 @@ extern "C" fn timeloom_vdso_getcpu(cpu: *mut u32, node: *mut u32, _cache: usize)
     unsafe { syscall(nr::GETCPU, [cpu as usize, node as usize, 0, 0, 0, 0]) as i32 }
 }
 
-/// Random bytes from the kernel. The question for the state's size
-/// (`state_length` all ones) is answered with ENOSYS, on which libraries use
-/// the system call.
+/// Returns random bytes from the kernel. A query for the state's size (`state_length` all ones)
+/// returns ENOSYS, upon which libraries use the system call.
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_vdso_getrandom(
     buffer: usize,
@@ -246,24 +243,24 @@ extern "C" fn timeloom_vdso_getrandom(
     unsafe { syscall_as_program(nr::GETRANDOM, [buffer, length, flags as usize, 0, 0, 0]) }
 }
 
-/// Makes a call that the kernel's vDSO would make, too.
+/// Makes a call that the kernel's vDSO would make as well.
 fn native(number: usize, id: u32, out: usize) -> isize {
     // SAFETY: the kernel checks the pointer.
     unsafe { syscall_as_program(number, [id as usize, out, 0, 0, 0, 0]) }
 }
 
 /// # Safety
-/// `out` may be read and written.
+/// `out` must be readable and writable.
 unsafe fn scale_cpu_time(id: u32, out: *mut Timespec) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let real_ns = unsafe { out.read_unaligned() }.to_ns().unwrap_or(0);
     let shown = Timespec::from_ns(shown_ns(id, real_ns));
     // SAFETY: as above.
     unsafe { out.write_unaligned(shown) };
 }
 
-/// `clock_gettime` by `syscall` instruction. The kernel goes first: it checks
-/// the identifier and the pointer and so gives the errors it always gave.
+/// `clock_gettime` by `syscall` instruction. The kernel is called first: it checks the identifier
+/// and the pointer, and returns its usual errors.
 pub(crate) fn clock_gettime(args: [usize; 6]) -> isize {
     if phc::is_device(args[0] as u32) {
         return phc::clock_gettime(args[0] as u32, args[1] as *mut Timespec);

@@ -1,18 +1,17 @@
-//! Time on the processor: CPU clocks, `times`, `getrusage`.
+//! Processor time: CPU clocks, `times`, `getrusage`.
 //!
-//! The kernel counts processor time in real seconds. A session that runs at a
-//! tenth of the speed would show programs a processor ten times slower than the
-//! one they have, or more than 100 % of one. So processor time is divided by the
-//! dilation as all other time is. A pause needs nothing: who does not run is not
-//! charged.
+//! The kernel counts processor time in real seconds. In a session at a tenth of the speed, programs
+//! would see a processor ten times slower than theirs, or a usage above 100 %. Processor time is
+//! therefore divided by the dilation, like all other time. A pause needs no correction: a thread
+//! that does not run is not charged.
 //!
-//! As long as a session keeps its rate, that is one division. Once the rate has
-//! changed, what a thread had used by then counts at the old rate, and only the
-//! supervisor knows how much that was: it is asked.
+//! As long as a session keeps its rate, that is one division. After a change of the rate, the
+//! processor time used before it counts at the old rate. Only the supervisor knows that amount, so
+//! the image asks it.
 //!
-//! Where computing takes no time, processor time is none either: a program that tells it
-//! to another one would tell it something else in each run. One that computes until the
-//! clock moves is given steps of time, and has used as much as these.
+//! If computing takes no virtual time, processor time is zero: a program that sends it to another
+//! would otherwise send a different value in each run. A program that computes until the clock
+//! moves is given steps of time, and has used as much as these.
 
 use timeloom_calls::ImageCall;
 pub(crate) use timeloom_calls::counts_processor as is_cpu_clock;
@@ -21,12 +20,12 @@ use crate::abi::NS_PER_S;
 use crate::clock::{now_ns, page};
 use crate::sys::{ask, errno, nr, readable, syscall};
 
-/// What CPU clock `id` is to show when the kernel says `real_ns`.
+/// Returns the value of CPU clock `id` for the kernel's value `real_ns`.
 pub(crate) fn shown_ns(id: u32, real_ns: i64) -> i64 {
     shown(real_ns, ImageCall::CpuTime { clock: id, real_ns })
 }
 
-/// What the CPU clock of a timer of the kernel's is to show.
+/// Returns the value of a kernel timer's CPU clock for the kernel's value `real_ns`.
 pub(crate) fn shown_by_timer_ns(timer: usize, real_ns: i64) -> i64 {
     let timer = timer as i32;
     shown(real_ns, ImageCall::CpuTimeOfTimer { timer, real_ns })
@@ -43,12 +42,12 @@ fn shown(real_ns: i64, question: ImageCall<usize>) -> i64 {
     of_ended(real_ns)
 }
 
-/// What of the processor time of processes that have ended is to be shown.
+/// Returns the value for the processor time of processes that have ended.
 fn of_ended(real_ns: i64) -> i64 {
     if_it_takes_time(at_present_rate(real_ns))
 }
 
-/// Processor time, or as much of it as has passed where computing takes no time.
+/// Returns processor time, up to the page's limit if computing takes no virtual time.
 fn if_it_takes_time(used_ns: i64) -> i64 {
     match page().most_processor_time_ns() {
         Some(most_ns) => used_ns.min(most_ns),
@@ -56,7 +55,7 @@ fn if_it_takes_time(used_ns: i64) -> i64 {
     }
 }
 
-/// (Good to a nanosecond for a hundred days of processor time.)
+/// (Accurate to a nanosecond for a hundred days of processor time.)
 pub(crate) fn at_present_rate(real_ns: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
     if dilation == 1.0 || dilation <= 0.0 {
@@ -102,11 +101,11 @@ pub(crate) fn getrusage(args: [usize; 6]) -> isize {
     result
 }
 
-/// `wait4(pid, status, options, usage)` that asks for the usage of the ended child.
+/// `wait4(pid, status, options, usage)` with the usage of the ended child.
 pub(crate) fn wait4(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let result = unsafe { syscall(nr::WAIT4, args) };
-    // Zero tells that there is nothing yet.
+    // Zero means that no child has ended yet.
     if result > 0 {
         // SAFETY: the kernel has just written there.
         unsafe { scale_usage(args[3], None) };
@@ -114,11 +113,11 @@ pub(crate) fn wait4(args: [usize; 6]) -> isize {
     result
 }
 
-/// `waitid(which, id, info, options, usage)` that asks for the usage of the ended child.
+/// `waitid(which, id, info, options, usage)` with the usage of the ended child.
 pub(crate) fn waitid(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let result = unsafe { syscall(nr::WAITID, args) };
-    // It always says zero, and leaves zeroes where there is nothing yet.
+    // The result is always zero, and the structure is zero if no child has ended yet.
     if result == 0 {
         // SAFETY: the kernel has just written there.
         unsafe { scale_usage(args[4], None) };
@@ -126,9 +125,8 @@ pub(crate) fn waitid(args: [usize; 6]) -> isize {
     result
 }
 
-/// `setitimer(which, new, old)` of a timer of processor time: the kernel's, with
-/// intervals as they are at the present rate. (One that is armed keeps its length
-/// in real time when the rate changes.)
+/// `setitimer(which, new, old)` of a processor-time timer: the kernel's, with intervals converted
+/// at the present rate. (An armed timer keeps its length in real time when the rate changes.)
 pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     let [which, new, old, ..] = args;
     if new != 0 && !readable(new, size_of::<IntervalTimer>()) {
@@ -139,7 +137,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     } else {
         // SAFETY: the kernel has just read both ends of it.
         let given = unsafe { (new as *const IntervalTimer).read_unaligned() };
-        // What the kernel would refuse stays as it is.
+        // Values that the kernel would refuse stay unchanged.
         let valid = given
             .iter()
             .all(|[s, us]| *s >= 0 && (0..1_000_000).contains(us));
@@ -154,7 +152,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     } else {
         &raw const wanted as usize
     };
-    // SAFETY: the kernel checks `old`; the new setting is ours.
+    // SAFETY: the kernel checks `old`; the new setting is the image's.
     let result = unsafe { syscall(nr::SETITIMER, [which, address, old, 0, 0, 0]) };
     if result == 0 && old != 0 {
         // SAFETY: the kernel has just written there.
@@ -163,7 +161,7 @@ pub(crate) fn setitimer(args: [usize; 6]) -> isize {
     result
 }
 
-/// `getitimer(which, value)` of the same.
+/// `getitimer(which, value)` of such a timer.
 pub(crate) fn getitimer(args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::GETITIMER, args) };
@@ -175,18 +173,18 @@ pub(crate) fn getitimer(args: [usize; 6]) -> isize {
 }
 
 /// # Safety
-/// A `struct itimerval` may be read and written at this address.
+/// A `struct itimerval` must be readable and writable at this address.
 unsafe fn show_timer(address: usize) {
     let timer = address as *mut IntervalTimer;
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let real = unsafe { timer.read_unaligned() };
-    // Rounded up, for zero would mean "disarmed".
+    // Rounded up, since zero would mean "disarmed".
     let shown = real.map(|one| in_us(one, |us| (at_present_rate(us * 1_000) + 999) / 1_000));
     // SAFETY: as above.
     unsafe { timer.write_unaligned(shown) };
 }
 
-/// Processor time that looks like so much at the present rate; in any unit.
+/// Returns the real processor time for a shown one at the present rate; in any unit.
 pub(crate) fn to_real(shown: i64) -> i64 {
     let (dilation, _) = page().past.dilation();
     let real = shown as f64 * dilation;
@@ -199,7 +197,7 @@ pub(crate) fn to_real(shown: i64) -> i64 {
     }
 }
 
-/// A `struct timeval` put through a function of microseconds.
+/// Applies a function of microseconds to a `struct timeval`.
 fn in_us([s, us]: [i64; 2], change: impl Fn(i64) -> i64) -> [i64; 2] {
     let us = change(s.saturating_mul(1_000_000).saturating_add(us));
     [us / 1_000_000, us % 1_000_000]
@@ -209,10 +207,10 @@ fn in_us([s, us]: [i64; 2], change: impl Fn(i64) -> i64) -> [i64; 2] {
 type IntervalTimer = [[i64; 2]; 2];
 
 /// # Safety
-/// A `struct rusage` may be read and written at this address.
+/// A `struct rusage` must be readable and writable at this address.
 unsafe fn scale_usage(address: usize, id: Option<u32>) {
     let usage = address as *mut [[i64; 2]; 2];
-    // SAFETY: the caller vouches for it. User and system time come first.
+    // SAFETY: guaranteed by the caller. User and system time come first.
     let times = unsafe { usage.read_unaligned() };
     let us = times.map(|[s, us]| s.wrapping_mul(1_000_000).wrapping_add(us));
     let us = scaled(us, 1_000, |ns| match id {
@@ -224,8 +222,8 @@ unsafe fn scale_usage(address: usize, id: Option<u32>) {
     unsafe { usage.write_unaligned(times) };
 }
 
-/// User and system time, in units of `unit_ns`. The kernel's clock counts their
-/// sum; that is put through `shown`, and divided as it was.
+/// User and system time, in units of `unit_ns`. The kernel's clock counts their sum; `shown`
+/// converts the sum, which is then divided in the original ratio.
 fn scaled([user, system]: [i64; 2], unit_ns: i64, shown: impl Fn(i64) -> i64) -> [i64; 2] {
     let sum = user.wrapping_add(system);
     let total = shown(sum.wrapping_mul(unit_ns)) / unit_ns;
@@ -240,5 +238,5 @@ const PROCESS: u32 = 2;
 const THREAD: u32 = 3;
 const RUSAGE_SELF: i32 = 0;
 const RUSAGE_THREAD: i32 = 1;
-/// Of `times`: USER_HZ is 100 everywhere.
+/// Unit of `times`: USER_HZ is 100 everywhere.
 const TICK_NS: i64 = NS_PER_S / 100;

@@ -1,10 +1,9 @@
-//! Waiting for processor time: POSIX timers and sleeps on CPU clocks.
+//! Waits for processor time: POSIX timers and sleeps on CPU clocks.
 //!
-//! Both are the kernel's own, with spans as they are in real processor time.
-//! Signals, overruns and threads to notify are then as they are natively, and a
-//! pause needs nothing: who does not run uses no time. When the rate changes, a
-//! sleeping thread is kicked and sleeps anew; an armed timer keeps the length that
-//! it was given, since nobody but its process could change it.
+//! Both are the kernel's own, with intervals in real processor time. Signals, overruns and threads
+//! to notify are then as natively, and a pause needs no action: a thread that does not run uses no
+//! time. When the rate changes, a sleeping thread is interrupted and sleeps anew; an armed timer
+//! keeps its length, since only its process could change it.
 
 use crate::abi::Timespec;
 use crate::cpu::{at_present_rate, shown_by_timer_ns, shown_ns, to_real};
@@ -24,8 +23,8 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
         let call = |at: &Timespec| [clock, TIMER_ABSTIME, at as *const _ as usize, 0, 0, 0];
         (at, call)
     };
-    // Whether there is such a clock, and it can be slept by: the kernel is asked
-    // with a sleep that is over at once.
+    // A sleep that expires at once makes the kernel check that the clock exists and supports
+    // sleeping.
     let (past, call) = sleep_until(0);
     // SAFETY: the kernel only reads `past`.
     let result = unsafe { syscall(nr::CLOCK_NANOSLEEP, call(&past)) };
@@ -63,7 +62,7 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     result
 }
 
-/// What the kernel says of a CPU clock and what programs are shown of it.
+/// Returns the kernel's value of a CPU clock and the value shown to programs.
 fn clock_now(clock: usize) -> Option<(i64, i64)> {
     let mut now = Timespec { s: 0, ns: 0 };
     let at = &raw mut now as usize;
@@ -75,7 +74,7 @@ fn clock_now(clock: usize) -> Option<(i64, i64)> {
     Some((real_ns, shown_ns(clock as u32, real_ns)))
 }
 
-/// `timer_settime(timer, flags, new, old)` of a timer of the kernel's.
+/// `timer_settime(timer, flags, new, old)` of a kernel timer.
 pub(crate) fn timer_settime(args: [usize; 6]) -> isize {
     let [timer, flags, new, old, ..] = args;
     if new == 0 || !readable(new, size_of::<Setting>()) {
@@ -110,13 +109,13 @@ pub(crate) fn timer_settime(args: [usize; 6]) -> isize {
     }
     let absolute = flags & TIMER_ABSTIME != 0 && value_ns != 0;
     let shown = if absolute { before } else { replaced };
-    // The kernel, too, has set the timer when it finds that it cannot say so.
+    // The kernel, too, has set the timer when it finds that `old` is not writable.
     store(old, shown)
 }
 
-/// The instant of a timer's clock, as the kernel counts, at which the clock that
-/// is shown shows `at_ns`. The timer must be set to [`FAR_NS`]: its clock, which
-/// nobody here knows, can be told from what is left.
+/// Returns the instant of a timer's clock, as the kernel counts, at which the shown clock reads
+/// `at_ns`. The timer must be set to [`FAR_NS`]: its clock, which is not known here, follows from
+/// the remaining time.
 fn instant(timer: usize, at_ns: i64) -> i64 {
     let mut left = ZERO;
     let address = &raw mut left as usize;
@@ -125,7 +124,7 @@ fn instant(timer: usize, at_ns: i64) -> i64 {
     let [_, value] = left;
     let real_ns = FAR_NS.saturating_sub(value.to_ns().unwrap_or(0));
     let left_ns = at_ns.saturating_sub(shown_by_timer_ns(timer, real_ns));
-    // Zero would disarm; the past fires at once.
+    // Zero would disarm; an instant in the past fires at once.
     if left_ns <= 0 {
         1
     } else {
@@ -136,11 +135,11 @@ fn instant(timer: usize, at_ns: i64) -> i64 {
 fn set(timer: usize, flags: usize, new: &Setting, old: &mut Setting) -> isize {
     let new = core::ptr::from_ref(new) as usize;
     let old = core::ptr::from_mut(old) as usize;
-    // SAFETY: reads and writes 32 bytes of ours.
+    // SAFETY: reads and writes 32 bytes of the image's.
     unsafe { syscall(nr::TIMER_SETTIME, [timer, flags, new, old, 0, 0]) }
 }
 
-/// `timer_gettime(timer, setting)` of a timer of the kernel's.
+/// `timer_gettime(timer, setting)` of a kernel timer.
 pub(crate) fn timer_gettime(args: [usize; 6]) -> isize {
     let mut now = ZERO;
     let address = &raw mut now as usize;
@@ -152,23 +151,23 @@ pub(crate) fn timer_gettime(args: [usize; 6]) -> isize {
     store(args[1], now)
 }
 
-/// Gives the program a setting of the kernel's as it is to see it.
+/// Stores a setting of the kernel in the form shown to the program.
 fn store(address: usize, real: Setting) -> isize {
-    // Rounded up, for zero would mean "disarmed".
+    // Rounded up, since zero would mean "disarmed".
     let shown = real.map(|one| match one.to_ns() {
         Some(ns) if ns > 0 => Timespec::from_ns(at_present_rate(ns).max(1)),
         _ => one,
     });
     for (index, one) in shown.into_iter().enumerate() {
         let at = address.wrapping_add(16 * index);
-        // `rt_sigpending` writes eight bytes and so finds out whether we may.
+        // `rt_sigpending` writes eight bytes and so tests that the address is writable.
         for word in [at, at.wrapping_add(8)] {
             // SAFETY: the kernel checks the pointer.
             if unsafe { syscall(nr::RT_SIGPENDING, [word, 8, 0, 0, 0, 0]) } < 0 {
                 return errno::EFAULT;
             }
         }
-        // SAFETY: writable, as just tried.
+        // SAFETY: writable, as just tested.
         unsafe { (at as *mut Timespec).write_unaligned(one) };
     }
     0

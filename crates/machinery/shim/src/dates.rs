@@ -86,7 +86,7 @@ pub(crate) fn keep(directory: usize, path: usize, flags: usize, which: [bool; 2]
 struct Dates {
     file: [u64; 2],
     from_ns: i64,
-    /// Last date that was asked for, with its answer: dates of a file are often equal.
+    /// Last date that was requested, with its answer: dates of a file are often equal.
     last: [i64; 2],
 }
 

@@ -1,15 +1,14 @@
-//! Filters that a process gets when it asks for something that needs them.
+//! Filters that a process gets on the first call that needs them.
 //!
-//! Few programs give a socket a timeout, ask for the times of packets, have a
-//! timerfd that tells when the clock is set, or care for their SIGSYS. Those that do need
-//! `recv`, `read`, `rt_sigaction` and others to trap; all others should not pay for it. So
-//! the first call of that kind adds a second seccomp filter to the process, for all its
-//! threads and whatever it starts.
+//! Few programs set a timeout on a socket, request packet timestamps, use a timerfd that reports
+//! clock changes, or use SIGSYS. Those that do need `recv`, `read`, `rt_sigaction` and others to
+//! trap; all others should not have this cost. The first call of that kind therefore adds a second
+//! seccomp filter to the process, for all its threads and descendants.
 //!
-//! A filter cannot be asked for in the ordinary way, and the image keeps no
-//! state. But a filter can answer: it refuses a `close` of one impossible
-//! descriptor with an error that the kernel never gives there. (`close`, since a
-//! program that has locked itself in by a filter of its own still may.)
+//! The kernel has no query for a filter, and the image keeps no state. But a filter can answer: it
+//! refuses a `close` of one impossible descriptor with an error that the kernel never returns
+//! there. (`close`, since a program that has confined itself by a filter of its own is usually
+//! still allowed to call it.)
 
 use timeloom_calls::{Extra, TRAP_MARK, extra_count, extra_numbers, verdict};
 
@@ -22,9 +21,9 @@ use crate::bpf::{
 use crate::confined;
 use crate::sys::{errno, nr, syscall};
 
-/// Makes the calls trap that `extra` needs. Returns whether they do.
+/// Makes the calls that `extra` needs trap. Returns true on success.
 pub(crate) fn install(extra: Extra) -> bool {
-    // Timeouts make everything trap that the others of files need.
+    // Timeouts make all calls trap that the other options of files need.
     let is_of_files = extra != Extra::Signals;
     if is_installed(extra) || (is_of_files && is_installed(Extra::Timeouts)) {
         return true;
@@ -46,9 +45,10 @@ pub(crate) fn install(extra: Extra) -> bool {
         Extra::Signals => &SIGNALS,
     });
     let mut result = program.install(TSYNC | SPEC_ALLOW);
-    // What is only shown is not worth what this takes from the programs that it starts.
+    // `Extra::Signals` affects only what is shown, which does not justify taking privileges from
+    // the programs that this one starts.
     if result == errno::EACCES && is_of_files {
-        // A program that has given its privileges away since it was started.
+        // A program that has dropped its privileges since it was started.
         confined::give_up_new_privileges();
         result = program.install(TSYNC | SPEC_ALLOW);
     }
@@ -83,7 +83,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
 ) -> [Instruction; LENGTH] {
     let calls: [u32; CALLS] = extra_numbers(extra);
     let probe = probe_of(extra);
-    // Steps behind the comparisons, counted from the first of them.
+    // Indices of the steps after the comparisons, counted from the first of them.
     const ALLOWED: usize = 1;
     const CHECKED: usize = 2;
     const PROBED: usize = 12;
@@ -91,8 +91,7 @@ const fn filter<const CALLS: usize, const LENGTH: usize>(
     let mut steps = [RETURN_ALLOW; LENGTH];
     let behind = 3 + CALLS;
     steps[0] = load(ARCHITECTURE);
-    // A call of another architecture has other numbers; it is refused by the
-    // filter that every guest has.
+    // A call of another architecture has other numbers; the filter that every guest has refuses it.
     steps[1] = if_equal(AUDIT_ARCH, 0, (behind + ALLOWED - 2) as u8);
     steps[2] = load(NUMBER);
     let mut index = 0;

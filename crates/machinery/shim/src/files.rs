@@ -1,4 +1,4 @@
-//! Times of files that a program sets to "now": the virtual one.
+//! File times that a program sets to "now", in virtual time.
 //!
 //! Dates that the kernel sets itself, when a file is changed, are in the machine's time; see
 //! [`crate::dates`].
@@ -28,7 +28,7 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
         }
     }
     let set = |times: usize| {
-        // SAFETY: the kernel checks the path; the times are ours or the program's.
+        // SAFETY: the kernel checks the path; the times are the image's or the program's.
         unsafe { syscall(nr::UTIMENSAT, [directory, path, times, flags, 0, 0]) }
     };
     let result = set(wanted.as_ptr() as usize);
@@ -37,8 +37,8 @@ pub(crate) fn utimensat(args: [usize; 6]) -> isize {
         dates::keep(directory, path, flags, which);
     }
     if only_now && matches!(result, errno::EPERM | errno::EACCES) {
-        // Who may write to a file but does not own it may set "now" and nothing
-        // else: then it is the kernel's.
+        // A program that may write to a file but does not own it may only set "now": then the
+        // kernel's time is used.
         return set(times);
     }
     result

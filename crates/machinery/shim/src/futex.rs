@@ -5,11 +5,11 @@ use crate::clock::monotonic_ns;
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
-/// `futex(word, operation, value, timeout, word2, value3)` where the operation
-/// waits and `timeout` is given; the filter lets all others pass.
+/// `futex(word, operation, value, timeout, word2, value3)` if the operation waits and `timeout` is
+/// given; the filter passes all others.
 ///
-/// A second turn of a wait compares the word again, and answers EAGAIN when it
-/// has changed. That is a wake-up a program must expect at any time.
+/// The second turn of a wait compares the word again, and returns EAGAIN if it has changed. A
+/// program must expect such a wake-up at any time.
 pub(crate) fn futex(args: [usize; 6]) -> isize {
     let [word, operation, value, timeout, word2, value3] = args;
     let realtime = operation & CLOCK_REALTIME_FLAG != 0;
@@ -17,7 +17,7 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     let absolute = command != WAIT;
     // LOCK_PI is older than the flag and always meant CLOCK_REALTIME.
     let clock = u32::from(!(realtime || command == LOCK_PI));
-    // The flag does not go with these two: ENOSYS.
+    // The flag is invalid with these two: ENOSYS.
     let refused = realtime && (command == WAIT || command == LOCK_PI);
     let wanted_ns = match Timespec::load(timeout).and_then(Timespec::to_ns) {
         Some(wanted_ns) if !refused => wanted_ns,
@@ -29,8 +29,8 @@ pub(crate) fn futex(args: [usize; 6]) -> isize {
     } else {
         Deadline::after_ns(wanted_ns)
     };
-    // In the kernel: relative for WAIT; else absolute, and on CLOCK_MONOTONIC
-    // (LOCK_PI2 is LOCK_PI with a choice of clock, so it can serve both).
+    // Timeouts in the kernel: relative for WAIT; else absolute, and on CLOCK_MONOTONIC (LOCK_PI2 is
+    // LOCK_PI with a choice of clock, so it can serve both).
     let kernel_command = if command == LOCK_PI {
         LOCK_PI2
     } else {

@@ -1,25 +1,25 @@
-//! Signals that the image gets first: SIGSYS, by which calls trap, and SIGSEGV where the
-//! time-stamp counter is emulated. They are the program's all the same.
+//! Signals that the image receives first: SIGSYS, by which calls trap, and SIGSEGV if the
+//! time-stamp counter is emulated. The program can still use both.
 //!
-//! The image can keep nothing. So the kernel keeps it, under a *stand-in*: a signal that
-//! nobody sends.
+//! The image has no state of its own. The kernel keeps the state under a *stand-in*: a signal that
+//! programs do not send.
 //!
-//! - **Whether the program blocks the signal** lies in the mask's bit of the stand-in. A
-//!   trap or fault while the signal itself is blocked kills, so it never is. The bit is
-//!   inherited, restored at the return from handlers, and in force during waits, as every
-//!   bit is.
-//! - **A signal that was sent while the program blocks it** is sent on as the stand-in,
-//!   which is really blocked and stays pending until the program lets it in.
-//! - **The program's action** lies in a kernel's action: that of SIGSEGV itself, so that a
-//!   fault of the program's reaches its handler in the kernel's own frame (same stack, same
-//!   registers), and that of SIGSYS's stand-in, as which every SIGSYS of the program's is
-//!   sent on. So an action is copied by `fork`, shared by threads, of its own in a `vfork`
-//!   child, and at an exec reset or, ignored, kept, as the kernel does it.
+//! - **The program's mask bit of the signal** is the mask bit of the stand-in. A trap or fault
+//!   while the signal itself is blocked kills the process, so it is never blocked. The stand-in's
+//!   bit is inherited, restored at the return from handlers, and effective during waits, like every
+//!   bit.
+//! - **A signal that was sent while the program blocks it** is re-sent as the stand-in, which is
+//!   blocked in the kernel and stays pending until the program unblocks it.
+//! - **The program's action** is an action in the kernel: that of SIGSEGV itself, so that a fault
+//!   of the program reaches its handler in the kernel's own frame (same stack, same registers), and
+//!   that of SIGSYS's stand-in, as which every SIGSYS of the program is re-sent. The kernel
+//!   therefore copies an action at `fork`, shares it between threads, separates it in a `vfork`
+//!   child, and at an exec resets it or, if ignored, keeps it.
 //!
-//! Between a handler of the program and the kernel stands `timeloom_intercepted` (`arch`), whose
-//! kernel's action has the program's handler where the kernel expects the address that a
-//! handler returns to, which for ours need not be told. Flags that would take effect on us
-//! are noted in flags that mean nothing for these signals.
+//! The kernel calls the program's handler through `timeloom_intercepted` (`arch`). That entry's
+//! action in the kernel has the program's handler in the field of the restorer, whose value is
+//! fixed for the image's handlers. Flags that must not apply to the image's entry are stored in
+//! flags without a meaning for these signals.
 
 use crate::abi::{NS_PER_S, SYS_SECCOMP, SignalInfo, Timespec};
 use crate::arch::{self, Context, is_emulated};
@@ -30,12 +30,12 @@ use crate::sys::{errno, nr, readable, syscall};
 use crate::wait;
 use timeloom_calls::Extra;
 
-/// Such a signal.
+/// A signal that the image receives first.
 #[derive(Clone, Copy)]
 struct Intercepted {
     signal: usize,
     stand_in: usize,
-    /// Whose action in the kernel is the program's.
+    /// Signal whose action in the kernel is the program's.
     home: usize,
 }
 
@@ -44,7 +44,7 @@ const SYS: Intercepted = Intercepted {
     stand_in: SIGSTKFLT,
     home: SIGSTKFLT,
 };
-/// Its stand-in is far from both ends of the real-time signals, where programs take theirs.
+/// The stand-in is far from both ends of the real-time signals, which programs use first.
 const SEGV: Intercepted = Intercepted {
     signal: SIGSEGV,
     stand_in: 50,
@@ -52,7 +52,7 @@ const SEGV: Intercepted = Intercepted {
 };
 
 impl Intercepted {
-    /// What the image stands before as things are.
+    /// Returns the entry of a signal that the image currently receives first.
     fn by_signal(signal: usize) -> Option<Self> {
         match signal {
             SIGSYS => Some(SYS),
@@ -74,19 +74,19 @@ const fn bit(signal: usize) -> u64 {
     1 << (signal - 1)
 }
 
-/// Whether a signal serves the image and is nothing to the program.
+/// Returns true if a signal is reserved by the image and hidden from the program.
 pub(crate) fn is_stand_in(signal: usize) -> bool {
     signal == SYS.stand_in || (signal == SEGV.stand_in && page().emulates_tsc())
 }
 
-/// The signal whose action in the kernel is the program's action of `signal`.
+/// Returns the signal whose action in the kernel is the program's action of `signal`.
 pub(crate) fn home_of(signal: usize) -> usize {
     Intercepted::by_signal(signal).map_or(signal, |kept| kept.home)
 }
 
-/// What the kernel is to have for a mask of the program's.
+/// Converts a mask of the program to the kernel's form.
 pub(crate) fn kernel_mask(program: u64) -> u64 {
-    // A mask that did not come through `program_mask` has only the stand-in's bit.
+    // A mask that was not converted by `program_mask` has only the stand-in's bit.
     let mut mask = if program & (SYS.bit() | SYS.stand_in_bit()) != 0 {
         program & !SYS.bit() | SYS.stand_in_bit()
     } else {
@@ -117,8 +117,8 @@ pub(crate) fn without_kept(mask: u64) -> u64 {
     }
 }
 
-/// What the program is to see of a mask of the kernel's: a signal and its stand-in always
-/// together, so that a full mask is full.
+/// Converts a mask of the kernel to the program's form: a signal and its stand-in always together,
+/// so that a full mask stays full.
 pub(crate) fn program_mask(kernel: u64) -> u64 {
     let mut mask = kernel & !SYS.bit();
     if kernel & SYS.stand_in_bit() != 0 {
@@ -134,7 +134,7 @@ pub(crate) fn program_mask(kernel: u64) -> u64 {
     mask
 }
 
-/// A set of signals to be let in, with the stand-ins.
+/// Adds the stand-ins to a set of signals to be received.
 pub(crate) fn with_stand_ins(set: u64) -> u64 {
     if set & SYS.bit() != 0 {
         set | SYS.stand_in_bit()
@@ -143,31 +143,31 @@ pub(crate) fn with_stand_ins(set: u64) -> u64 {
     }
 }
 
-/// Whether a mask is about SIGSYS. C libraries block everything for a moment, their own
-/// signals too, which no program of theirs does; nobody looks at the mask then.
+/// Returns true if a mask concerns SIGSYS in particular. C libraries temporarily block all signals,
+/// including their own, which programs do not do; such masks are not examined.
 pub(crate) fn names_sigsys(mask: u64) -> bool {
     mask & SYS.bit() != 0 && is_of_programs(mask)
 }
 
-/// Whether a mask is a program's, and not made by a runtime that blocks everything.
+/// Returns true if a mask is a program's, and not made by a runtime that blocks all signals.
 pub(crate) fn is_of_programs(mask: u64) -> bool {
     mask & OF_LIBRARIES != OF_LIBRARIES
 }
 
-/// Whether the mask of a handler names SIGSYS among some, and does not block everything,
-/// as it does in most programs.
+/// Returns true if the mask of a handler has SIGSYS among some signals. Most handlers' masks with
+/// SIGSYS block all signals.
 pub(crate) fn singles_out_sigsys(mask: u64) -> bool {
     names_sigsys(mask) && mask | OF_LIBRARIES | NEVER_BLOCKED != u64::MAX
 }
 
-/// From now on masks, actions and pending signals are shown as the program is to see them
-/// where it only asks, too.
+/// Enables the conversion of masks, actions and pending signals also for calls that only query
+/// them.
 pub(crate) fn show() {
-    // Where this fails, what is only asked for shows the stand-in.
+    // If this fails, such queries show the stand-in.
     extra::install(Extra::Signals);
 }
 
-/// What the kernel is to have for the program's action of `signal`.
+/// Converts the program's action of `signal` to the kernel's form.
 pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
     match Intercepted::by_signal(signal) {
         Some(kept) => wrapped(kept, program),
@@ -178,7 +178,7 @@ pub(crate) fn kernel_action(signal: usize, program: &Action) -> Action {
     }
 }
 
-/// The program's action of `signal`, from what the kernel has.
+/// Converts the kernel's action of `signal` to the program's form.
 pub(crate) fn program_action(signal: usize, kernel: &Action) -> Action {
     match Intercepted::by_signal(signal) {
         Some(kept) if is_wrapped(kernel) => unwrapped(kept, kernel),
@@ -195,7 +195,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
     };
     let is_own = kept.home == kept.signal;
     if !is_own && !is_handler(program.handler) {
-        // The stand-in is ignored, or is for [`forward`] to think of.
+        // The kernel ignores the stand-in, or [`forward`] handles the default action.
         return Action {
             mask: kernel_mask(program.mask),
             ..*program
@@ -204,7 +204,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
     let own = SA_SIGINFO | SA_RESTORER | if is_own { SA_NODEFER } else { 0 };
     let noted = has(SA_SIGINFO, NOTED_SIGINFO) | has(SA_NODEFER, NOTED_NODEFER);
     let (flags, mask) = if is_handler(program.handler) {
-        // While it is handled the signal waits, as which it is known to the kernel.
+        // During the handler the signal is deferred under its stand-in.
         let deferred = kept.stand_in_bit() & !has(SA_NODEFER, kept.stand_in_bit());
         let mask = kernel_mask(program.mask);
         let passed = if is_own { 0 } else { SA_NODEFER };
@@ -214,7 +214,7 @@ fn wrapped(kept: Intercepted, program: &Action) -> Action {
             if is_own { mask | deferred } else { mask },
         )
     } else {
-        // Nothing of the program's runs, and it must not be interrupted either.
+        // No code of the program runs, and its calls must not be interrupted.
         (own | noted | SA_ONSTACK | SA_RESTART, 0)
     };
     let entry = if program.flags & SA_RESETHAND != 0 {
@@ -241,7 +241,7 @@ fn unwrapped(kept: Intercepted, kernel: &Action) -> Action {
         0
     };
     let own = if once { SA_RESETHAND } else { 0 } | SA_RESTORER;
-    // Deferred while it is handled, its bit is in the mask in any case.
+    // If the signal is deferred during its handler, its bit is in the mask in any case.
     let mask = if kept.home != kept.signal || kernel.flags & NOTED_NODEFER != 0 {
         program_mask(kernel.mask)
     } else {
@@ -264,8 +264,8 @@ pub(crate) fn is_handler(handler: usize) -> bool {
     !matches!(handler, SIG_DFL | SIG_IGN)
 }
 
-/// The program has set its action of SIGSYS: calls that ours interrupts on behalf of it
-/// are restarted, or not, as it wants.
+/// Sets the restart flag of SIGSYS after the program has set its action: calls that the image's
+/// handler interrupts on behalf of the program's are restarted according to the program's flag.
 pub(crate) fn restart_as(program: &Action) {
     let mut own = signal::action(SIGSYS);
     let restarts = !is_handler(program.handler) || program.flags & SA_RESTART != 0;
@@ -273,7 +273,7 @@ pub(crate) fn restart_as(program: &Action) {
     set_action(SIGSYS, &own);
 }
 
-/// `rt_sigpending(set, size)`: signals wait under others' names.
+/// `rt_sigpending(set, size)`: pending signals may be stored as their stand-ins.
 pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
     wait::for_due_signals();
     // SAFETY: the kernel checks the pointer.
@@ -286,7 +286,7 @@ pub(crate) fn rt_sigpending(args: [usize; 6]) -> isize {
     result
 }
 
-/// What the program is to see of what is pending in the kernel.
+/// Converts the kernel's set of pending signals to the program's form.
 fn pending(kernel: u64) -> u64 {
     let stand_ins = if page().emulates_tsc() {
         SYS.stand_in_bit() | SEGV.stand_in_bit()
@@ -296,7 +296,7 @@ fn pending(kernel: u64) -> u64 {
     program_mask(kernel) & !stand_ins
 }
 
-/// What `sigtimedwait` is to wait for instead of `set`, if that holds such a signal.
+/// Returns the set for `sigtimedwait` in place of `set`, if `set` has such a signal.
 pub(crate) fn awaited(set: usize) -> Option<u64> {
     if !readable(set, 8) {
         return None;
@@ -307,7 +307,7 @@ pub(crate) fn awaited(set: usize) -> Option<u64> {
     (wanted != set).then_some(wanted)
 }
 
-/// The result of such a wait, and its `siginfo` (or null), under the right name.
+/// Restores the signal's number in the result of such a wait, and in its `siginfo` (or null).
 pub(crate) fn renamed(result: isize, info: usize) -> isize {
     let kept = match result as usize {
         stand_in if stand_in == SYS.stand_in => SYS,
@@ -321,33 +321,33 @@ pub(crate) fn renamed(result: isize, info: usize) -> isize {
     kept.signal as isize
 }
 
-/// A SIGSYS of the program's own, which has come to our handler: as its stand-in it does
-/// what the program wants of it, when our handler has returned, or later.
+/// Handles a SIGSYS that is the program's own: re-sent as the stand-in, it takes the program's
+/// action after the image's handler has returned, or when unblocked.
 pub(crate) fn forward(info: &SignalInfo, context: &mut Context) {
     let is_blocked = context.mask & SYS.stand_in_bit() != 0;
     let action = signal::action(SYS.home);
     let handler = program_action(SIGSYS, &action).handler;
-    // By a filter of the program's own: that cannot be put off or ignored.
+    // Raised by a filter of the program: such a signal cannot be deferred or ignored.
     let is_forced = info.code == SYS_SECCOMP;
     let ends = handler == SIG_DFL && !is_blocked;
     if ends || (is_forced && (is_blocked || !is_handler(handler))) {
         return die(SYS, info);
     }
     if action.handler == SIG_DFL {
-        // Let in later, the stand-in would end the program under its own name.
+        // Otherwise the stand-in, when unblocked, would end the program under its own number.
         set_action(SYS.home, &entered_by_default());
     }
     send_on(SYS, info, !is_blocked || info.code == SI_TKILL);
-    // A wait of ours that was interrupted ends if the program's handler is about to run.
-    // One that has let the signal in by a mask of its own finds it in its next turn.
+    // An interrupted wait of the image ends if the program's handler is about to run. A wait whose
+    // own mask admitted the signal handles it in its next turn.
     wait::handle_kick(context);
 }
 
-/// Called from `timeloom_intercepted` on the frame that the kernel made. Returns the program's
-/// handler to go on to, or zero to return from the signal.
+/// Called from `timeloom_intercepted` on the frame made by the kernel. Returns the program's
+/// handler to call, or zero to return from the signal.
 ///
 /// # Safety
-/// By that code only: both pointers are the kernel's.
+/// To be called only by that code: both pointers are the kernel's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_decide(
     number: i32,
@@ -393,29 +393,29 @@ unsafe extern "C" fn timeloom_decide(
     handler
 }
 
-/// The kernel's action for the default one where the image is to be asked first.
+/// Kernel action that replaces the default one if the image must decide first.
 fn entered_by_default() -> Action {
     wrapped(SEGV, &Action::DEFAULT)
 }
 
-/// Sends a SIGSEGV on that the program is not to get yet.
+/// Re-sends a SIGSEGV that the program blocks.
 fn defer(info: &SignalInfo) {
     let action = Action {
         handler: timeloom_deferred as *const () as usize,
         flags: SA_SIGINFO | SA_RESTART | SA_RESTORER,
         restorer: &raw const timeloom_restorer as usize,
-        // What it sends arrives when it has returned.
+        // The re-sent signal arrives after the handler has returned.
         mask: SEGV.bit(),
     };
     set_action(SEGV.stand_in, &action);
     send_on(SEGV, info, info.code == SI_TKILL);
 }
 
-/// Sends a signal on as its stand-in: to this thread, or to whichever lets it in.
+/// Re-sends a signal as its stand-in: to this thread, or to any thread that does not block it.
 fn send_on(kept: Intercepted, info: &SignalInfo, to_this_thread: bool) {
     let info = core::ptr::from_ref(info) as usize;
-    // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, of which `info` is the
-    // beginning. To one's own process any code may be sent.
+    // SAFETY: the kernel reads the 128 bytes of a `siginfo_t`, of which `info` is the beginning. A
+    // process may send itself any code.
     unsafe {
         if to_this_thread {
             queue_to_this_thread(kept.stand_in, info);
@@ -426,18 +426,18 @@ fn send_on(kept: Intercepted, info: &SignalInfo, to_this_thread: bool) {
     }
 }
 
-/// The handler of SIGSEGV's stand-in: what was put off is due.
+/// Handler of SIGSEGV's stand-in: delivers the deferred signal.
 ///
 /// # Safety
-/// Called by the kernel only.
+/// To be called only by the kernel.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_deferred(_: i32, info: *const u64, _: *mut Context) {
     // SAFETY: the kernel's own `siginfo_t`.
     unsafe { queue_to_this_thread(SIGSEGV, info as usize) };
 }
 
-/// Ends the process as the kernel does for want of a handler: by this signal, with the
-/// interrupted registers, at the return from ours.
+/// Ends the process as the kernel does without a handler: by this signal, with the interrupted
+/// registers, at the return from the image's handler.
 fn die(kept: Intercepted, info: &SignalInfo) {
     set_action(kept.signal, &Action::DEFAULT);
     signal::block(kept.bit());
@@ -453,7 +453,8 @@ unsafe fn queue_to_this_thread(signal: usize, info: usize) {
     unsafe {
         let pid = syscall(nr::GETPID, [0; 6]) as usize;
         let thread = syscall(nr::GETTID, [0; 6]) as usize;
-        // A full queue of signals (of this user) empties; nothing else can fail.
+        // EAGAIN means that the signal queue (of this user) is full, which is temporary; no other
+        // error is possible.
         for _ in 0..MOST_TURNS {
             let args = [pid, thread, signal, info, 0, 0];
             if syscall(nr::RT_TGSIGQUEUEINFO, args) != errno::EAGAIN {
@@ -475,10 +476,10 @@ fn set_action(signal: usize, action: &Action) {
     unsafe { syscall(nr::RT_SIGACTION, [signal, action, 0, 8, 0, 0]) };
 }
 
-// The entry of a kept signal. In the place of the address to return to it has the
-// program's handler. That place gets the true address at once, so that an unwinder gets
-// through; then the image decides, and the program's handler finds stack and arguments as
-// the kernel left them, but for the signal's number, which is taken from its information.
+// Entry of such a signal. The field of the return address holds the program's handler. The entry
+// first restores the true address, so that unwinders work; then the image decides, and the
+// program's handler is called with stack and arguments as the kernel left them, except for the
+// signal's number, which is taken from its information.
 unsafe extern "C" {
     static timeloom_intercepted: u8;
     static timeloom_intercepted_once: u8;

@@ -1,5 +1,5 @@
-//! When something was last done to shared memory, semaphores and message queues of
-//! System V, which the kernel notes in whole seconds of the machine's CLOCK_REALTIME.
+//! Times of the last operations on shared memory, semaphores and message queues of System V, which
+//! the kernel records in whole seconds of the machine's CLOCK_REALTIME.
 
 use timeloom_calls::number;
 
@@ -7,8 +7,8 @@ use crate::abi::NS_PER_S;
 use crate::stamps::shown_ns;
 use crate::sys::syscall;
 
-/// `shmctl(id, command, status)`, `semctl(id, index, command, status)` and
-/// `msgctl(id, command, status)`, with a command that tells of one.
+/// `shmctl(id, command, status)`, `semctl(id, index, command, status)` and `msgctl(id, command,
+/// status)`, with a command that returns such a time.
 pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointer.
     let result = unsafe { syscall(call, args) };
@@ -22,7 +22,7 @@ pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
         SEMCTL if cfg!(target_arch = "x86_64") => (args[3], 48..72),
         _ => (args[3], 48..64),
     };
-    // On x86-64 each of a set of semaphores' two times has a word beside it.
+    // On x86-64 each of the two times of a semaphore set has an additional word.
     let step = if call == SEMCTL && cfg!(target_arch = "x86_64") {
         16
     } else {
@@ -36,8 +36,8 @@ pub(crate) fn status(call: usize, args: [usize; 6]) -> isize {
     result
 }
 
-/// A second of the machine's, on the virtual clock. What happened in it did so half a
-/// second after its start, as far as is known.
+/// Converts a second of the machine to the virtual clock. The event is assumed to have happened in
+/// the middle of that second.
 fn shown_s(machine_s: i64) -> i64 {
     if machine_s == 0 {
         return 0; // "never"

@@ -1,5 +1,5 @@
-//! Numbers of the calls that the image makes: those of the table by their names, the
-//! others by architecture.
+//! Numbers of the calls that the image makes: by name for those in the table, by architecture for
+//! the others.
 
 use timeloom_calls::number;
 

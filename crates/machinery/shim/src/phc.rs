@@ -1,8 +1,8 @@
-//! Hardware clocks (`/dev/ptpN`): the session's time by the device's own count.
+//! Hardware clocks (`/dev/ptpN`): the session's time, as measured by the device.
 //!
-//! The kernel reads the device, and the machine's clocks before and after. The
-//! supervisor, who knows what the session's clock showed then, puts the one onto
-//! true virtual time and the others onto this host's clocks.
+//! The kernel reads the device, and the machine's clocks before and after. The supervisor knows the
+//! session's time at those instants. It converts the device's reading to true virtual time and the
+//! others to this host's clocks.
 
 use timeloom_calls::ImageCall;
 
@@ -10,7 +10,7 @@ use crate::abi::{NS_PER_S, Timespec};
 use crate::clock::{monotonic_ns, page};
 use crate::sys::{ask, errno, nr, syscall};
 
-/// Whether the clock is a device, by the descriptor in its identifier.
+/// Returns true if the clock is a device, given by the descriptor in its identifier.
 pub(crate) fn is_device(id: u32) -> bool {
     (id as i32) < 0 && id & 3 == CLOCK_BY_DESCRIPTOR
 }
@@ -37,8 +37,7 @@ pub(crate) fn clock_gettime(id: u32, out: *mut Timespec) -> isize {
     0
 }
 
-/// `ioctl(fd, command, argument)` of the commands that compare a device with the
-/// machine's clocks.
+/// `ioctl(fd, command, argument)` for the commands that compare a device with the machine's clocks.
 pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     // SAFETY: the program's own call; the kernel checks the pointer.
     let result = unsafe { syscall(nr::IOCTL, args) };
@@ -48,10 +47,10 @@ pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     let (command, stamps) = (args[1] as u32, args[2]);
     match ask(ImageCall::PhcStamps { command, stamps }) {
         0 => result,
-        // Rather none than the machine's: programs fall back.
+        // An error is better than the machine's time: programs have a fallback.
         _ => errno::EOPNOTSUPP,
     }
 }
 
-/// CLOCKFD, in the lowest bits of an identifier below zero.
+/// CLOCKFD, in the lowest bits of a negative identifier.
 const CLOCK_BY_DESCRIPTOR: u32 = 3;

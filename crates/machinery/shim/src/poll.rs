@@ -19,8 +19,8 @@ pub(crate) fn ppoll(args: [usize; 6]) -> isize {
     result
 }
 
-/// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`, under a signal mask
-/// if none is given.
+/// `epoll_pwait(epoll, events, count, timeout_ms, mask, mask_size)`, under the mask `usual` if the
+/// program gives none.
 pub(crate) fn epoll_pwait(args: [usize; 6], usual: u64) -> isize {
     match SignalMask::load(args[4], args[5]) {
         Ok(mask) => epoll(args, after_ms(args[3]), mask.or(usual)),
@@ -38,17 +38,16 @@ pub(crate) fn epoll_pwait2(args: [usize; 6], usual: u64) -> isize {
     }
 }
 
-/// A wait for the events of `epoll(args[0], args[1], args[2])` under `mask`.
+/// Waits for the events of `epoll(args[0], args[1], args[2])` under `mask`.
 ///
-/// In the kernel's own queue, in which it wakes one for an event that is for one
-/// (EPOLLEXCLUSIVE, several threads at one set). Between the turns all signals are
-/// blocked, as the handler of SIGSYS begins: so none is handled outside of the wait, which
-/// would not be told of it.
+/// Uses the kernel's own queue, in which an exclusive event wakes one thread (EPOLLEXCLUSIVE, or
+/// several threads that wait on one set). Between turns all signals are blocked, as at the start of
+/// the SIGSYS handler: no signal is handled outside of the wait, which would not notice it.
 pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     let mask = &raw const mask as usize;
     let in_ms = |turn: &Turn, timeout_ms: usize| {
         let args = [args[0], args[1], args[2], timeout_ms, mask, 8];
-        // SAFETY: the kernel checks the program's pointer; the mask is ours.
+        // SAFETY: the kernel checks the program's pointer; the mask is the image's.
         unsafe { turn.block(nr::EPOLL_PWAIT, args) }
     };
     until(deadline, 0, |turn| {
@@ -57,9 +56,9 @@ pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
         };
         let wall = wall as *const Timespec as usize;
         let args = [args[0], args[1], args[2], wall, mask, 8];
-        // SAFETY: as above; `wall` is ours.
+        // SAFETY: as above; `wall` is the image's.
         match unsafe { turn.block(nr::EPOLL_PWAIT2, args) } {
-            // A filter of the program's own may know only the older call.
+            // A filter of the program may allow only the older call.
             errno::ENOSYS | errno::EPERM => {
                 let ms = turn.wall_ns.saturating_add(999_999) / 1_000_000;
                 in_ms(turn, ms.min(i64::from(i32::MAX)) as usize)
@@ -69,27 +68,27 @@ pub(crate) fn epoll(args: [usize; 6], deadline: Deadline, mask: u64) -> isize {
     })
 }
 
-/// One turn of a wait for descriptors.
+/// Performs one turn of a wait for descriptors.
 pub(crate) fn ppoll_turn(turn: &Turn, fds: usize, count: usize, mask: usize) -> isize {
-    // The kernel writes the time left into its argument, hence a copy.
+    // The kernel writes the remaining time into its argument, so a copy is passed.
     let mut wall = turn.wall;
     let timeout = wall
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
-    // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is ours.
+    // SAFETY: `fds` and `mask` are checked by the kernel, `wall` is the image's.
     unsafe { turn.block(nr::PPOLL, [fds, count, timeout, mask, 8, 0]) }
 }
 
-/// A mask argument that is in force only while the call waits.
+/// A mask argument that is effective only while the call waits.
 pub(crate) enum SignalMask {
     /// No mask given.
     Unchanged,
-    /// The program's mask as the kernel is to have it: a handler that runs under the
-    /// mask makes trapped calls too, and a trap while SIGSYS is blocked kills.
+    /// The program's mask in the kernel's form: a handler that runs under the mask makes trapped
+    /// calls too, and a trap while SIGSYS is blocked kills the process.
     During(u64),
 }
 
-/// The kernel would refuse this argument.
+/// Error for an argument that the kernel would refuse.
 pub(crate) struct Invalid;
 
 impl SignalMask {
@@ -105,7 +104,7 @@ impl SignalMask {
         Ok(Self::During(kernel_mask(mask)))
     }
 
-    /// It, or the one that is in force without it.
+    /// Returns the mask, or `usual` if there is none.
     pub(crate) fn or(&self, usual: u64) -> u64 {
         match self {
             Self::Unchanged => usual,
@@ -113,7 +112,7 @@ impl SignalMask {
         }
     }
 
-    /// For a system call's argument; valid as long as `self`.
+    /// Returns the address for a system call's argument; valid as long as `self`.
     pub(crate) fn address(&self) -> usize {
         match self {
             Self::Unchanged => 0,
@@ -122,7 +121,7 @@ impl SignalMask {
     }
 }
 
-/// The deadline of a relative `timespec` argument; a null pointer is for ever.
+/// Returns the deadline for a relative `timespec` argument; a null pointer means none.
 pub(crate) fn deadline_of(timeout: usize) -> Result<Deadline, Invalid> {
     if timeout == 0 {
         return Ok(Deadline::Never);
@@ -133,27 +132,26 @@ pub(crate) fn deadline_of(timeout: usize) -> Result<Deadline, Invalid> {
         .ok_or(Invalid)
 }
 
-/// Writes the virtual time left into the program's timeout, as the kernel does
-/// (and, as the kernel, without complaint when the place is read-only).
-/// `unit_ns` is that of the second field: 1 for a `timespec`, 1000 for a
-/// `timeval`.
+/// Writes the remaining virtual time into the program's timeout, as the kernel does (like the
+/// kernel, without an error if the memory is read-only). `unit_ns` is the unit of the second field:
+/// 1 for a `timespec`, 1000 for a `timeval`.
 pub(crate) fn store_left(timeout: usize, deadline: Deadline, unit_ns: i64) {
     if timeout == 0 {
         return;
     }
     let left = Timespec::from_ns(deadline.left_ns().unwrap_or(0));
-    // SAFETY: `rt_sigpending` tries whether the place is writable.
+    // SAFETY: `rt_sigpending` tests that the memory is writable.
     if unsafe { syscall(nr::RT_SIGPENDING, [timeout, 8, 0, 0, 0, 0]) } == 0 {
         let left = Timespec {
             s: left.s,
             ns: left.ns / unit_ns,
         };
-        // SAFETY: writable, as just tried.
+        // SAFETY: writable, as just tested.
         unsafe { (timeout as *mut Timespec).write_unaligned(left) };
     }
 }
 
-/// A timeout of `int` milliseconds; below zero: for ever.
+/// Returns the deadline for a timeout of `int` milliseconds; a negative one means none.
 pub(crate) fn after_ms(timeout_ms: usize) -> Deadline {
     match timeout_ms as i32 {
         ..0 => Deadline::Never,

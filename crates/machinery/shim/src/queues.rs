@@ -8,8 +8,8 @@ use crate::socket::{MESSAGE_BYTES, receive_one};
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::{Deadline, Turn, until};
 
-/// `mq_timedsend` and `mq_timedreceive`: absolute, on CLOCK_REALTIME. A freeze
-/// restarts them in the kernel.
+/// `mq_timedsend` and `mq_timedreceive`: absolute, on CLOCK_REALTIME. The kernel restarts them
+/// after a freeze.
 pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     let Some(deadline) = absolute(args[4], 0) else {
         // SAFETY: invalid, so that the kernel refuses; it checks the pointers.
@@ -17,7 +17,7 @@ pub(crate) fn message_queue(call: usize, args: [usize; 6]) -> isize {
     };
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(machine_realtime_ns()));
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe {
             turn.block(
                 call,
@@ -48,7 +48,7 @@ pub(crate) fn futex_waitv(args: [usize; 6]) -> isize {
     until(deadline, errno::ETIMEDOUT, |turn| {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe {
             turn.block(
                 nr::FUTEX_WAITV,
@@ -80,7 +80,7 @@ pub(crate) fn futex_wait(args: [usize; 6]) -> isize {
         let wall = Timespec::from_ns(turn.wall_ns.saturating_add(monotonic_ns() as i64));
         let wall = &raw const wall as usize;
         let monotonic = 1;
-        // SAFETY: the kernel checks the program's pointer; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointer; `wall` is the image's.
         unsafe { turn.block(nr::FUTEX_WAIT, [word, value, mask, flags, wall, monotonic]) }
     })
 }
@@ -95,12 +95,12 @@ pub(crate) fn rt_sigtimedwait(mut args: [usize; 6]) -> isize {
     intercepted::renamed(result, args[1])
 }
 
-/// `semtimedop(id, operations, count, timeout)` and `semop`, its first three.
+/// `semtimedop(id, operations, count, timeout)`, and `semop` with its first three arguments.
 pub(crate) fn semtimedop(args: [usize; 6]) -> isize {
     relative(nr::SEMTIMEDOP, args, 3)
 }
 
-/// A call with a relative timeout.
+/// Makes a call with a relative timeout.
 fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
     let given = args[timeout];
     let deadline = if given == 0 {
@@ -118,13 +118,13 @@ fn relative(call: usize, args: [usize; 6], timeout: usize) -> isize {
             .wall
             .as_ref()
             .map_or(0, |wall| wall as *const Timespec as usize);
-        // SAFETY: the kernel checks the program's pointers; `wall` is ours.
+        // SAFETY: the kernel checks the program's pointers; `wall` is the image's.
         unsafe { turn.block(call, args) }
     })
 }
 
-/// `recvmmsg(fd, messages, count, flags, timeout)`. The kernel looks at the
-/// timeout after each message only. So do we, on the virtual clock.
+/// `recvmmsg(fd, messages, count, flags, timeout)`. The kernel checks the timeout only after each
+/// message. So does this function, on the virtual clock.
 pub(crate) fn recvmmsg(args: [usize; 6]) -> isize {
     let [fd, messages, count, flags, timeout, _] = args;
     let Ok(deadline) = deadline_of(timeout) else {
@@ -166,7 +166,7 @@ pub(crate) fn sysinfo(args: [usize; 6]) -> isize {
     result
 }
 
-/// The deadline of an absolute `timespec` on clock `id`.
+/// Returns the deadline for an absolute `timespec` on clock `id`.
 fn absolute(address: usize, id: u32) -> Option<Deadline> {
     if !readable(address, 16) {
         return None;

@@ -1,7 +1,7 @@
 //! `select` and `pselect6`.
 //!
-//! The kernel overwrites the descriptor sets, and clears them on a timeout. A
-//! wait of several turns therefore works on copies and stores the last result.
+//! The kernel overwrites the descriptor sets, and clears them on a timeout. A wait of several turns
+//! therefore uses copies and stores the last result.
 
 use crate::abi::Timespec;
 use crate::poll::{Invalid, SignalMask, deadline_of, store_left};
@@ -19,7 +19,7 @@ pub(crate) fn pselect6(args: [usize; 6]) -> isize {
     result
 }
 
-/// The wait of both; the first four arguments are the same.
+/// Waits for both calls; their first four arguments are the same.
 pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> isize {
     let [count, sets @ .., _, _] = args;
     let bytes = (count as i32).max(0).unsigned_abs().div_ceil(64) as usize * 8;
@@ -28,8 +28,8 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
             .iter()
             .any(|&set| set != 0 && bytes > 0 && !readable(set, bytes))
     {
-        // Bad pointers, or more than 65,536 descriptors, of which there is no
-        // room for copies: one turn on the originals.
+        // Bad pointers, or more than 65,536 descriptors, for which there is no space for copies:
+        // one turn on the originals.
         return until(deadline, errno::ENOSYS, |turn| {
             turn_on(turn, count, sets, mask)
         });
@@ -39,7 +39,7 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
         let copy_all = |from: [usize; 3], to: [usize; 3]| {
             for (from, to) in from.into_iter().zip(to) {
                 if from != 0 {
-                    // SAFETY: both are `bytes` long; the program's were tried.
+                    // SAFETY: both are `bytes` long; the program's memory was tested.
                     unsafe { core::ptr::copy(from as *const u8, to as *mut u8, bytes) };
                 }
             }
@@ -55,7 +55,7 @@ pub(crate) fn wait(args: [usize; 6], deadline: Deadline, mask: &SignalMask) -> i
     })
 }
 
-/// Runs `body` with room for three sets of `bytes` each.
+/// Runs `body` with space for three sets of `bytes` each.
 fn with_space(bytes: usize, body: impl FnOnce(usize) -> isize) -> isize {
     if bytes <= SMALL_BYTES {
         let mut space = [0u64; 3 * SMALL_BYTES / 8];
@@ -79,7 +79,7 @@ fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> is
         .as_mut()
         .map_or(0, |wall| wall as *mut Timespec as usize);
     let packed = [mask.address(), 8];
-    // SAFETY: the kernel checks the sets; the rest is ours.
+    // SAFETY: the kernel checks the sets; the rest is the image's.
     unsafe {
         turn.block(
             nr::PSELECT6,
@@ -95,7 +95,7 @@ fn turn_on(turn: &Turn, count: usize, sets: [usize; 3], mask: &SignalMask) -> is
     }
 }
 
-/// The sixth argument of `pselect6`: a pointer to (mask, size).
+/// Loads the sixth argument of `pselect6`: a pointer to (mask, size).
 fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
     if address == 0 {
         return Ok(SignalMask::Unchanged);
@@ -110,5 +110,5 @@ fn packed_mask(address: usize) -> Result<SignalMask, Invalid> {
 
 /// Sets of 1,024 descriptors (FD_SETSIZE) are copied to the stack.
 const SMALL_BYTES: usize = 128;
-/// Larger ones to a mapping, up to 65,536 descriptors.
+/// Larger sets are copied to a mapping, up to 65,536 descriptors.
 const MOST_BYTES: usize = 8192;

@@ -1,8 +1,8 @@
-//! Signal masks and actions: as the program sees them, and as the kernel has them.
+//! Signal masks and actions: conversion between the program's and the kernel's form.
 //!
-//! A trapped call while SIGSYS is blocked, or handled by the program, would
-//! kill the process. So no mask ever contains it and no action replaces it; what the
-//! program wants of its own is kept elsewhere (`intercepted.rs`).
+//! A trapped call would kill the process if SIGSYS were blocked, or handled by the program. So no
+//! mask contains SIGSYS and no action replaces the image's; the program's settings are stored
+//! elsewhere (`intercepted.rs`).
 
 use crate::arch::{self, Context};
 use crate::intercepted::{self, SIGSYS, home_of, kernel_mask, program_mask};
@@ -10,9 +10,9 @@ use crate::poll::SignalMask;
 use crate::sys::{errno, nr, readable, syscall};
 use crate::wait::at_each_rate;
 
-/// `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted
-/// context, which the return from our handler puts in force. (Changed in the
-/// handler itself, it would be undone by that return.)
+/// `rt_sigprocmask(how, set, old, size)`: changes the mask of the interrupted context, which takes
+/// effect at the return from the image's handler. (A change in the handler itself would be undone
+/// by that return.)
 pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     let [how, set, old, size, ..] = context.arguments();
     if size != 8 {
@@ -39,9 +39,8 @@ pub(crate) fn rt_sigprocmask(context: &mut Context) -> isize {
     if old == 0 {
         return 0;
     }
-    // Asked of the kernel with no new set: checks the pointer and writes the
-    // mask now in force, which is the interrupted context's old one.
-    // SAFETY: the kernel checks the pointer.
+    // A call without a new set checks the pointer and writes the mask now in force, which is the
+    // interrupted context's old one. SAFETY: the kernel checks the pointer.
     let result = unsafe { syscall(nr::RT_SIGPROCMASK, [0, 0, old, 8, 0, 0]) };
     if result == 0 {
         // SAFETY: the kernel has just written there.
@@ -111,9 +110,9 @@ pub(crate) fn ptrace(args: [usize; 6]) -> isize {
     result
 }
 
-/// Puts a mask of the kernel's in force at once, in the handler too.
+/// Sets the kernel's mask at once, in the handler too.
 pub(crate) fn set_mask(mask: u64) {
-    // SAFETY: the kernel reads eight bytes of ours.
+    // SAFETY: the kernel reads eight bytes of the image's.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -124,7 +123,7 @@ pub(crate) fn set_mask(mask: u64) {
 
 /// Blocks these signals at once, in the handler too.
 pub(crate) fn block(signals: u64) {
-    // SAFETY: the kernel reads eight bytes of ours.
+    // SAFETY: the kernel reads eight bytes of the image's.
     unsafe {
         syscall(
             nr::RT_SIGPROCMASK,
@@ -133,9 +132,9 @@ pub(crate) fn block(signals: u64) {
     };
 }
 
-/// Whether one of these pending signals would interrupt a wait: it has a
-/// handler, or ends the program. One that is ignored, by the program or by
-/// default, or that stops, does not.
+/// Returns true if one of these pending signals would interrupt a wait: it has a handler, or ends
+/// the program. A signal that is ignored, by the program or by default, or that stops the process,
+/// does not.
 pub(crate) fn interrupts(pending: u64) -> bool {
     (1..=64).any(|signal| {
         if pending & (1 << (signal - 1)) == 0 {
@@ -149,7 +148,7 @@ pub(crate) fn interrupts(pending: u64) -> bool {
     })
 }
 
-/// The kernel's action of a signal.
+/// Returns the kernel's action of a signal.
 pub(crate) fn action(signal: usize) -> Action {
     let mut action = Action::DEFAULT;
     let address = &raw mut action as usize;
@@ -180,7 +179,7 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     if intercepted::is_stand_in(signal) {
         return answer_as_default(old);
     }
-    // SAFETY: the kernel checks `old`; `wanted` is ours.
+    // SAFETY: the kernel checks `old`; `wanted` is the image's.
     let result = unsafe { syscall(nr::RT_SIGACTION, [home_of(signal), wanted, old, 8, 0, 0]) };
     if result == 0 && old != 0 {
         let old = old as *mut Action;
@@ -202,13 +201,13 @@ pub(crate) fn rt_sigaction(args: [usize; 6]) -> isize {
     result
 }
 
-/// Says yes and does nothing; the old action is given as the default one.
+/// Reports success without an effect; returns the default action as the old one.
 fn answer_as_default(old: usize) -> isize {
     if old == 0 {
         return 0;
     }
-    // Any other signal's query finds out whether `old` may be written.
-    // SAFETY: the kernel checks the pointer.
+    // A query for any other signal tests that `old` is writable. SAFETY: the kernel checks the
+    // pointer.
     let result = unsafe { syscall(nr::RT_SIGACTION, [1, 0, old, 8, 0, 0]) };
     if result == 0 {
         // SAFETY: the kernel has just written there.
@@ -220,9 +219,9 @@ fn answer_as_default(old: usize) -> isize {
 /// `rt_sigsuspend(mask, size)`.
 pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     match SignalMask::load(args[0], args[1]) {
-        // A signal that only its mask lets in may come under another name: in a turn more.
+        // A signal that only this mask admits may arrive as its stand-in: another turn follows.
         Ok(mask @ SignalMask::During(_)) => {
-            // SAFETY: the mask is ours and lives until the call returns.
+            // SAFETY: the mask is the image's and lives until the call returns.
             at_each_rate(|turn| unsafe {
                 turn.block(nr::RT_SIGSUSPEND, [mask.address(), 8, 0, 0, 0, 0])
             })
@@ -243,7 +242,7 @@ pub(crate) struct Action {
 }
 
 impl Action {
-    /// The default one.
+    /// The default action.
     pub(crate) const DEFAULT: Self = Self {
         handler: SIG_DFL,
         flags: 0,

@@ -23,14 +23,13 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     let (_, offset) = read(|copy| offset_ns(clock as u32, copy));
     let wanted = Timespec::load(request).and_then(Timespec::to_ns);
     let (Some(_), Some(wanted_ns)) = (offset, wanted) else {
-        // A clock that is no offset away, or an error: the kernel's.
-        // SAFETY: the kernel checks the pointers.
+        // A clock without a fixed offset, or an error: left to the kernel. SAFETY: the kernel
+        // checks the pointers.
         return unsafe { syscall(nr::CLOCK_NANOSLEEP, args) };
     };
     if !matches!(clock as u32, REALTIME | MONOTONIC | BOOTTIME | TAI) {
-        // A clock that can be read, but perhaps not slept by: for want of an
-        // alarm chip, of a privilege, or at all. The kernel is asked with a
-        // sleep that is over at once.
+        // A clock may be readable but not support sleeping: without an alarm chip, without a
+        // privilege, or at all. A sleep that expires at once makes the kernel check this.
         let past = Timespec { s: 0, ns: 0 };
         // SAFETY: the kernel only reads `past`.
         let result = unsafe {
@@ -67,15 +66,15 @@ pub(crate) fn clock_nanosleep(args: [usize; 6]) -> isize {
     result
 }
 
-/// What an interrupted sleep returns, with what was left of it.
+/// Returns the result of an interrupted sleep, after storing the remaining time.
 pub(crate) fn store_remaining(left_ns: i64, remaining: usize) -> isize {
-    // `rt_sigpending` writes 8 bytes and so finds out whether we may.
-    // SAFETY: the kernel checks the pointer.
+    // `rt_sigpending` writes 8 bytes and so tests that the memory is writable. SAFETY: the kernel
+    // checks the pointer.
     if unsafe { syscall(nr::RT_SIGPENDING, [remaining, 8, 0, 0, 0, 0]) } < 0 {
         return errno::EFAULT;
     }
     let left = Timespec::from_ns(left_ns);
-    // SAFETY: writable, as just tried.
+    // SAFETY: writable, as just tested.
     unsafe { (remaining as *mut Timespec).write_unaligned(left) };
     errno::EINTR
 }

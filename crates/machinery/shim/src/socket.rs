@@ -1,13 +1,12 @@
-//! Sockets with a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) and with stamps.
+//! Sockets with a timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) and with timestamps.
 //!
-//! The kernel keeps the timeout, so that `getsockopt` tells what natively it
-//! tells; but it never waits by it. Each call is tried without waiting; when
-//! that gives EAGAIN, the descriptor is waited for with `ppoll`, in virtual time,
-//! and the call is tried again. Only processes that have set such an option come
-//! here at all (`extra.rs`).
+//! The kernel stores the timeout, so that `getsockopt` returns its native value, but never waits by
+//! it. Each call is first tried without blocking. On EAGAIN, `ppoll` waits for the descriptor in
+//! virtual time, and the call is tried again. Only processes that have set such an option have
+//! these calls trapped (`extra.rs`).
 //!
-//! What a socket without a timeout does, or one that does not wait, or another
-//! kind of descriptor, is the kernel's.
+//! Calls on a socket without a timeout, calls that do not block, and calls on other kinds of
+//! descriptors are left to the kernel.
 
 mod waiting;
 
@@ -19,8 +18,7 @@ use crate::stamps::translate;
 use crate::sys::{errno, nr, syscall};
 use waiting::{Timeout, is_stream, set_status_flags, status_flags, waiting};
 
-/// `setsockopt(fd, SOL_SOCKET, option, value, length)` of an option that is
-/// about time.
+/// `setsockopt(fd, SOL_SOCKET, option, value, length)` of a time-related option.
 pub(crate) fn setsockopt(args: [usize; 6]) -> isize {
     let extra = match args[2] as i32 {
         SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW => Extra::Timeouts,
@@ -49,7 +47,7 @@ pub(crate) fn recvmsg(args: [usize; 6]) -> isize {
     result
 }
 
-/// One message of a `recvmmsg`, with its length: 1 or an error.
+/// Receives one message of a `recvmmsg`, with its length: returns 1 or an error.
 pub(crate) fn receive_one(fd: usize, message: usize, flags: usize) -> isize {
     let result = waiting(fd, flags, |wait| {
         let args = [fd, message, 1, flags | wait.flag(), 0, 0];
@@ -81,7 +79,7 @@ pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
             unsafe { syscall(nr::RECVFROM, args) }
         });
         if result <= 0 {
-            // What has come already is told, as the kernel does.
+            // If data was received already, its length is returned, as by the kernel.
             return if received > 0 {
                 received as isize
             } else {
@@ -98,7 +96,7 @@ pub(crate) fn recvfrom(args: [usize; 6]) -> isize {
 /// `read(fd, buffer, length)`.
 pub(crate) fn read(args: [usize; 6]) -> isize {
     let [fd, buffer, length, ..] = args;
-    // Reading nothing from a socket does not wait, receiving nothing does.
+    // Reading nothing from a socket does not block; receiving nothing does.
     match Timeout::of(fd, SO_RCVTIMEO, 0) {
         Some(_) if length > 0 => recvfrom([fd, buffer, length, 0, 0, 0]),
         // SAFETY: the program's own call.
@@ -119,9 +117,8 @@ pub(crate) fn readv(args: [usize; 6]) -> isize {
     }
 }
 
-/// `accept` and `accept4`. There is no flag for "do not wait" here: should
-/// somebody else take the connection between our look and the call, that waits
-/// in real time, for as long as the timeout says.
+/// `accept` and `accept4`. These have no flag for non-blocking operation: if another thread takes
+/// the connection between the poll and the call, the call blocks in real time, up to the timeout.
 pub(crate) fn accept(call: usize, args: [usize; 6]) -> isize {
     // SAFETY: the kernel checks the pointers.
     let accept = || unsafe { syscall(call, args) };
@@ -140,7 +137,7 @@ pub(crate) fn accept(call: usize, args: [usize; 6]) -> isize {
     }
 }
 
-/// `connect(fd, address, length)`, which waits by the timeout for sending.
+/// `connect(fd, address, length)`, which uses the send timeout.
 pub(crate) fn connect(args: [usize; 6]) -> isize {
     let fd = args[0];
     // SAFETY: the kernel checks the pointer.
@@ -231,7 +228,7 @@ pub(crate) fn sendmsg(args: [usize; 6]) -> isize {
         let count = unsafe { parts_behind(&header, sent, &mut rest) }?;
         let header = MessageHeader::of_parts(rest.as_ptr() as usize, count);
         let args = [fd, &raw const header as usize, flags | flag, 0, 0, 0];
-        // SAFETY: the kernel checks the parts; the header is ours.
+        // SAFETY: the kernel checks the parts; the header is the image's.
         Some(unsafe { syscall(nr::SENDMSG, args) })
     })
 }
@@ -251,16 +248,16 @@ pub(crate) fn sendmmsg(args: [usize; 6]) -> isize {
             return if sent > 0 { sent as isize } else { result };
         }
         let length = message.wrapping_add(size_of::<MessageHeader>()) as *mut u32;
-        // SAFETY: the kernel has read the header just before it; the program
-        // gave the structure to be written to.
+        // SAFETY: the kernel has read the header just before it; the program passed the structure
+        // to be written.
         unsafe { length.write_unaligned(result as u32) };
         sent += 1;
     }
     sent as isize
 }
 
-/// Sends until all is sent, where the socket is a stream. `attempt` is given
-/// what has been sent already and flags, and gives up with `None`.
+/// Sends all data if the socket is a stream. `attempt` receives the number of bytes sent so far and
+/// flags, and returns `None` to stop.
 fn send(
     mut timeout: Timeout,
     length: usize,
@@ -269,7 +266,7 @@ fn send(
     let mut sent = 0usize;
     loop {
         let mut gave_up = false;
-        // SIGPIPE and an error are for a call that has sent nothing.
+        // SIGPIPE and an error are only for a call that has sent nothing.
         let quiet = if sent > 0 { MSG_NOSIGNAL } else { 0 };
         let result = timeout.retry(POLLOUT, || {
             attempt(sent, MSG_DONTWAIT | quiet).unwrap_or_else(|| {
@@ -288,11 +285,11 @@ fn send(
     }
 }
 
-/// What remains of a message's parts behind `sent` bytes: how many of `rest`
-/// are in use. `None` when nothing remains, or more than there is room for.
+/// Writes the parts of a message after the first `sent` bytes to `rest`, and returns their number.
+/// `None` if nothing remains, or more than there is space for.
 ///
 /// # Safety
-/// The kernel has just read the parts.
+/// The kernel must have just read the parts.
 unsafe fn parts_behind(
     header: &MessageHeader,
     mut sent: usize,
@@ -301,7 +298,7 @@ unsafe fn parts_behind(
     let mut count = 0;
     for index in 0..header.part_count {
         let at = header.parts.wrapping_add(index * size_of::<Part>());
-        // SAFETY: the caller vouches for it.
+        // SAFETY: guaranteed by the caller.
         let part = unsafe { (at as *const Part).read_unaligned() };
         if sent >= part.length {
             sent -= part.length;
@@ -327,9 +324,9 @@ struct Part {
 
 /// `struct mmsghdr`.
 pub(crate) const MESSAGE_BYTES: usize = 64;
-/// UIO_MAXIOV, also the most messages of one call.
+/// UIO_MAXIOV, also the maximum number of messages of one call.
 const MOST_PARTS: usize = 1024;
-/// Parts for which there is room on the stack; a message of more is sent short.
+/// Parts for which there is space on the stack; a message of more parts is sent in part.
 const FEW_PARTS: usize = 32;
 const SOL_SOCKET: usize = 1;
 const SO_RCVTIMEO: i32 = 20;

@@ -1,10 +1,10 @@
-//! Alternate stacks on which there is no room for what a trapped call takes.
+//! Alternate stacks without enough space for a trapped call.
 //!
-//! A signal's frame and the image's own lie on the stack that a program's handlers have.
-//! On x86-64 the kernel looks whether its frame fits, and nobody but we whether ours does.
-//! On 64-bit ARM the kernel puts its frame of 4704 bytes below the stack without looking,
-//! onto whatever lies there. When it could, that has happened before our first instruction.
-//! What is left in both is to write nothing more, to end the program, and to say why.
+//! A signal's frame and the image's own frames are on the stack of the program's handlers. On
+//! x86-64 the kernel checks that its frame fits; the image must check its own. On 64-bit ARM the
+//! kernel writes its frame of 4704 bytes below the stack without a check, over whatever is there,
+//! before the image's first instruction. In both cases the image writes nothing more, ends the
+//! program, and reports the cause.
 
 use timeloom_calls::Handler;
 
@@ -14,8 +14,8 @@ use crate::nr;
 use crate::signal::Action;
 use crate::sys::syscall;
 
-/// Ends the program if the signal's frame, which begins at `frame`, lies on an alternate
-/// stack or was to, and what its call takes below that does not.
+/// Ends the program if the signal's frame, which begins at `frame`, is on an alternate stack or
+/// should be, and the space below it does not suffice for the call.
 pub(crate) fn check(handler: Option<Handler>, context: &Context, frame: usize) {
     let [bottom, size] = context.alternate_stack();
     let was_on_it = context.stack_pointer().wrapping_sub(bottom).wrapping_sub(1) < size;
@@ -27,22 +27,22 @@ pub(crate) fn check(handler: Option<Handler>, context: &Context, frame: usize) {
     }
 }
 
-/// What is made sure of by the assembly in front of the handlers, before anything is written:
-/// enough for signals that are no calls, and for this module.
+/// Space that the assembly in front of the handlers checks before anything is written: enough for
+/// signals that are not traps, and for this module.
 pub(crate) const LEAST_ROOM: usize = 320;
 
-/// Where that assembly goes if there is less.
+/// Target of that assembly if there is less.
 #[cold]
 #[unsafe(no_mangle)]
 extern "C" fn timeloom_end_for_want_of_stack() -> ! {
     end()
 }
 
-/// As the kernel ends a program whose stack has no room for a signal.
+/// Ends the program as the kernel does if the stack has no space for a signal.
 #[cold]
 fn end() -> ! {
     let action = Action::DEFAULT;
-    // SAFETY: what is written and read is ours.
+    // SAFETY: the memory written and read is the image's.
     unsafe {
         syscall(
             nr::WRITE,
@@ -55,7 +55,7 @@ fn end() -> ! {
         let process = syscall(nr::GETPID, [0; 6]) as usize;
         syscall(nr::KILL, [process, SIGSEGV, 0, 0, 0, 0]);
         loop {
-            // It was blocked.
+            // Reached if the signal was blocked.
             syscall(nr::EXIT_GROUP, [128 + SIGSEGV, 0, 0, 0, 0, 0]);
         }
     }

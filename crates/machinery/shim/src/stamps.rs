@@ -1,11 +1,11 @@
-//! The times of packets, as the kernel tells them in ancillary messages.
+//! Packet timestamps, which the kernel returns in ancillary messages.
 //!
-//! The kernel stamps a packet with the machine's CLOCK_REALTIME when it comes in
-//! or goes out, and a program compares that with the clock that it reads: with
-//! ours. So after each `recvmsg` the stamps in its control buffer are put onto
-//! the virtual CLOCK_REALTIME, as that went when the packet was stamped.
+//! The kernel stamps a packet with the machine's CLOCK_REALTIME on arrival or departure, and a
+//! program compares the stamp with the virtual clock that it reads. After each `recvmsg` the stamps
+//! in the control buffer are therefore converted to the virtual CLOCK_REALTIME at the instant of
+//! the stamp.
 //!
-//! Stamps of a network card's own clock stay as they are.
+//! Stamps of a network card's own clock stay unchanged.
 
 use crate::abi::{MessageHeader, NS_PER_S, Timespec};
 use timeloom_time::Instant;
@@ -13,8 +13,8 @@ use timeloom_time::Instant;
 use crate::clock::{machine_realtime_ns, monotonic_ns, now_ns, page, realtime_ns_at};
 use crate::sys::{nr, syscall};
 
-/// `ioctl(fd, command, stamp)` that tells when a socket's last packet came; or, since
-/// both are one call, of a hardware clock.
+/// `ioctl(fd, command, stamp)` for the time of a socket's last packet or, since both are one call,
+/// of a hardware clock.
 pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     let unit_ns = match args[1] as u32 {
         SIOCGSTAMP | SIOCGSTAMP_NEW => 1_000,
@@ -30,8 +30,8 @@ pub(crate) fn ioctl(args: [usize; 6]) -> isize {
     result
 }
 
-/// What the virtual CLOCK_REALTIME showed when the machine's showed this. Never ahead of
-/// what it shows now.
+/// Converts a reading of the machine's CLOCK_REALTIME to the virtual CLOCK_REALTIME at that
+/// instant. Never later than the present virtual time.
 pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     let ahead_ns = realtime_ahead_ns(|| {
         let before_ns = monotonic_ns() as i64;
@@ -40,7 +40,7 @@ pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     });
     let wall = Instant::from_ns(machine_ns.wrapping_sub(ahead_ns));
     let realtime_ns = realtime_ns_at(page().past.at(wall));
-    // The readings above are apart by a little.
+    // The readings above are not simultaneous.
     let now_ns = now_ns(0).unwrap_or(realtime_ns);
     if realtime_ns < now_ns {
         realtime_ns
@@ -49,9 +49,9 @@ pub(crate) fn shown_ns(machine_ns: i64) -> i64 {
     }
 }
 
-/// How far the machine's CLOCK_REALTIME is ahead of its CLOCK_MONOTONIC, by readings of the
-/// one between two of the other. The thread may have stood between them, so that they are
-/// made again until they are close together; the closest count.
+/// Returns the offset of the machine's CLOCK_REALTIME from its CLOCK_MONOTONIC, from a reading of
+/// one between two of the other. The thread may have been stopped between them, so the readings are
+/// repeated until they are close together; the closest are used.
 fn realtime_ahead_ns(read_ns: impl Fn() -> [i64; 3]) -> i64 {
     let (mut closest_ns, mut ahead_ns) = (u64::MAX, 0);
     for _ in 0..TRIES {
@@ -76,14 +76,14 @@ const CLOSE_NS: u64 = 2_000;
 /// Translates the stamps that a successful `recvmsg` has left.
 ///
 /// # Safety
-/// The kernel has just filled the header at this address, with success.
+/// The kernel must have just filled the header at this address, with success.
 pub(crate) unsafe fn translate(header: usize) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let header = unsafe { (header as *const MessageHeader).read_unaligned() };
     let end = header.control.wrapping_add(header.control_length);
     let mut at = header.control;
     while at != 0 && end.wrapping_sub(at) as isize >= HEADER_BYTES as isize {
-        // SAFETY: within what the kernel has written.
+        // SAFETY: within the bytes written by the kernel.
         let message = unsafe { (at as *const ControlHeader).read_unaligned() };
         let length = message.length;
         if length < HEADER_BYTES || length > end.wrapping_sub(at) {
@@ -107,9 +107,9 @@ pub(crate) unsafe fn translate(header: usize) {
 }
 
 /// # Safety
-/// `stamp` may be read and written.
+/// `stamp` must be readable and writable.
 unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     let given = unsafe { stamp.read_unaligned() };
     if given.s == 0 && given.ns == 0 {
         return; // "not stamped"

@@ -1,27 +1,25 @@
-//! System calls made from inside the image, which the filter lets pass.
+//! System calls made from inside the image, which the filter passes.
 
 use timeloom_calls::{IMAGE_CALL, ImageCall};
 
 pub(crate) use crate::arch::{syscall, syscall_as_program};
 pub(crate) use crate::nr;
 
-/// What the supervisor answers: a value, or a negated errno. `ENOSYS` where there is
-/// none.
+/// Returns the supervisor's answer: a value, or a negated errno. `ENOSYS` without a supervisor.
 #[inline(always)]
 pub(crate) fn ask(question: ImageCall<usize>) -> isize {
-    // SAFETY: the filter gives this number to the supervisor, who checks the pointers.
+    // SAFETY: the filter passes this number to the supervisor, which checks the pointers.
     unsafe { syscall(IMAGE_CALL, question.encode()) }
 }
 
-/// Whether the program may read `length` bytes (8 or more) at `address`.
+/// Returns true if the program may read `length` bytes (8 or more) at `address`.
 ///
-/// A handler that dereferences a bad pointer of the program would raise SIGSEGV
-/// where the kernel answers EFAULT. So the kernel is asked: `rt_sigprocmask`
-/// with an impossible `how` reads the set first (EFAULT) and then refuses
-/// (EINVAL), without changing anything.
+/// A handler that dereferences a bad pointer of the program would raise SIGSEGV where the kernel
+/// returns EFAULT. The kernel therefore checks the memory: `rt_sigprocmask` with an invalid `how`
+/// reads the set first (EFAULT) and then refuses (EINVAL), without changing anything.
 pub(crate) fn readable(address: usize, length: usize) -> bool {
     let probe = |at: usize| {
-        // SAFETY: the call changes nothing, whatever the address is.
+        // SAFETY: the call changes nothing, for any address.
         unsafe { syscall(nr::RT_SIGPROCMASK, [usize::MAX, at, 0, 8, 0, 0]) == errno::EINVAL }
     };
     probe(address) && (length <= 8 || probe(address.wrapping_add(length - 8)))

@@ -1,8 +1,8 @@
-//! timerfds that tell when their clock is set (`TFD_TIMER_CANCEL_ON_SET`).
+//! timerfds that report clock changes (`TFD_TIMER_CANCEL_ON_SET`).
 //!
-//! A timerfd is an eventfd here, kept by the supervisor. That puts
-//! [`CLOCK_WAS_SET`] into it where the kernel's `read` would fail with ECANCELED;
-//! reads come here in processes that have set such a timer (`extra.rs`).
+//! In a session, a timerfd is an eventfd kept by the supervisor. The supervisor writes
+//! [`CLOCK_WAS_SET`] to it when the kernel's `read` would fail with ECANCELED; reads trap in
+//! processes that have set such a timer (`extra.rs`).
 
 use timeloom_calls::{Extra, ImageCall};
 use timeloom_page::CLOCK_WAS_SET;
@@ -14,8 +14,8 @@ use crate::sys::{ask, errno, nr, readable, syscall};
 /// `timerfd_settime(fd, flags, new, old)` with the flag.
 pub(crate) fn settime(args: [usize; 6]) -> isize {
     let [fd, flags, new, old, ..] = args;
-    // Where no more filters can be added (the program has forbidden itself to), the
-    // reader is woken by an expiration.
+    // If no more filters can be added (the program has disabled this), an expiration wakes the
+    // reader.
     let question = ImageCall::SetTimer {
         descriptor: fd as i32,
         flags: flags as i32,
@@ -24,8 +24,7 @@ pub(crate) fn settime(args: [usize; 6]) -> isize {
         is_told: install(Extra::Reads),
     };
     match ask(question) {
-        // No timer of the session's.
-        // SAFETY: the program's own call.
+        // Not a timer of the session. SAFETY: the program's own call.
         errno::ENOSYS => unsafe { syscall(nr::TIMERFD_SETTIME, args) },
         result => result,
     }
@@ -45,8 +44,8 @@ pub(crate) fn readv(args: [usize; 6]) -> isize {
     if result != EXPIRATIONS_BYTES || !readable(parts, 16) {
         return result;
     }
-    // (Nobody splits a number of eight bytes among several parts.)
-    // SAFETY: just tried; `struct iovec`.
+    // (Programs do not split a number of eight bytes among several parts.) SAFETY: just tested;
+    // `struct iovec`.
     let [buffer, length] = unsafe { (parts as *const [usize; 2]).read_unaligned() };
     if (length as isize) < EXPIRATIONS_BYTES {
         return result;
@@ -55,16 +54,16 @@ pub(crate) fn readv(args: [usize; 6]) -> isize {
     unsafe { look(result, fd, buffer) }
 }
 
-/// What a read that returned `result` is to return.
+/// Returns the result for a read that returned `result`.
 ///
 /// # Safety
-/// It has just left its bytes in `buffer`.
+/// The read must have just written its bytes to `buffer`.
 unsafe fn look(result: isize, fd: usize, buffer: usize) -> isize {
     if result != EXPIRATIONS_BYTES {
         return result;
     }
     let number = buffer as *mut u64;
-    // SAFETY: the caller vouches for it.
+    // SAFETY: guaranteed by the caller.
     if unsafe { number.read_unaligned() } != CLOCK_WAS_SET {
         return result;
     }
@@ -72,7 +71,7 @@ unsafe fn look(result: isize, fd: usize, buffer: usize) -> isize {
     if ask(ImageCall::IsTimer { descriptor }) < 0 {
         return result; // a file that holds this number
     }
-    // SAFETY: as above. (What was there before is lost.)
+    // SAFETY: as above. (The previous contents are lost.)
     unsafe { number.write_unaligned(0) };
     errno::ECANCELED
 }

@@ -1,4 +1,4 @@
-//! The handler of SIGSYS: where trapped calls arrive.
+//! The handler of SIGSYS: entry of trapped calls.
 
 use timeloom_calls::verdict::{JUDGED, STRICT};
 use timeloom_calls::{Handler, KICK_CODE, TRAP_MARK, handler_of};
@@ -12,15 +12,15 @@ use crate::{
     poll, queues, select, signal, sleep, socket, stack, stamps, timerfd, wait,
 };
 
-/// Installed for SIGSYS by the launcher, with SA_SIGINFO, SA_ONSTACK,
-/// SA_NODEFER, a full mask (but for faults) and `timeloom_restorer`.
+/// Handler of SIGSYS, installed by the launcher, with SA_SIGINFO, SA_ONSTACK, SA_NODEFER, a full
+/// mask (except for faults) and `timeloom_restorer`.
 ///
-/// A kick has to decide before the program's handlers run, hence the mask. A
-/// trapped call must let them run as the call itself would: it waits under the
-/// mask that the program had, at once or while it is in the kernel.
+/// A kick must be handled before the program's handlers run, hence the mask. A trapped call must
+/// let them run as the call itself would: it waits under the program's mask, either from the start
+/// or while it is in the kernel.
 ///
 /// # Safety
-/// Called by the kernel only.
+/// To be called only by the kernel.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *mut Context) {
     // SAFETY: the kernel gives valid pointers to both, for this call.
@@ -45,12 +45,12 @@ unsafe extern "C" fn timeloom_trapped(_: i32, info: *mut SignalInfo, context: *m
         }
         let result = match handler {
             Some(handler) if !is_native(handler) => dispatch(handler, call, context),
-            // Let go from the session, in the machine's time; or not in the table, and
-            // so trapped by a filter of the program's own.
-            // SAFETY: the program's own call, on its own behalf.
+            // The program was released from the session, and uses the machine's time; or the call
+            // is not in the table, and was trapped by a filter of the program. SAFETY: the
+            // program's own call, on its own behalf.
             _ => unsafe { syscall(call, context.arguments()) },
         };
-        // A handler of the program has run in the wait, on a frame whose mask it may have changed
+        // A handler of the program ran during the wait, on a frame whose mask it may have changed
         // for the interrupted code.
         if result == errno::EINTR && !keeps_signals_out {
             context.mask = signal::mask();
@@ -80,19 +80,20 @@ fn is_allowed(info: &mut SignalInfo, context: &mut Context) -> bool {
     false
 }
 
-/// Whether the supervisor sent it. The kernel sends a signal without its information when
-/// its user has too many of them queued; who might have sent that is taken for us too.
+/// Returns true if the supervisor sent the signal. The kernel sends a signal without its
+/// information if its user has too many signals queued; such a signal is treated as the
+/// supervisor's too.
 fn is_kick(info: &SignalInfo) -> bool {
     info.code == KICK_CODE || (info.code == SI_USER && info.call_address == 0)
 }
 
-/// Whether the kernel is to answer: the program was let go from its session.
+/// Returns true if the kernel must handle the call: the program was released from its session.
 fn is_native(handler: Handler) -> bool {
     clock::page().is_released() && !handler.guards_image()
 }
 
-/// Answers a call. Without a wildcard: a handler that the table names and that nobody
-/// answers does not compile.
+/// Executes a call. The match has no wildcard: a handler in the table without an arm here does not
+/// compile.
 fn dispatch(handler: Handler, call: usize, context: &mut Context) -> isize {
     let args = context.arguments();
     match handler {

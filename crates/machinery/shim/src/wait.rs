@@ -1,4 +1,4 @@
-//! Waiting until the page shows an instant.
+//! Waits until the page shows an instant.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -11,26 +11,26 @@ use crate::arch::Context;
 use crate::clock::{offset_ns, page, read};
 use crate::sys::{errno, nr, syscall};
 
-/// Until when a wait lasts.
+/// End of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Deadline {
-    /// For ever (the call is here only for its signal mask).
+    /// None (the call is trapped only for its signal mask).
     Never,
-    /// When the page shows this.
+    /// Instant on the page.
     At(Instant<Shown>),
-    /// An instant of a clock that can be set, by the clock's number: what the page
-    /// shows then is found anew for each turn.
+    /// Instant of a settable clock, by the clock's number: the corresponding instant on the page is
+    /// recomputed for each turn.
     OnClock { clock: u32, ns: i64 },
 }
 
 impl Deadline {
-    /// `ns` nanoseconds from now, as the page counts them.
+    /// Returns the deadline `ns` nanoseconds from now, in page time.
     pub(crate) fn after_ns(ns: i64) -> Self {
         Self::At(read(|_| ()).0 + Duration::from_ns(ns))
     }
 
-    /// When `clock` shows `ns`. `None` for clocks that are not an offset away from
-    /// what the page shows.
+    /// Returns the deadline at which `clock` shows `ns`. `None` for clocks without a fixed offset
+    /// from the page time.
     pub(crate) fn on_clock(clock: u32, ns: i64) -> Option<Self> {
         let offset = read(|copy| offset_ns(clock, copy)).1?;
         Some(match clock {
@@ -39,12 +39,12 @@ impl Deadline {
         })
     }
 
-    /// Nanoseconds left, as the page counts them; `None` for ever.
+    /// Returns the remaining nanoseconds in page time; `None` without a deadline.
     pub(crate) fn left_ns(self) -> Option<i64> {
         self.at().map(|at| (at - read(|_| ()).0).as_ns())
     }
 
-    /// What the page shows then, as things stand now.
+    /// Returns the deadline in page time, by the present offsets.
     fn at(self) -> Option<Instant<Shown>> {
         match self {
             Self::Never => None,
@@ -61,30 +61,30 @@ const REALTIME: u32 = 0;
 const REALTIME_ALARM: u32 = 8;
 const TAI: u32 = 11;
 
-/// One turn of a wait: how long to wait in the kernel, and under which map
-/// that length was computed.
+/// A turn of a wait: the length of the wait in the kernel, and the epoch of the map from which
+/// the length was computed.
 pub(crate) struct Turn {
-    /// Kernel timeout; `None` for ever. Zero: look, do not wait.
+    /// Kernel timeout; `None` means no timeout. Zero: poll without blocking.
     pub(crate) wall: Option<Timespec>,
-    /// Wall nanoseconds of the same.
+    /// The same in wall nanoseconds.
     pub(crate) wall_ns: i64,
-    /// The deadline, for the supervisor's eyes.
+    /// The deadline, for the supervisor to read.
     deadline: Instant<Shown>,
     epoch: u32,
 }
 
 impl Turn {
-    /// Makes the blocking system call of this turn, unless the clock was
-    /// changed since the turn was computed.
+    /// Makes the blocking system call of this turn, unless the clock was changed since the turn was
+    /// computed.
     ///
-    /// Returns the kernel's result or [`KICKED`], which is also what becomes of an
-    /// EINTR during which no handler ran: the process was stopped, and went on.
+    /// Returns the kernel's result or [`KICKED`]. [`KICKED`] also replaces an EINTR during which no
+    /// handler ran: the process was stopped and resumed.
     ///
     /// # Safety
-    /// As [`syscall`].
+    /// Same requirements as [`syscall`].
     pub(crate) unsafe fn block(&self, number: usize, args: [usize; 6]) -> isize {
         let call = [number, args[0], args[1], args[2], args[3], args[4], args[5]];
-        // SAFETY: the caller vouches for the call.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             timeloom_wait(
                 &raw const call,
@@ -96,17 +96,17 @@ impl Turn {
     }
 }
 
-/// Calls `turn` until the deadline has passed or it returns something
-/// else than `timed_out`, the result that means "the kernel's timeout ran out".
+/// Calls `turn` until the deadline has passed or the result is not `timed_out`, the result of an
+/// expired kernel timeout.
 ///
-/// A turn's timeout assumes that the clock runs on as it does now. If it was
-/// paused or slowed meanwhile, the deadline is still ahead and another turn
-/// follows; if it was made faster, or was set, the supervisor kicks.
+/// A turn's timeout assumes that the clock keeps its present rate. If the clock was paused or
+/// slowed during the turn, the deadline has not passed and another turn follows; if it was made
+/// faster, or was set, the supervisor sends a kick.
 ///
-/// Natively a timer's signal is sent at its instant, and a wait that lasts beyond it is
-/// interrupted, or finds it pending at the end. Here the supervisor sends it, and may be
-/// late. So a wait does not end before the signals are sent that were due when its deadline
-/// was found to have passed: it goes on in short turns, which a signal interrupts.
+/// Natively a timer's signal is sent at its instant, and interrupts a wait that lasts longer, or is
+/// pending at its end. In a session the supervisor sends the signal, and may be late. A wait
+/// therefore does not end before the signals are sent that were due when its deadline was found to
+/// have passed: it continues in short turns, which a signal interrupts.
 pub(crate) fn until(
     deadline: Deadline,
     timed_out: isize,
@@ -144,8 +144,8 @@ pub(crate) fn until(
     }
 }
 
-/// Calls `turn` until it returns something else than [`KICKED`]: for waits that
-/// end otherwise than by virtual time, but depend on the clock's rate.
+/// Calls `turn` until its result is not [`KICKED`]: for waits that do not end by virtual time, but
+/// depend on the clock's rate.
 pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
     loop {
         let result = turn(&Turn {
@@ -160,8 +160,8 @@ pub(crate) fn at_each_rate(mut turn: impl FnMut(&Turn) -> isize) -> isize {
     }
 }
 
-/// Waits until the signals of timers are sent that are due by now: for who asks after
-/// signals without waiting.
+/// Waits until the timer signals due by now have been sent: for calls that query signals without
+/// waiting.
 pub(crate) fn for_due_signals() {
     if page().next_signal() == Instant::FAR_FUTURE {
         return;
@@ -179,35 +179,34 @@ pub(crate) fn for_due_signals() {
             deadline: now,
             epoch: page().epoch.load(Acquire),
         };
-        // A `futex` that nobody wakes, since a program that has locked itself in by a filter
-        // of its own still may.
-        // SAFETY: the kernel only reads both, which are ours.
+        // A `futex` that no thread wakes, since filters of confined programs usually allow this
+        // call. SAFETY: the kernel only reads both, which are the image's.
         unsafe { turn.block(nr::FUTEX, [word, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0]) };
     }
 }
 
-/// Whether a timer's signal was due by `now` and is not sent yet.
+/// Returns true if a timer's signal was due by `now` and has not been sent.
 fn is_signal_due(now: Instant<Shown>) -> bool {
     page().next_signal() <= now
 }
 
-/// Returns the length of a turn that waits for a signal to be sent, as the page counts it. The
-/// next turn is twice as long: where many threads wait, turns of one length would keep the
-/// supervisor from the processor that it needs to send the signal.
+/// Returns the length of a turn that waits for a signal to be sent, in page time. The next turn is
+/// twice as long: with many waiting threads, turns of constant length would take the processor from
+/// the supervisor, which needs it to send the signal.
 fn lengthen(short: &mut Duration) -> Duration {
     let turn = *short;
     *short = (turn + turn).min(LONGEST_SHORT);
     turn
 }
 
-/// The first such turn, and the longest.
+/// Lengths of the first such turn, and of the longest.
 const SHORT: Duration = Duration::from_us(50);
 const LONGEST_SHORT: Duration = Duration::from_ms(20);
 const FUTEX_WAIT_PRIVATE: usize = 128;
 
-/// How much of a wait is done in one turn: all of it, unless a daemon may change
-/// the clock's rate meanwhile, for which nobody is kicked. Then most of it, so
-/// that a few turns later what is left is too short for that to matter.
+/// Returns the part of a wait for one turn: all of it, unless a daemon may change the clock's rate
+/// during the turn, for which no kick is sent. Then most of it, so that after a few turns the rest
+/// is too short for the change to matter.
 fn one_turn_ns(whole_ns: i64) -> i64 {
     if whole_ns > 10_000_000 && page().steered.load(Relaxed) != 0 {
         whole_ns - whole_ns / 8
@@ -230,22 +229,20 @@ fn to_wall_ns(left: Duration, wall_per_shown_32_32: u64) -> i64 {
     }
 }
 
-/// What [`Turn::block`] returns when the wait is to begin anew: outside the range
-/// of results that the kernel gives for the calls used here.
+/// Result of [`Turn::block`] if the wait must start anew: outside the range of the kernel's results
+/// for the calls used here.
 pub(crate) const KICKED: isize = -0x1000_0000;
 
-// In assembly (`arch`), the one place where guests block. It clears a place below the
-// stack that the kernel writes to when it makes a handler run: so an EINTR for which
-// none ran can be told. (We are on the alternate stack if there is one, so handlers
-// are too.) Between `begin` and `end`
-// lies a decision and the call; a kick that arrives there must not be lost. The
-// kick's handler therefore moves a thread that it finds before the call, or whose
-// call it interrupted, to `kicked`.
+// Implemented in assembly (`arch`): the only instruction at which guests block. The code clears a
+// word below the stack that the kernel overwrites when it runs a handler: an EINTR without a
+// handler is thereby detected. (The image runs on the alternate stack if there is one, as do
+// handlers.) Between `begin` and `end` are a check and the call; a kick that arrives there must not
+// be lost. The kick's handler therefore moves a thread that it interrupted before the call, or
+// whose call it interrupted, to `kicked`.
 //
-// While a thread blocks, its deadline lies at the top of its stack: the
-// supervisor, which learns the stack pointer from /proc, reads it there to know
-// to which instant time may skip. So no table of waiters is needed, that a
-// killed thread could leave wrong.
+// While a thread blocks, its deadline is at the top of its stack. The supervisor learns the stack
+// pointer from /proc and reads the deadline to determine the instant to which time may skip. No
+// table of waiters is needed, which a killed thread could leave inconsistent.
 unsafe extern "C" {
     fn timeloom_wait(
         call: *const [usize; 7],
@@ -258,13 +255,12 @@ unsafe extern "C" {
     static timeloom_wait_kicked: u8;
 }
 
-/// What a kick does to the context it interrupted.
+/// Applies a kick to the context that it interrupted.
 ///
-/// A signal of the program that arrives together with the kick keeps its EINTR:
-/// when one is pending that the context lets through, the result stays. Such a
-/// signal is still pending here, because the handler's mask holds it back: did
-/// its handler run first, nothing would tell that it was the wait's own end. (A
-/// signal that only the wait's mask lets through waits for the next turn.)
+/// A signal of the program that arrives together with the kick keeps its EINTR: if a signal is
+/// pending that the context admits, the result stays. Such a signal is still pending here, because
+/// the handler's mask blocks it: if its handler ran first, the end of the wait by the signal could
+/// not be detected. (A signal that only the wait's mask admits is handled in the next turn.)
 pub(crate) fn handle_kick(context: &mut Context) {
     let begin = &raw const timeloom_wait_begin as usize;
     let end = &raw const timeloom_wait_end as usize;

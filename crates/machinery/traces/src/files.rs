@@ -1,5 +1,4 @@
-//! What has a name somewhere: control groups, sockets, mounts, and files in the
-//! directories of a test.
+//! Named objects: control groups, sockets, mounts, and files in the directories of a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +8,13 @@ use std::path::{Path, PathBuf};
 use crate::names;
 use crate::processes::{numbers, open_files};
 
-/// Where root's sessions and daemons put sockets, and programs shared memory.
+/// Directories in which root's sessions and daemons create sockets, and programs shared memory.
 const MEETING_PLACES: [&str; 2] = ["/run/timeloom", "/dev/shm"];
 
-/// How deep below where they are mounted control groups are looked for.
+/// Depth of the search for control groups below their mount points.
 const DEPTH: usize = 3;
 
-/// Control groups of sessions with one of these names.
+/// Returns the control groups of sessions with one of these names.
 pub(crate) fn cgroups(sessions: &[String]) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let fields = mounts
@@ -47,11 +46,11 @@ fn has_name(text: &str, sessions: &[String]) -> bool {
     sessions.iter().any(|session| names(text, session))
 }
 
-/// Sockets that are bound, by the kernel's list and by their files; and other files of a
-/// session where sessions meet.
+/// Returns bound sockets, from the kernel's list and from their files; and other files of a session
+/// in the shared directories.
 pub(crate) fn sockets(sessions: &[String], places: &[PathBuf]) -> Vec<String> {
     let list = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
-    // Num RefCount Protocol Flags Type St Inode Path
+    // Columns: Num RefCount Protocol Flags Type St Inode Path
     let paths = list
         .lines()
         .filter_map(|line| line.split_whitespace().nth(7));
@@ -75,8 +74,8 @@ fn is_below(path: impl AsRef<Path>, places: &[PathBuf]) -> bool {
     places.iter().any(|place| path.starts_with(place))
 }
 
-/// Sockets, pipes, and of runs that are whole files that were to get another name and room
-/// that was put aside.
+/// Returns sockets, pipes, and, in runs that are complete, files with temporary names and reserved
+/// space.
 pub(crate) fn unfinished(places: &[PathBuf]) -> Vec<String> {
     let mut found = Vec::new();
     for place in places {
@@ -86,7 +85,7 @@ pub(crate) fn unfinished(places: &[PathBuf]) -> Vec<String> {
 }
 
 fn unfinished_below(directory: &Path, found: &mut Vec<String>) {
-    // A run that was killed has them until `timeloom report` makes it whole.
+    // A run that was killed has them until `timeloom report` completes it.
     let is_whole = !directory.join("journal").is_dir();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else {
@@ -103,7 +102,7 @@ fn unfinished_below(directory: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Files of a test that any process has open, this one too.
+/// Returns files of a test that any process has open, including this one.
 pub(crate) fn open(places: &[PathBuf]) -> Vec<String> {
     if places.is_empty() {
         return Vec::new();
@@ -117,14 +116,14 @@ pub(crate) fn open(places: &[PathBuf]) -> Vec<String> {
     found
 }
 
-/// What is mounted: number, parent, device, root, and where. (Options may change.)
+/// Returns the mounts: number, parent, device, root, and mount point. (Options may change.)
 pub(crate) fn mounts() -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let fields = |line: &str| line.split(' ').take(5).collect::<Vec<_>>().join(" ");
     text.lines().map(fields).collect()
 }
 
-/// Whether a line of mountinfo has one of these names, or is at one of these places.
+/// Returns true if a line of mountinfo has one of these names, or is at one of these places.
 pub(crate) fn is_own(mount: &str, sessions: &[String], places: &[PathBuf]) -> bool {
     has_name(mount, sessions) || mount.split(' ').any(|field| is_below(field, places))
 }

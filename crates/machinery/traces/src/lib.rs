@@ -1,12 +1,12 @@
-//! What a test, and all that it starts, leaves on the machine.
+//! Detection of objects that a test, and the processes that it starts, leave on the machine.
 //!
-//! Other tests come and go meanwhile, so nothing is counted, and nothing is looked at but
-//! what is this test's own. Its processes inherit a variable of the environment, or live
-//! by the clock page of its session. Control groups and sockets carry the session's name.
-//! Mounts and files are in its directories. Namespaces are known by numbers that the
-//! kernel never gives twice (their inodes it does).
+//! Other tests run concurrently, so nothing is counted, and only the test's own objects are
+//! examined. Its processes inherit an environment variable, or have the clock page of its session
+//! mapped. Control groups and sockets have the session's name. Mounts and files are in its
+//! directories. Namespaces are identified by numbers that the kernel never reuses (it reuses their
+//! inodes).
 //!
-//! It makes nothing, and removes nothing.
+//! This crate creates and removes nothing.
 #![forbid(unsafe_code)]
 
 mod files;
@@ -24,13 +24,13 @@ use timeloom_testing::PATIENCE;
 use namespaces::Namespace;
 pub use whole::WholeProcess;
 
-/// The variable by which processes are known.
+/// Environment variable that marks processes.
 const MARK: &str = "TIMELOOM_TEST_MARK";
 
-/// What one test is known by, what was there before it, and what has been seen of it.
+/// Identification of one test, the state before it, and the objects seen so far.
 #[derive(Debug)]
 pub struct Traces {
-    /// The first is the mark. All are names of sessions.
+    /// Names of sessions. The first is also the mark.
     names: Vec<String>,
     places: Vec<PathBuf>,
     mounts: BTreeSet<String>,
@@ -38,8 +38,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Of a test whose session has this name, or which is alone to use it. To be taken
-    /// before anything is started: what is mounted now is not the test's.
+    /// Creates the traces of a test whose session has this name, or which is the only one to use
+    /// it. To be called before anything is started: present mounts are not the test's.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self {
@@ -50,21 +50,21 @@ impl Traces {
         }
     }
 
-    /// Of a test that has this directory for itself, whose name is the mark.
+    /// Creates the traces of a test that has this directory for itself, whose name is the mark.
     ///
     /// # Panics
-    /// There is no such directory.
+    /// Panics if there is no such directory.
     #[must_use]
     pub fn in_directory(place: &Path) -> Self {
         let name = place.file_name().expect("a directory with a name");
         Self::of(&name.to_string_lossy()).at(place)
     }
 
-    /// A directory of the test's, which is there: what is mounted there, what is open
-    /// there, and sockets and unfinished files there are its own.
+    /// Adds an existing directory of the test: mounts and open files in it, and sockets and
+    /// unfinished files, are the test's.
     ///
     /// # Panics
-    /// There is no such directory.
+    /// Panics if there is no such directory.
     #[must_use]
     pub fn at(mut self, place: &Path) -> Self {
         let place = place.canonicalize();
@@ -72,36 +72,35 @@ impl Traces {
         self
     }
 
-    /// What is mounted now is not the test's either.
+    /// Excludes the present mounts too.
     pub fn expect_mounts(&mut self) {
         self.mounts = files::mounts();
     }
 
-    /// Another session of the test has this name.
+    /// Adds the name of another session of the test.
     pub fn also_of(&mut self, name: &str) {
         self.names.push(name.to_owned());
     }
 
-    /// What `command` starts is the test's.
+    /// Marks the processes that `command` starts.
     pub fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let (name, value) = self.variable();
         command.env(name, value)
     }
 
-    /// The variable of the environment that marks a process, and its value.
+    /// Returns the name and value of the environment variable that marks a process.
     #[must_use]
     pub fn variable(&self) -> (&'static str, &str) {
         (MARK, &self.names[0])
     }
 
-    /// The test's processes that live. (Who is dead and not waited for has no
-    /// environment.)
+    /// Returns the living processes of the test. (A zombie has no environment.)
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         processes::of(&self.names)
     }
 
-    /// Notes the namespaces that the test uses now.
+    /// Records the namespaces that the test uses now.
     pub fn look(&mut self) {
         for pid in self.processes() {
             self.namespaces
@@ -109,14 +108,14 @@ impl Traces {
         }
     }
 
-    /// How many network namespaces the test was seen to use.
+    /// Returns the number of network namespaces that the test was seen to use.
     #[must_use]
     pub fn networks(&self) -> usize {
         let kinds = self.namespaces.iter().map(Namespace::is_network);
         kinds.filter(|is_network| *is_network).count()
     }
 
-    /// What is there of it, in words; nothing when it is gone.
+    /// Returns descriptions of the test's remaining objects; empty if none remain.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let processes = self.processes().into_iter();
@@ -139,7 +138,7 @@ impl Traces {
     /// Waits until nothing is left.
     ///
     /// # Panics
-    /// When something is still there after [`PATIENCE`].
+    /// Panics if something is still left after [`PATIENCE`].
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let begun = Instant::now();
@@ -158,7 +157,7 @@ impl Traces {
     }
 }
 
-/// Whether a text has this name in it, and not just as a part of a longer one.
+/// Returns true if a text has this name in it, not as a part of a longer one.
 fn names(text: &str, name: &str) -> bool {
     let goes_on = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
     text.match_indices(name).any(|(at, _)| {

@@ -1,6 +1,7 @@
-//! Network and mount namespaces: who is in one, or holds it open.
+//! Network and mount namespaces: the processes in one, or with an open descriptor of one.
 //!
-//! Others are ended with the last process in them, and processes are looked for anyway.
+//! Namespaces of other kinds end with the last process in them, and processes are searched for
+//! anyway.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +15,7 @@ use crate::processes::{numbers, open_files};
 pub(crate) struct Namespace {
     kind: Kind,
     inode: u64,
-    /// The kernel's, given once.
+    /// The kernel's number, never reused.
     number: u64,
 }
 
@@ -34,13 +35,13 @@ impl Kind {
         }
     }
 
-    /// `net:[INODE]`
+    /// Parses `net:[INODE]`.
     fn inode(self, link: &Path) -> Option<u64> {
         let rest = link.to_str()?.strip_prefix(self.name())?;
         rest.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
     }
 
-    /// None on a kernel that gives none.
+    /// Returns the number; none on a kernel without such numbers.
     fn number(self, path: &Path) -> Option<u64> {
         let file = File::open(path).ok()?;
         match self {
@@ -56,7 +57,7 @@ impl Namespace {
     }
 }
 
-/// Those of a process that are neither ours nor known.
+/// Returns the namespaces of a process that are neither this process's nor known.
 pub(crate) fn of(pid: i32, known: &BTreeSet<Namespace>) -> Vec<Namespace> {
     let is_known = |kind, inode| {
         let mut known = known.iter();
@@ -78,7 +79,7 @@ pub(crate) fn of(pid: i32, known: &BTreeSet<Namespace>) -> Vec<Namespace> {
     found
 }
 
-/// Where they are still used, in words.
+/// Returns descriptions of their remaining uses.
 pub(crate) fn alive(seen: &BTreeSet<Namespace>) -> Vec<String> {
     if seen.is_empty() {
         return Vec::new();
@@ -102,7 +103,7 @@ pub(crate) fn alive(seen: &BTreeSet<Namespace>) -> Vec<String> {
     found
 }
 
-/// Whether a line of mountinfo is that of a network namespace that has got a name.
+/// Returns true if a line of mountinfo is that of a named network namespace.
 pub(crate) fn is_of(mount: &str, seen: &BTreeSet<Namespace>) -> bool {
     let fields = mount.split(' ').map(Path::new);
     let mut inodes = fields.filter_map(|field| Kind::Network.inode(field));
@@ -113,7 +114,7 @@ fn own(kind: Kind) -> u64 {
     fs::metadata(format!("/proc/self/ns/{}", kind.name())).map_or(0, |own| own.ino())
 }
 
-/// What a process is in or holds open.
+/// Returns the namespaces that a process is in or holds open.
 fn links(pid: i32) -> Vec<(Kind, u64, PathBuf)> {
     let mut all = open_files(&pid.to_string());
     for kind in Kind::ALL {

@@ -1,11 +1,11 @@
-//! Processes that carry the mark, or live by the clock page of a session.
+//! Processes that have the mark, or the clock page of a session mapped.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::{MARK, names};
 
-/// Those with one of these names, but not this one.
+/// Returns the processes with one of these names, except this one.
 pub(crate) fn of(names: &[String]) -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut found = numbers("/proc");
@@ -20,7 +20,7 @@ fn is_marked(pid: i32, mark: &str) -> bool {
     variables.any(|variable| variable == wanted.as_bytes())
 }
 
-/// Whether it has the clock page of one of these sessions mapped.
+/// Returns true if the process has the clock page of one of these sessions mapped.
 fn lives_by(pid: i32, sessions: &[String]) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut pages = maps
@@ -29,7 +29,7 @@ fn lives_by(pid: i32, sessions: &[String]) -> bool {
     pages.any(|page| sessions.iter().any(|session| names(page, session)))
 }
 
-/// Its command line and state: `D (frozen)` would be a program left frozen.
+/// Returns the command line and state: `D (frozen)` would be a program left frozen.
 pub(crate) fn describe(pid: i32) -> String {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(crate) fn describe(pid: i32) -> String {
     format!("process {pid}: {arguments} {}", state.unwrap_or_default())
 }
 
-/// The entries of a directory whose names are numbers.
+/// Returns the entries of a directory whose names are numbers.
 pub(crate) fn numbers(path: &str) -> Vec<i32> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries
@@ -46,7 +46,7 @@ pub(crate) fn numbers(path: &str) -> Vec<i32> {
         .collect()
 }
 
-/// What a process has open: links in `/proc`, and where each leads.
+/// Returns the open files of a process: links in `/proc`, and the target of each.
 pub(crate) fn open_files(pid: &str) -> Vec<(PathBuf, PathBuf)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
     let paths = entries.into_iter().flatten().flatten().map(|it| it.path());

@@ -1,4 +1,4 @@
-//! A process that one test has for itself: its threads and descriptors.
+//! A process that runs a single test: its threads and descriptors.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use timeloom_testing::PATIENCE;
 
 use crate::processes::{numbers, open_files};
 
-/// What this process has, in a test that is alone in it.
+/// Threads and descriptors of this process, in a test that is alone in it.
 #[derive(Debug)]
 pub struct WholeProcess {
     files: Vec<String>,
@@ -14,10 +14,10 @@ pub struct WholeProcess {
 }
 
 impl WholeProcess {
-    /// What there is now.
+    /// Returns the present state.
     #[must_use]
     pub fn now() -> Self {
-        // The directory that is read is open meanwhile, and leads to itself.
+        // The directory that is read is open during the read, and refers to itself.
         let own = format!("/proc/{}/fd", std::process::id());
         let files = open_files("self").into_iter();
         let mut files: Vec<String> = files
@@ -32,11 +32,11 @@ impl WholeProcess {
         }
     }
 
-    /// Waits until there is no more than was: as many descriptors of each kind, as many
-    /// threads.
+    /// Waits until there is no more than before: the same number of descriptors of each kind, and
+    /// of threads.
     ///
     /// # Panics
-    /// When there is more after [`PATIENCE`].
+    /// Panics if there is more after [`PATIENCE`].
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         let begun = Instant::now();
@@ -62,7 +62,7 @@ impl WholeProcess {
     }
 }
 
-/// `socket:[123]` is a socket, whichever.
+/// Returns the kind of a link target: `socket` for `socket:[123]`.
 fn kind(target: &str) -> String {
     let (kind, _) = target.split_once(":[").unwrap_or((target, ""));
     kind.to_owned()

@@ -1,4 +1,4 @@
-//! The guest's side: what programs in a guest meet in the place of a daemon.
+//! The guest's side: programs in a guest connect to it instead of a daemon.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::link::Link;
 use crate::measure::{Answer, BEAT, Beat, BeatPace, Measured, own};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
-/// A guest's agent, in threads that end when this is dropped.
+/// Agent of a guest; its threads end when it is dropped.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -33,25 +33,25 @@ pub struct Agent {
 #[derive(Debug)]
 struct Shared {
     link: Link,
-    /// The one that is open now.
+    /// The channel that is open now.
     channel: Mutex<Arc<Channel>>,
     region: Region,
-    /// For programs, read-only.
+    /// Read-only, for programs.
     region_fd: OwnedFd,
-    /// Beside it, where the host is one of a session.
+    /// Clock page, if the host is one of a session.
     clock: Option<OwnedFd>,
     relation: RelationWriter,
     directory: Directory,
     state: Mutex<State>,
     changed: Condvar,
-    /// The last program's connection.
+    /// Number of the last program's connection.
     last: AtomicU64,
     ended: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The hello that is under way or was answered.
+    /// Nonce of the hello that is pending or was answered.
     nonce: u64,
     welcome: bool,
     answer: Option<Answer>,
@@ -60,13 +60,12 @@ struct State {
 }
 
 impl Agent {
-    /// Starts with the way to the host and the memory that it has given this machine: the
-    /// region, and the clock page that a region may have beside it. Programs meet it in
-    /// `directory`.
+    /// Starts with the link to the host and the memory that the host has given to this machine: the
+    /// region, and the optional clock page. Programs connect to sockets in `directory`.
     ///
     /// # Errors
-    /// When the region is refused ([`Refusal`] as an [`io::Error`]), its clock page is not
-    /// there, nobody is at the other end, or the system refuses.
+    /// Fails if the region is refused ([`Refusal`] as an [`io::Error`]), if its clock page is
+    /// missing, if the link has no peer, or if the system refuses a call.
     pub fn start(
         link: Link,
         region: OwnedFd,
@@ -97,7 +96,7 @@ impl Agent {
             directory,
             state: Mutex::default(),
             changed: Condvar::new(),
-            // Not what another agent's numbers were.
+            // Differs from the numbers of another agent.
             last: AtomicU64::new(own()),
             ended: AtomicBool::new(false),
         });
@@ -109,7 +108,7 @@ impl Agent {
         for name in names {
             let path = shared.directory.socket(&name);
             let listener = Arc::new(packet::listen(&path)?);
-            // Whoever may enter the directory may read the time and bind.
+            // Any process that may enter the directory may read the time and bind.
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
             agent.listeners.push(listener.clone());
             let accepting = shared.clone();
@@ -126,7 +125,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The timelines that programs can open.
+    /// Returns the timelines that programs can open.
     pub fn timelines(&self) -> impl Iterator<Item = &str> {
         let entries = self.shared.region.timelines().iter();
         entries.map(|entry| entry.name.as_str())
@@ -159,7 +158,7 @@ impl Shared {
     }
 
     fn send(&self, message: &FromGuest) {
-        // What is lost is asked again, or its program finds out.
+        // A lost message is sent again, or its program detects the loss.
         let channel = self.channel();
         let _ = channel.send(message);
     }
@@ -169,8 +168,8 @@ impl Shared {
         channel.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The channel has ended. A port stays, and somebody may come to its other end; any
-    /// other way is opened anew, and nothing of before holds.
+    /// Handles the end of the channel. A port stays, and a new peer may open its other end; any
+    /// other link is opened anew, and the previous state is discarded.
     fn reopen(&self) {
         if self.link.stays() {
             return;
@@ -185,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// Says hello until it is answered, then that the guest lives; each beat measures.
+    /// Says hello until it is answered, then sends a sign of life; each beat measures.
     fn beat(&self) {
         let mut answered = Instant::now();
         let mut pace = BeatPace::default();
@@ -214,7 +213,7 @@ impl Shared {
     fn hello(&self) {
         let mut nonce = [0; 8];
         let drawn = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
-        // Without a random number the counter will do: it must differ, no more.
+        // Without a random number the counter suffices: the value must only differ.
         let nonce = drawn.map_or_else(|_| own(), |_| u64::from_le_bytes(nonce));
         self.state().nonce = nonce;
         let version = VM_VERSION;
@@ -244,7 +243,7 @@ impl Shared {
         drop(self.changed.wait_timeout_while(state, most, going));
     }
 
-    /// The host does not answer: bindings are gone, and programs are told.
+    /// Handles a host that does not answer: bindings end, and programs are notified.
     fn lose_host(&self) {
         self.state().welcome = false;
         self.leave_programs();
@@ -270,7 +269,7 @@ impl Shared {
                         }
                     });
                 }
-                // Nobody is at the other end now.
+                // The link has no peer now.
                 Err(_) => {
                     frames.clear();
                     std::thread::sleep(LOOK / 4);
@@ -324,7 +323,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// A program that does not take what it is told is cut off.
+    /// Sends a message; disconnects a program that does not receive it.
     fn tell(&self, program: &OwnedFd, message: &Message) {
         let is_page = matches!(
             message,
@@ -356,7 +355,7 @@ impl Shared {
         }
     }
 
-    /// What is not the host's to say, with a descriptor.
+    /// Answers a question that does not concern the host, with a descriptor.
     fn own_answer(&self, ask: &Ask) -> Option<(DaemonAnswer, BorrowedFd<'_>)> {
         match ask {
             Ask::Relation => Some((DaemonAnswer::Relation, self.relation.fd())),
@@ -368,7 +367,7 @@ impl Shared {
         }
     }
 
-    /// Gives the host what a program asks.
+    /// Forwards a program's requests to the host.
     fn serve(&self, name: &TimelineName, number: u64, program: &Arc<OwnedFd>) {
         let mut buffer = vec![0; MOST_BYTES];
         while let Ok(Some((length, _))) = packet::receive(&**program, &mut buffer) {
@@ -383,7 +382,7 @@ impl Shared {
                 }
                 continue;
             }
-            // For as long as the host is being looked for.
+            // Waits while the host is being searched.
             self.wait(BEAT * 5, |state| state.welcome);
             self.send(&FromGuest::Ask {
                 connection: number,
@@ -396,5 +395,5 @@ impl Shared {
     }
 }
 
-/// For threads to see that all has ended.
+/// Interval at which threads check for the end.
 const LOOK: Duration = Duration::from_millis(400);

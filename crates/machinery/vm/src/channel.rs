@@ -1,4 +1,4 @@
-//! Bytes through a port or socket that may stop taking them.
+//! Bytes through a port or socket whose peer may stop receiving.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::frames::frame;
 
-/// A channel whose descriptor does not block. Any thread may send, one receives.
+/// A channel with a non-blocking descriptor. Any thread may send; one receives.
 #[derive(Debug)]
 pub(crate) struct Channel {
     fd: OwnedFd,
@@ -19,7 +19,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Of a descriptor for both ways, which is made not to block.
+    /// Creates a channel from a bidirectional descriptor, which is set to non-blocking.
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         rustix::fs::fcntl_setfl(&fd, flags | rustix::fs::OFlags::NONBLOCK)?;
@@ -27,7 +27,7 @@ impl Channel {
         Ok(Self { fd, sending })
     }
 
-    /// Sends a message whole, or says that the other side does not take it.
+    /// Sends a whole message, or fails if the peer does not receive it.
     pub(crate) fn send<T: Serialize>(&self, message: &T) -> io::Result<()> {
         let bytes = frame(message);
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,8 @@ impl Channel {
         Ok(())
     }
 
-    /// What has come, waited for until `patience` is over: then none. An end is an error.
+    /// Returns the received bytes, after waiting up to `patience`; zero if there are none. An end
+    /// of the stream is an error.
     pub(crate) fn receive(&self, into: &mut [u8], patience: Duration) -> io::Result<usize> {
         match rustix::io::read(&self.fd, &mut *into) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -81,5 +82,5 @@ impl Channel {
     }
 }
 
-/// A side that takes nothing for so long is gone.
+/// A peer that receives nothing for this long is considered gone.
 const PATIENCE: Duration = Duration::from_secs(2);

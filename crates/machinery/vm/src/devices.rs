@@ -1,4 +1,4 @@
-//! Finding in a guest what its host has given it.
+//! Discovery, in a guest, of the devices provided by its host.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use timeloom_publish::{GivenClock, Region};
 
-/// Where Linux lists PCI devices.
+/// Directory in which Linux lists PCI devices.
 const PCI: &str = "/sys/bus/pci/devices";
 
-/// The port's name on both sides.
+/// Name of the port on both sides.
 pub const PORT: &str = "org.timeloom.timelines";
 
-/// The memory of the PCI device that is a region: that of an inter-VM shared memory device
-/// (1af4:1110) whose first word says so.
+/// Opens the memory of the PCI device that is a region: an inter-VM shared memory device
+/// (1af4:1110) identified by its first word.
 ///
 /// # Errors
-/// When there is none, or it cannot be opened.
+/// Fails if there is none, or if it cannot be opened.
 pub fn region() -> io::Result<File> {
     memory_under(Path::new(PCI), |file| Region::open(file).is_ok())
 }
 
-/// The memory that is the clock page of the session's host on which the machine is, where it
-/// was given one.
+/// Opens the memory with the clock page of the session's host on which the machine runs, if the
+/// machine has one.
 ///
 /// # Errors
-/// As [`region`].
+/// See [`region`].
 pub fn clock() -> io::Result<File> {
     memory_under(Path::new(PCI), |file| GivenClock::open(file).is_ok())
 }
@@ -37,7 +37,7 @@ fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result
             std::fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == number)
         };
         if is("vendor", "0x1af4") && is("device", "0x1110") {
-            // Memory is not answered for before it is enabled.
+            // Memory is not accessible before it is enabled.
             let _ = std::fs::write(path.join("enable"), "1");
             let file = File::open(path.join("resource2"))?;
             if is_wanted(&file) {
@@ -49,18 +49,18 @@ fn memory_under(devices: &Path, is_wanted: impl Fn(&File) -> bool) -> io::Result
     Err(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
-/// The port to the host.
+/// Opens the port to the host.
 ///
 /// # Errors
-/// When there is none, or another program has it.
+/// Fails if there is none, or if another program has opened it.
 pub fn port() -> io::Result<File> {
     port_named(PORT)
 }
 
-/// The port that the emulator was told to call so.
+/// Opens the port with the given name in the emulator.
 ///
 /// # Errors
-/// As [`port`].
+/// See [`port`].
 pub fn port_named(wanted: &str) -> io::Result<File> {
     let path = port_under(Path::new("/sys/class/virtio-ports"), wanted)?;
     OpenOptions::new().read(true).write(true).open(path)

@@ -3,24 +3,24 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// No frame is longer.
+/// Maximum length of a frame.
 pub const MOST_FRAME_BYTES: usize = 20 * 1024;
 
-/// Frames out of a stream: text between zero bytes, which JSON never has.
+/// Frames of a stream: text between zero bytes, which JSON never contains.
 ///
-/// A stream over a serial port may begin in the middle of what somebody sent before, and
-/// break off anywhere. A zero ends whatever was there, so that what follows is read, and
-/// half a message costs no more than itself.
+/// A stream over a serial port may begin in the middle of another sender's message, and end
+/// anywhere. A zero ends any partial message, so that the following one is read, and half a message
+/// costs no more than itself.
 #[derive(Debug, Default)]
 pub struct Frames {
     pending: Vec<u8>,
-    /// More than a frame has come without an end.
+    /// True if more bytes than a frame may have were received without an end.
     too_long: bool,
 }
 
 impl Frames {
-    /// Takes what has come, and gives each frame that is whole; `None` for one that was
-    /// too long.
+    /// Processes received bytes, and passes each complete frame to `frame`; `None` for a frame that
+    /// was too long.
     pub fn take(&mut self, bytes: &[u8], mut frame: impl FnMut(Option<&[u8]>)) {
         let mut parts = bytes.split(|byte| *byte == 0).peekable();
         while let Some(part) = parts.next() {
@@ -32,7 +32,7 @@ impl Frames {
                 self.pending.extend_from_slice(part);
             }
             if parts.peek().is_none() {
-                return; // its end has not come
+                return; // its end has not been received
             }
             if std::mem::take(&mut self.too_long) {
                 frame(None);
@@ -43,14 +43,14 @@ impl Frames {
         }
     }
 
-    /// Forgets what has begun.
+    /// Discards a partial frame.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.too_long = false;
     }
 }
 
-/// A message with a zero before and behind it.
+/// Encodes a message, with a zero before and after it.
 pub(crate) fn frame<T: Serialize>(message: &T) -> Vec<u8> {
     let mut bytes = vec![0];
     serde_json::to_writer(&mut bytes, message).expect("messages are plain data with text keys");
@@ -58,7 +58,7 @@ pub(crate) fn frame<T: Serialize>(message: &T) -> Vec<u8> {
     bytes
 }
 
-/// The message in a frame; `None` when there is none.
+/// Decodes the message in a frame; `None` if it is not a message.
 pub(crate) fn message<T: DeserializeOwned>(frame: &[u8]) -> Option<T> {
     serde_json::from_slice(frame).ok()
 }

@@ -1,6 +1,5 @@
-//! What `timeloom-hostile` calls, and by it the fuzzers in `fuzz/`: the stream between a
-//! guest and its host, and what an emulator says, with what must hold of them. Not for
-//! programs.
+//! Entry points for `timeloom-hostile` and the fuzzers in `fuzz/`: the stream between a guest and
+//! its host, and the messages of an emulator, with their invariants. Not a public API.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,11 +8,11 @@ use crate::frames::{frame, message};
 use crate::monitor;
 use crate::{Frames, FromGuest, FromHost, MOST_FRAME_BYTES};
 
-/// A stream as it comes, in pieces of `piece` bytes: it has the frames that it has in one
-/// piece, and a message in one of them, from either side, is written and read the same.
+/// Parses a stream in pieces of `piece` bytes. It must have the same frames as in one piece, and a
+/// message in one of them, from either side, must be unchanged after encoding and decoding.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if that does not hold.
 pub fn stream(bytes: &[u8], piece: usize) {
     let found = frames(bytes, bytes.len());
     assert_eq!(found, frames(bytes, piece), "in pieces of {piece}");
@@ -24,11 +23,11 @@ pub fn stream(bytes: &[u8], piece: usize) {
     }
 }
 
-/// What an emulator says through its monitor: no line counts for more than one move of
-/// the counter, and where all was understood, so is what comes after it.
+/// Parses messages of an emulator's monitor. No line may count for more than one displacement of
+/// the counter, and after valid input, further input must be understood.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if that does not hold.
 pub fn monitor(said: &[u8]) {
     let moves = |said: &[u8]| {
         let mut moves = 0;
@@ -47,7 +46,7 @@ pub fn monitor(said: &[u8]) {
     }
 }
 
-/// The frames of a stream; `None` for those that were too long.
+/// Returns the frames of a stream; `None` for those that were too long.
 fn frames(bytes: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in bytes.chunks(piece.max(1)) {
@@ -66,7 +65,7 @@ where
     let written = frame(&said);
     match &frames(&written, written.len())[..] {
         [Some(again)] => assert_eq!(message::<T>(again), Some(said)),
-        // Numbers may be written at greater length than they came.
+        // Numbers may be longer after encoding than as received.
         [None] => assert!(written.len() > MOST_FRAME_BYTES),
         other => panic!("{said:?} is no frame: {other:?}"),
     }

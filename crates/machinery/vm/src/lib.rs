@@ -1,16 +1,17 @@
-//! Timelines for virtual machines: a guest reads its host's time from memory, and says
-//! what quality it needs through a serial port or a vsock. No change to the emulator or its kernel.
+//! Timelines for virtual machines: a guest reads its host's time from memory, and requests a
+//! quality through a serial port or a vsock. Neither the emulator nor its kernel is changed.
 //!
-//! - [`Relay`]: the host's side of one machine. It copies the pages of the daemon into the
-//!   machine's region, and forwards what the guest asks, within quotas.
-//! - [`Agent`]: the guest's side, over a [`Link`]. It measures how the guest's counter stands to the host's,
-//!   and serves the sockets at which programs meet a daemon, so that they use the library
-//!   as anywhere.
-//! - [`monitor`]: what the emulator says of itself. [`devices`]: finding region and port in a guest. [`qemu`]: the emulator's arguments.
+//! - [`Relay`]: the host's side of one machine. It copies the daemon's pages into the machine's
+//!   region, and forwards the guest's requests, within quotas.
+//! - [`Agent`]: the guest's side, over a [`Link`]. It measures the relation of the guest's counter
+//!   to the host's, and serves the sockets at which programs connect to a daemon, so that they use
+//!   the library as on any machine.
+//! - [`monitor`]: events of the emulator. [`devices`]: discovery of region and port in a guest.
+//!   [`qemu`]: the emulator's arguments.
 //! - [`Frames`]: messages in a stream of bytes, of which any part may be missing.
 //!
-//! What it is not: a daemon (`timeloom-timeline`), or a reader of pages
-//! (`timeloom-publish`). The program `timeloom vm` calls it.
+//! This crate is neither a daemon (`timeloom-timeline`) nor a reader of pages (`timeloom-publish`).
+//! The program `timeloom vm` calls it.
 #![forbid(unsafe_code)]
 
 mod agent;

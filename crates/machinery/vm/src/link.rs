@@ -1,4 +1,4 @@
-//! The ways from a guest to its host: a stream of bytes, whatever carries it.
+//! Links from a guest to its host: a stream of bytes over any transport.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,26 +7,26 @@ use std::path::PathBuf;
 
 use timeloom_sys::vsock;
 
-/// Where the relay of a machine listens on its host, for guests that come by vsock.
+/// Port at which a machine's relay listens on its host, for guests that connect by vsock.
 pub const VSOCK_PORT: u32 = 8319;
 
-/// How a guest reaches its host.
+/// Link of a guest to its host.
 #[derive(Debug)]
 pub enum Link {
-    /// A port of the machine ([`crate::devices::port`]), or another descriptor for both
-    /// ways. It stays when nobody is at the other end.
+    /// A port of the machine ([`crate::devices::port`]), or another bidirectional descriptor. It
+    /// remains when it has no peer.
     Port(OwnedFd),
     /// A vsock, to [`VSOCK_PORT`] of the host.
     Vsock,
-    /// A stream to somebody at this path, for a guest without a machine around it.
+    /// A socket at this path, for a guest without a machine around it.
     Local(PathBuf),
 }
 
 impl Link {
-    /// Opens it.
+    /// Opens the link.
     ///
     /// # Errors
-    /// When it is not there, or nobody listens.
+    /// Fails if it does not exist, or if no process listens.
     pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         match self {
             Self::Port(port) => port.try_clone(),
@@ -41,7 +41,7 @@ impl Link {
         }
     }
 
-    /// Whether what was opened outlives who is at the other end.
+    /// Returns true if the descriptor remains valid after its peer has gone.
     pub(crate) fn stays(&self) -> bool {
         matches!(self, Self::Port(_))
     }

@@ -1,17 +1,17 @@
-//! One measurement of how the guest's counter stands to the host's, and what it becomes
-//! with those before.
+//! A measurement of the relation of the guest's counter to the host's, and its combination with
+//! earlier ones.
 
 use std::time::{Duration, Instant};
 
 use timeloom_publish::{Bounds, PageCounter, Region, Relation, now_ticks};
 
-/// What a guest knows of its counter.
+/// Knowledge of a guest about its counter.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     relation: Option<Relation>,
 }
 
-/// A beat that is under way.
+/// A pending beat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beat {
     generation: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Beat {
 }
 
 impl Beat {
-    /// About to be sent.
+    /// Begins a beat; to be called directly before it is sent.
     pub(crate) fn begin(region: &Region) -> Self {
         Self {
             generation: region.generation(),
@@ -29,11 +29,11 @@ impl Beat {
         }
     }
 
-    /// Looks at the host's stamps, which it stores while it answers, until `done` or for
-    /// no longer than it may take it.
+    /// Reads the host's stamps, which the host stores while it answers, until `done` or at most for
+    /// the allowed time.
     pub(crate) fn watch(&mut self, region: &Region, mut done: impl FnMut() -> bool) {
-        // Where processors are busy the host may begin late. It stamps long enough for who
-        // looks up now and then.
+        // If processors are busy, the host may begin late. It stamps long enough for a reader that
+        // checks periodically.
         let begun = Instant::now();
         let first = region.stamp();
         while region.stamp() == first && !done() && begun.elapsed() < LATEST_BEGIN {
@@ -44,7 +44,7 @@ impl Beat {
             for _ in 0..64 {
                 let before = own();
                 let stamp = region.stamp();
-                // A region that was never stamped says nothing, and is no lower bound.
+                // A region that was never stamped gives no information, and no lower bound.
                 if stamp != 0 {
                     self.bounds.saw(before, stamp, own());
                 }
@@ -52,7 +52,7 @@ impl Beat {
         }
     }
 
-    /// The answer has come: what is known from this beat alone.
+    /// Ends a beat after its answer; returns the relation that follows from this beat alone.
     pub(crate) fn end(mut self, answer: &Answer, region: &Region) -> Option<Relation> {
         self.bounds.guest_first(self.sent, answer.received);
         self.bounds.host_first(answer.sent, answer.came);
@@ -64,35 +64,35 @@ impl Beat {
     }
 }
 
-/// An answer to a beat.
+/// Answer to a beat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) sequence: u64,
-    /// The host's counter.
+    /// The host's counter when it received the beat.
     pub(crate) received: u64,
-    /// The host's counter.
+    /// The host's counter when it sent the answer.
     pub(crate) sent: u64,
-    /// The guest's counter when it had come.
+    /// The guest's counter when the answer arrived.
     pub(crate) came: u64,
 }
 
-/// How long to wait for the next beat: sooner while little is known. On a machine whose
-/// processors are busy the guest often sleeps through its host's stamps, and one good beat
-/// is enough for a while.
+/// Interval until the next beat: shorter while the relation is not known well. On a machine with
+/// busy processors the guest often sleeps during its host's stamps, and one good beat suffices for
+/// a while.
 #[derive(Debug, Default)]
 pub(crate) struct BeatPace {
     early: u32,
 }
 
 impl BeatPace {
-    /// `is_close` says whether enough is known now.
+    /// Returns the interval. `is_close` is true if the relation is known well enough.
     pub(crate) fn next(&mut self, is_close: bool) -> Duration {
         if is_close {
             self.early = 0;
             return BEAT;
         }
         self.early = self.early.saturating_add(1);
-        // Some emulators will never show it better.
+        // With some emulators the relation never becomes better.
         if self.early <= MOST_EARLY {
             EARLY
         } else {
@@ -102,8 +102,8 @@ impl BeatPace {
 }
 
 impl Measured {
-    /// Whether the relation is known about as well as it can be: to some times the `slack`
-    /// that is allowed for on either side.
+    /// Returns true if the relation is known about as well as possible: to a few times the allowed
+    /// `slack` on either side.
     pub(crate) fn is_close(&self, slack: u64) -> bool {
         let enough = slack.saturating_mul(CLOSE);
         let width = |known: &Relation| known.high.abs_diff(known.low);
@@ -113,12 +113,12 @@ impl Measured {
             .is_some_and(|width| width <= enough)
     }
 
-    /// Takes a measurement in; what holds from now on.
+    /// Adds a measurement; returns the relation that is valid from now on.
     pub(crate) fn take(&mut self, new: Relation) -> Relation {
         let same = |old: &Relation| old.generation == new.generation;
         let known = match self.relation.filter(same) {
             None => new,
-            // Both were true when they were measured: the counter was moved meanwhile.
+            // Both were true at their measurement: the counter was displaced in between.
             Some(old) => old.and(&new).unwrap_or(new),
         };
         self.relation = Some(known);
@@ -126,29 +126,29 @@ impl Measured {
     }
 }
 
-/// Between two beats, when enough is known.
+/// Interval between beats while enough is known.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
 
-/// Between two beats else: a little more than between two stampings of the host.
+/// Interval between beats otherwise: slightly more than between two stampings of the host.
 const EARLY: Duration = Duration::from_millis(260);
 
-/// So many in a row, half a minute.
+/// Maximum number of these in a row, half a minute.
 const MOST_EARLY: u32 = 120;
 
-/// The slack is on both sides, and what a beat finds at best is about as much.
+/// The slack is on both sides, and the best result of a beat is about as large.
 const CLOSE: u64 = 10;
 
-/// The guest's counter.
+/// Reads the guest's counter.
 pub(crate) fn own() -> u64 {
     now_ticks(PageCounter::Tsc)
 }
 
-/// How late the host may begin to stamp, and how often a guest looks whether it has: far
-/// more often than the stamping lasts.
+/// Maximum delay of the host's first stamp, and the interval at which a guest checks for it: far
+/// shorter than the duration of the stamping.
 const LATEST_BEGIN: Duration = Duration::from_millis(100);
 const LOOK_UP: Duration = Duration::from_micros(100);
 
-/// A little longer than the host stamps.
+/// Slightly longer than the host's stamping.
 const LONGEST_WATCH: Duration = Duration::from_millis(8);
 
 #[cfg(test)]
@@ -174,14 +174,14 @@ mod tests {
             EARLY,
             "nothing is known"
         );
-        // Half a millisecond, as the way through the port bounds it.
+        // Half a millisecond, as bounded by the delay through the port.
         measured.take(relation(1_000_000));
         for _ in 0..20 {
             assert_eq!(pace.next(measured.is_close(slack)), EARLY);
         }
         measured.take(relation(9_000));
         assert_eq!(pace.next(measured.is_close(slack)), BEAT);
-        // After a restart it is wide again.
+        // After a restart the relation is wide again.
         measured.take(Relation {
             generation: 2,
             ..relation(1_000_000)

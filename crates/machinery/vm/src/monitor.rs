@@ -1,26 +1,26 @@
-//! What an emulator says of itself through its monitor (QMP): that its machine stops and
-//! goes on, by which the guest's counter is moved.
+//! Events of an emulator's monitor (QMP): stops and resumptions of its machine, which displace the
+//! guest's counter.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use serde::Deserialize;
 
-/// Calls `displaced` whenever the machine has stopped, gone on, was reset or migrated;
-/// until the emulator ends.
+/// Calls `displaced` whenever the machine was stopped, resumed, reset or migrated, until the
+/// emulator ends.
 ///
-/// The event of a stop is sent once the machine stands, so it is known before the guest
-/// counts on, unless somebody continues it at once.
+/// The event of a stop is sent when the machine has stopped. It is therefore known before the guest
+/// continues to count, unless another client resumes it at once.
 ///
 /// # Errors
-/// When the emulator does not speak the protocol.
+/// Fails if the emulator does not speak the protocol.
 pub fn watch(mut stream: UnixStream, mut displaced: impl FnMut()) -> io::Result<()> {
     let lines = BufReader::new(stream.try_clone()?);
     stream.write_all(b"{\"execute\":\"qmp_capabilities\"}\n")?;
     follow(lines, &mut displaced)
 }
 
-/// As [`watch`], of what an emulator says, one line after the other.
+/// [`watch`] for an emulator's messages, line by line.
 pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io::Result<()> {
     let mut line = String::new();
     loop {
@@ -36,7 +36,7 @@ pub(crate) fn follow(mut lines: impl BufRead, displaced: &mut dyn FnMut()) -> io
     }
 }
 
-/// An event, or something else.
+/// An event, or another message.
 #[derive(Debug, Deserialize)]
 struct MonitorLine {
     event: Option<String>,
@@ -55,7 +55,7 @@ fn moves_the_counter(event: &str) -> bool {
     events.contains(&event)
 }
 
-/// Bytes; an emulator's lines are far shorter.
+/// Maximum length in bytes; an emulator's lines are far shorter.
 const MOST_LINE: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How much a guest may ask: what is more waits, and with it only this guest.
+//! Rate limit of a guest's requests: excess requests wait, and delay only this guest.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ impl Pace {
         }
     }
 
-    /// How long to wait after so much more at `now`.
+    /// Returns the delay after these further bytes and requests at `now`.
     pub(crate) fn take(&mut self, now: Instant, bytes: usize, requests: usize) -> Duration {
         if now.duration_since(self.begun) >= WINDOW {
             *self = Self::new(now);
@@ -35,10 +35,10 @@ impl Pace {
 
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Some 6 MB a second.
+/// About 6 MB per second.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// Some 2,000 a second.
+/// About 2,000 per second.
 const MOST_REQUESTS: usize = 40;
 
 #[cfg(test)]

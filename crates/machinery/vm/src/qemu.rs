@@ -1,4 +1,4 @@
-//! What QEMU is told, so that its machine has a region and a port.
+//! Arguments of QEMU that give its machine a region and a port.
 
 use std::ffi::OsString;
 
@@ -6,12 +6,12 @@ use timeloom_publish::PAGE_SIZE;
 
 use crate::devices::PORT;
 
-/// The arguments: the region by `memory`, a path that QEMU can open, of so many bytes; the
-/// port by `channel`, a character device's options such as `socket,fd=7`.
+/// Returns the arguments: the region from `memory`, a path that QEMU can open, of `size` bytes; the
+/// port from `channel`, a character device's options such as `socket,fd=7`.
 ///
-/// `clock` is a path to the clock page of a session's host, where the machine is on one.
-/// `monitor` is a second device's, by which the emulator tells when its machine stops.
-/// The memory is read-only for the machine: what a guest writes there is dropped.
+/// `clock` is a path to the clock page of a session's host, if the machine is on one. `monitor` has
+/// the options of a second device, by which the emulator reports stops of its machine. The memory
+/// is read-only for the machine: a guest's writes are discarded.
 pub fn arguments(
     memory: &str,
     size: usize,
@@ -41,9 +41,9 @@ pub fn arguments(
     all
 }
 
-/// A file as memory of a device that the machine can only read.
+/// Returns the arguments for a file as memory of a device that the machine can only read.
 fn shared(name: &str, path: &str, size: usize) -> [OsString; 4] {
-    // A comma is doubled within an option of QEMU's.
+    // A comma is doubled within an option of QEMU.
     let path = path.replace(',', ",,");
     let backend = "memory-backend-file";
     [

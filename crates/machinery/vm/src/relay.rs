@@ -22,7 +22,7 @@ use crate::pace::Pace;
 use crate::session::{Connection, MOST_BINDINGS, Session};
 use crate::words::{FromGuest, FromHost, VM_VERSION};
 
-/// The relay of one machine, in threads that end when this is dropped.
+/// Relay of one machine; its threads end when it is dropped.
 #[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
@@ -32,42 +32,43 @@ pub struct Relay {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a relay has seen.
+/// Counters of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayStats {
-    /// Messages that were understood.
+    /// Valid messages.
     pub frames: u64,
-    /// Those that were not.
+    /// Invalid messages.
     pub malformed: u64,
-    /// Connections to daemons that the guest has open.
+    /// Connections of the guest to daemons that are open.
     pub connections: usize,
-    /// Bindings that it has.
+    /// Bindings of the guest.
     pub bindings: usize,
 }
 
-/// Why there is no relay.
+/// Reason why a relay cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// The daemon does not hand the timeline over.
+    /// The daemon does not provide the timeline.
     #[error("{0}: {1}")]
     Daemon(TimelineName, ClientError),
-    /// Its page cannot be read here.
+    /// The timeline's page cannot be read here.
     #[error("{0}: {1}")]
     Page(TimelineName, Refusal),
-    /// Its page is by a counter that nothing relates to the one that guest and host share.
+    /// The timeline's page uses a counter without a known relation to the one shared by guest and
+    /// host.
     #[error(
         "{0}: its daemon does not count by the processor's time-stamp counter, which is all that a \
          guest shares with its host; run it where the kernel's clock source is tsc"
     )]
     Counter(TimelineName),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{0}")]
     System(io::Error),
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// The machine's port, while there is a machine.
+    /// Port of the machine, while there is a machine.
     channel: Mutex<Option<Arc<Channel>>>,
     directory: Directory,
     timelines: Vec<TimelineName>,
@@ -80,11 +81,11 @@ struct Shared {
 }
 
 impl Relay {
-    /// Starts the relay of a machine that is to be started: its region is kept from now
-    /// on. `counter` is what the machine shares with this program.
+    /// Starts the relay of a machine that will be started: its region is updated from now on.
+    /// `counter` is the counter that the machine shares with this program.
     ///
     /// # Errors
-    /// [`RelayError`].
+    /// See [`RelayError`].
     pub fn start(
         directory: Directory,
         timelines: Vec<TimelineName>,
@@ -102,7 +103,7 @@ impl Relay {
                 name: name.to_string(),
             })
             .collect();
-        // Without the right to it, disruptions of the host come by way of the copies.
+        // Without the right to it, disruptions of the host are passed on with the copies.
         let clock = clock_page_here().ok().flatten().map(OwnedFd::from);
         let region = RegionWriter::new(&entries, &counter, clock.is_some());
         let region = region.map_err(RelayError::System)?;
@@ -119,7 +120,7 @@ impl Relay {
             region: Mutex::new(region),
         });
         let size = shared.region().size();
-        // Before the guest looks, all that is known is there.
+        // All known data is in the region before the guest reads it.
         shared.copy(&mut sources);
         let copying = shared.clone();
         let tick_ns = counter.scale().rate.as_f64();
@@ -135,13 +136,13 @@ impl Relay {
         })
     }
 
-    /// Hears the guest whose port is the other end of `channel`, in place of one before.
+    /// Serves the guest whose port is the other end of `channel`, in place of a previous one.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails if a system call fails.
     pub fn connect(&mut self, channel: OwnedFd) -> io::Result<()> {
         let channel = Arc::new(Channel::new(channel)?);
-        // Another machine, another counter.
+        // Another machine has another counter.
         self.displace();
         *self.shared.channel() = Some(channel.clone());
         let hearing = self.shared.clone();
@@ -150,30 +151,30 @@ impl Relay {
         Ok(())
     }
 
-    /// The region, for the emulator.
+    /// Returns the region, for the emulator.
     pub fn region(&self) -> BorrowedFd<'_> {
         self.region.as_fd()
     }
 
-    /// The clock page of the session's host on which this runs, for the emulator too: the
-    /// guest sees there at once when the host alone is held or slowed. `None` outside of
-    /// sessions, and without the right to give it on.
+    /// Returns the clock page of the session's host on which this process runs, also for the
+    /// emulator: with it the guest learns at once if the host alone is held or slowed. `None`
+    /// outside of sessions, and without the right to pass the page on.
     pub fn clock(&self) -> Option<BorrowedFd<'_>> {
         self.clock.as_ref().map(AsFd::as_fd)
     }
 
-    /// Bytes of the region.
+    /// Returns the size of the region in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The guest's counter may have been moved: its readings are *disrupted* until it has
-    /// measured again.
+    /// Notes that the guest's counter may have been displaced: its readings are *disrupted* until
+    /// it has measured again.
     pub fn displace(&self) {
         self.shared.region().displace();
     }
 
-    /// What has been seen so far.
+    /// Returns the counters.
     pub fn stats(&self) -> RelayStats {
         let (connections, bindings) = self.shared.session.count();
         RelayStats {
@@ -184,7 +185,7 @@ impl Relay {
         }
     }
 
-    /// Whether there is a machine at the other end of the channel.
+    /// Returns true if there is a machine at the other end of the channel.
     pub fn is_connected(&self) -> bool {
         self.shared.channel().is_some()
     }
@@ -197,7 +198,7 @@ impl Drop for Relay {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Readers are told at once.
+        // Readers are notified at once.
         let now = now_ticks(PageCounter::Tsc);
         for slot in self.shared.region().slots() {
             slot.end(now);
@@ -205,7 +206,7 @@ impl Drop for Relay {
     }
 }
 
-/// The page of a timeline, from its daemon.
+/// Opens the page of a timeline from its daemon.
 fn source(
     directory: &Directory,
     name: &TimelineName,
@@ -232,8 +233,8 @@ impl Shared {
         self.region.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the pages for as long as the relay lives. A daemon that has died is looked
-    /// for again: its successor has another page.
+    /// Copies the pages during the lifetime of the relay. After the death of a daemon its successor
+    /// is searched, which has another page.
     fn keep_copying(&self, mut sources: Vec<PageReader>, alive: u64) {
         let mut looked = Instant::now();
         while !self.ended.load(Relaxed) {
@@ -267,12 +268,12 @@ impl Shared {
     fn copy_until(&self, sources: &mut [PageReader], alive_most: u64) {
         let mut region = self.region();
         for (slot, source) in region.slots().iter_mut().zip(sources) {
-            // A page that is refused is given on no further: the guest's grows old.
+            // A page that is refused is no longer passed on: the guest's copy becomes outdated.
             let _ = slot.copy(source, alive_most);
         }
     }
 
-    /// Takes in what the guest sends, until the emulator closes the channel.
+    /// Receives the guest's messages until the emulator closes the channel.
     fn hear(self: Arc<Self>, channel: &Arc<Channel>) {
         let mut frames = Frames::default();
         let mut buffer = vec![0; 16 * 1024];
@@ -312,7 +313,7 @@ impl Shared {
                 let version = VM_VERSION;
                 self.tell(&FromHost::Welcome { nonce, version });
             }
-            // Before a hello it may be what another guest left in the port.
+            // Before a hello the message may be one that another guest left in the port.
             _ if !self.session.is_live() => {}
             FromGuest::Beat { sequence } => {
                 self.session.heard();
@@ -343,8 +344,7 @@ impl Shared {
         }
     }
 
-    /// Stores what the counter shows, again and again, for a guest that watches. Nobody
-    /// else stores it.
+    /// Stores the counter repeatedly, for a guest that watches. No other thread stores it.
     fn stamp(&self) {
         let region = self.region();
         let end = Instant::now() + STAMPING;
@@ -384,7 +384,7 @@ impl Shared {
         }
     }
 
-    /// The connection of this number; a new one when there is none.
+    /// Returns the connection of this number, or a new one.
     fn connection(
         self: &Arc<Self>,
         number: u64,
@@ -401,7 +401,7 @@ impl Shared {
         Some(connection)
     }
 
-    /// Gives the guest what the daemon says, until that or the guest ends it.
+    /// Forwards the daemon's messages to the guest, until either ends the connection.
     fn listen(&self, number: u64, connection: &Arc<Connection>) {
         let mut buffer = vec![0; MOST_BYTES];
         while let Ok(Some((length, _))) = packet::receive(&connection.socket, &mut buffer) {
@@ -429,7 +429,7 @@ impl Shared {
         }
     }
 
-    /// A guest that takes nothing loses what it has.
+    /// Sends a message; a guest that does not receive it loses its connections and bindings.
     fn tell(&self, message: &FromHost) {
         let channel = self.channel().clone();
         if channel.is_none_or(|channel| channel.send(message).is_err()) {
@@ -438,18 +438,19 @@ impl Shared {
     }
 }
 
-/// Between two looks at the pages: so much later a guest learns of a disruption.
+/// Interval between copies of the pages, by which a guest's notice of a disruption is delayed.
 const COPY: Duration = Duration::from_millis(2);
 
-/// A guest whose relay has not shown itself for so long finds the daemon dead.
+/// A guest whose relay has shown no sign of life for this long considers the daemon dead.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Between two looks at what else may have ended.
+/// Interval between checks for other ends.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a guest is shown stamps, and how seldom: a guest cannot make its host spin.
+/// Duration of the stamps for a guest, and their minimum interval: a guest cannot make its host
+/// spin.
 const STAMPING: Duration = Duration::from_millis(2);
 const BETWEEN_STAMPS: Duration = Duration::from_millis(250);
 
-/// For a daemon that does not take a connection.
+/// Timeout for a daemon that does not accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What one guest has open at the daemons, from its hello to its silence.
+//! Open connections of one guest to daemons, from its hello to its timeout.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -17,24 +17,24 @@ pub(crate) struct Session {
 
 #[derive(Debug)]
 struct Open {
-    /// Whether a guest has said hello.
+    /// True if a guest has said hello.
     live: bool,
     heard: Instant,
     connections: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// One connection to a daemon.
+/// A connection to a daemon.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
-    /// Of the timeline in the region.
+    /// Index of the timeline in the region.
     pub(crate) index: u32,
     bindings: Mutex<Bindings>,
 }
 
 #[derive(Debug, Default)]
 struct Bindings {
-    /// The requests that are not answered.
+    /// Pending requests.
     asked: Vec<u64>,
     bound: BTreeSet<u64>,
 }
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// A guest begins: what another one had ends.
+    /// Begins the session of a guest: the connections of a previous one end.
     pub(crate) fn begin(&self) {
         let mut open = self.lock();
         open.end();
@@ -59,12 +59,12 @@ impl Session {
         open.heard = Instant::now();
     }
 
-    /// The guest was heard.
+    /// Records a sign of life of the guest.
     pub(crate) fn heard(&self) {
         self.lock().heard = Instant::now();
     }
 
-    /// Ends all that a guest has which is silent for too long.
+    /// Ends all connections of a guest that has been silent for too long.
     pub(crate) fn look(&self) {
         let mut open = self.lock();
         if open.live && open.heard.elapsed() > SILENCE {
@@ -84,7 +84,7 @@ impl Session {
         self.lock().connections.get(&number).cloned()
     }
 
-    /// Takes one in; `None` when there are as many as a guest may have.
+    /// Adds a connection; `None` without a live guest, or if it has the maximum number.
     pub(crate) fn add(&self, number: u64, socket: OwnedFd, index: u32) -> Option<Arc<Connection>> {
         let mut open = self.lock();
         if !open.live || open.connections.len() >= MOST_CONNECTIONS {
@@ -99,7 +99,7 @@ impl Session {
         Some(connection)
     }
 
-    /// Takes `connection` out; whether it was still the one of that number.
+    /// Removes `connection`; returns true if it was still the one of that number.
     pub(crate) fn remove(&self, number: u64, connection: &Arc<Connection>) -> bool {
         let mut open = self.lock();
         let known = open.connections.get(&number);
@@ -110,7 +110,7 @@ impl Session {
         same
     }
 
-    /// How many connections and bindings there are.
+    /// Returns the numbers of connections and bindings.
     pub(crate) fn count(&self) -> (usize, usize) {
         let open = self.lock();
         let bound = |connection: &Arc<Connection>| connection.lock().bound.len();
@@ -133,12 +133,12 @@ impl Open {
 }
 
 impl Connection {
-    /// The daemon ends its bindings, and the thread that listens to it ends.
+    /// Closes the connection: the daemon ends its bindings, and the receiving thread ends.
     pub(crate) fn end(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Whether a request is within the quota.
+    /// Returns true if a request is within the quota.
     pub(crate) fn may(&self, id: u64, ask: &Ask) -> bool {
         let mut bindings = self.lock();
         match ask {
@@ -154,7 +154,7 @@ impl Connection {
         true
     }
 
-    /// Learns from an answer.
+    /// Updates the state from an answer.
     pub(crate) fn learn(&self, message: &Message) {
         let Message::Reply(reply) = message else {
             return;
@@ -173,11 +173,11 @@ impl Connection {
     }
 }
 
-/// A guest that says nothing for so long is gone.
+/// A guest without a message for this long is considered gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 
-/// Connections of one guest.
+/// Maximum number of connections of one guest.
 pub(crate) const MOST_CONNECTIONS: usize = 64;
 
-/// Bindings of one connection. (The library has one on each.)
+/// Maximum number of bindings of one connection. (The library has one on each.)
 pub(crate) const MOST_BINDINGS: usize = 4;

@@ -1,74 +1,74 @@
-//! What a guest's agent and its host's relay say to each other. `docs/virtual-machines.md`
-//! has it in prose.
+//! Messages between a guest's agent and its host's relay. `docs/virtual-machines.md` describes
+//! them.
 
 use serde::{Deserialize, Serialize};
 use timeloom_timeline_protocol::{Message, Request, TimelineName};
 
-/// Raised when the other side would misunderstand.
+/// Incremented if the peer would misunderstand a message.
 pub const VM_VERSION: u32 = 1;
 
-/// From the guest.
+/// Messages from the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum FromGuest {
-    /// A guest begins; what was before has ended.
+    /// A guest starts; the previous state ends.
     Hello {
-        /// Drawn anew each time; comes back.
+        /// Random value of each hello; returned in the answer.
         nonce: u64,
         /// [`VM_VERSION`].
         version: u32,
     },
-    /// The guest lives, and measures.
+    /// Sign of life of the guest, and measurement.
     Beat {
-        /// Comes back.
+        /// Returned in the answer.
         sequence: u64,
     },
     /// A packet of a program to the daemon of a timeline.
     Ask {
-        /// The program's connection, by a number of the guest's.
+        /// Connection of the program, by a number of the guest.
         connection: u64,
-        /// Which daemon.
+        /// Timeline of the daemon.
         timeline: TimelineName,
-        /// As at the daemon's socket.
+        /// Request as at the daemon's socket.
         request: Request,
     },
     /// The program has closed its connection.
     Close {
-        /// Which.
+        /// The connection.
         connection: u64,
     },
 }
 
-/// From the host.
+/// Messages from the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum FromHost {
-    /// To a hello.
+    /// Answer to a hello.
     Welcome {
-        /// The guest's.
+        /// Nonce of the guest.
         nonce: u64,
         /// [`VM_VERSION`].
         version: u32,
     },
-    /// To a beat.
+    /// Answer to a beat.
     Beat {
-        /// The guest's.
+        /// Sequence number of the guest.
         sequence: u64,
-        /// The host's counter when the guest's beat had come.
+        /// The host's counter on arrival of the guest's beat.
         received: u64,
-        /// The host's counter when this was about to be sent.
+        /// The host's counter directly before the answer was sent.
         sent: u64,
     },
     /// A packet of the daemon to a program.
     Tell {
         /// The program's connection.
         connection: u64,
-        /// As at the daemon's socket.
+        /// Message as at the daemon's socket.
         message: Box<Message>,
     },
     /// The daemon has closed the connection, or it was refused.
     Closed {
-        /// Which.
+        /// The connection.
         connection: u64,
     },
 }

@@ -1,17 +1,17 @@
-//! Programs and libraries of this workspace that tests run or link to.
+//! Programs and libraries of this workspace that tests run or link.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The command that builds all that tests need. `make test` runs it first.
+/// Command that builds everything that tests need. `make test` runs it first.
 pub const BUILD: &str = "cargo build --workspace --all-targets";
 
-/// `target/PROFILE/FILE`, of the profile that the running test was built with.
+/// Returns `target/PROFILE/FILE`, for the profile of the running test.
 ///
 /// # Panics
-/// When it was not built, or before one of its sources was last changed: a test of
-/// an old program would show nothing.
+/// Panics if the file was not built, or is older than one of its sources: a test of an old program
+/// would be meaningless.
 #[must_use]
 pub fn built(file: &str) -> PathBuf {
     // …/target/PROFILE/deps/TEST-HASH
@@ -22,7 +22,7 @@ pub fn built(file: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{} is missing: `{BUILD}` makes it", output.display()));
     if let Some(source) = sources(&output)
         .into_iter()
-        // Directories change with what interpreters keep in them; files count.
+        // Directories change when interpreters store files in them; only files count.
         .find(|source| source.is_file() && changed(source).is_some_and(|at| at > written))
     {
         panic!(
@@ -38,8 +38,8 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// What cargo wrote beside `output` of what it is made from: `OUTPUT: SOURCE SOURCE …`,
-/// where a backslash stands before each space of a name.
+/// Parses the dependency list that cargo wrote beside `output`: `OUTPUT: SOURCE SOURCE …`, with a
+/// backslash before each space of a name.
 fn sources(output: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(output.with_extension("d")).unwrap_or_default();
     let list = text.split_once(": ").map_or("", |(_, list)| list);

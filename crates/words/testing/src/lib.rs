@@ -1,9 +1,7 @@
-//! What tests of several crates need: programs that the build made, and programs
-//! that the machine has.
+//! Shared parts of the tests of several crates: built programs, and programs of the machine.
 //!
-//! Tests build no crates and pass over nothing. What is not there is a failure that
-//! says how to get it; what cannot be had on a machine is excluded by name, in
-//! `scripts/exclusions`.
+//! Tests build no crates and skip nothing. A missing program is a failure whose message says how to
+//! install it; tests that a machine cannot run are excluded by name, in `scripts/exclusions`.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,7 +1,7 @@
-//! Memory that runs out for one process: the kernel's out-of-memory killer, really, and
-//! for nobody else.
+//! Exhaustion of memory for one process: the kernel's real out-of-memory killer, without effects on
+//! other processes.
 //!
-//! By a control group of version 1 or 2, whichever has the machine's memory.
+//! Uses a control group of version 1 or 2, whichever has the machine's memory controller.
 
 use std::fs;
 use std::io;
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use crate::PATIENCE;
 
-/// A limit of the memory of processes. What they had before may or may not count.
+/// A limit of the memory of processes. Memory allocated before may or may not count.
 #[derive(Debug)]
 pub struct MemoryLimit {
     directory: PathBuf,
     file: &'static str,
-    /// Made by us, to be removed.
+    /// True if the group was created here and must be removed.
     own: bool,
 }
 
 impl MemoryLimit {
-    /// A limit for this process, none yet. A guest of a session stays in the session's
-    /// group: the limit is then that group's.
+    /// Prepares a limit for this process; none is set yet. A guest of a session stays in the
+    /// session's group: the limit is then that group's.
     ///
     /// # Panics
-    /// Without root, or where no group limits memory.
+    /// Panics without root, or if no group limits memory.
     #[must_use]
     pub fn of(pid: u32) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
@@ -32,13 +32,13 @@ impl MemoryLimit {
         let limit = match version {
             1 => Self::made(mount, pid, "memory.limit_in_bytes"),
             _ => {
-                // Below the root, groups have what the root passes on.
+                // Groups below the root have the controllers that the root delegates.
                 let passed = fs::write(mount.join("cgroup.subtree_control"), "+memory");
                 passed.expect("the root group passes its memory on");
                 Self::of_session(mount, pid).unwrap_or_else(|| Self::made(mount, pid, "memory.max"))
             }
         };
-        // Swapped out is not run out.
+        // Swapping out memory would prevent its exhaustion.
         let no_swap = [("memory.swappiness", "0"), ("memory.swap.max", "0")];
         for (file, value) in no_swap {
             let file = limit.directory.join(file);
@@ -72,14 +72,14 @@ impl MemoryLimit {
         })
     }
 
-    /// So many bytes and no more, from now on; or what is used already, where that is more
-    /// and the group's version takes no less.
+    /// Sets the limit to `bytes`; or to the present usage, if that is more and the group's version
+    /// accepts no less.
     ///
     /// # Panics
-    /// When the group is gone.
+    /// Panics if the group does not exist any more.
     pub fn set(&self, bytes: u64) {
         let mut limit = bytes;
-        // What is used changes meanwhile.
+        // The usage changes concurrently.
         for _ in 0..1000 {
             match fs::write(self.directory.join(self.file), limit.to_string()) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -99,7 +99,7 @@ impl Drop for MemoryLimit {
         if !self.own {
             return;
         }
-        // The killed are in it until somebody has waited for them.
+        // Killed processes stay in the group until they have been reaped.
         let begun = Instant::now();
         while let Err(error) = fs::remove_dir(&self.directory) {
             let gives_up = begun.elapsed() > PATIENCE;
@@ -116,7 +116,7 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Where memory is limited, and by which version.
+/// Returns the mount point of the memory controller, and the version of its hierarchy.
 fn hierarchy(mounts: &str) -> Option<(&Path, u32)> {
     let of = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {

@@ -1,22 +1,22 @@
-//! Tests that leave orphans on purpose, or clean up orphans, one at a time.
+//! Serialisation of tests that leave orphans intentionally, or clean up orphans.
 
 use std::fs::File;
 
-/// Until it is dropped nobody else has it, in this test program or another one.
+/// Exclusive right, in this test program and all others, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the turn ends when this is dropped"]
 pub struct OrphansTurn {
-    /// Locked; the lock goes with the descriptor.
+    /// Locked; the lock is released with the descriptor.
     _lock: File,
 }
 
-/// Waits for the turn of a test that runs `timeloom clean`.
+/// Waits for the exclusive right to run `timeloom clean`.
 ///
-/// That command looks at the whole machine. What one test has left for its own `clean`,
-/// another test's would take away.
+/// That command affects the whole machine. It would remove what another test has left for its own
+/// `clean`.
 ///
 /// # Panics
-/// When the file that is locked cannot be made.
+/// Panics if the lock file cannot be created.
 pub fn orphans_turn() -> OrphansTurn {
     let path = std::env::temp_dir().join("timeloom-tests-orphans.lock");
     let lock = File::options()

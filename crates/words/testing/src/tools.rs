@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-/// Where `program` lies: on the PATH, or where Debian puts what is for root.
+/// Returns the path of `program`: on the PATH, or in Debian's directories for root's programs.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -16,10 +16,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
         })
 }
 
-/// Where a program is that the test cannot do without.
+/// Returns the path of a program that the test needs.
 ///
 /// # Panics
-/// When it is not there, with the Debian package that has it.
+/// Panics if it is missing, and names the Debian package that has it.
 #[track_caller]
 pub fn need(program: &str, package: &str) -> PathBuf {
     find(program).unwrap_or_else(|| {
@@ -27,17 +27,18 @@ pub fn need(program: &str, package: &str) -> PathBuf {
     })
 }
 
-/// Whether we are root.
+/// Returns true if this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
-    // The owner of a process's folder is the user that it runs as.
+    // The owner of a process's directory is the user that it runs as.
     std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// For a test that makes namespaces or becomes another user.
+/// Checks that the test may make namespaces or become another user.
 ///
 /// # Panics
-/// When we are not root. Such tests are excluded then; see `scripts/exclusions`.
+/// Panics if this process does not run as root. Such tests are excluded then; see
+/// `scripts/exclusions`.
 #[track_caller]
 pub fn need_root() {
     assert!(

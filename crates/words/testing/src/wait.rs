@@ -2,19 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up on it. Far more than anything
-/// needs, for machines that are busy with something else; more still where the
-/// processor is emulated.
+/// Maximum duration of any wait in a test. Far more than is ever needed, for machines that are busy
+/// with other work; even more if the processor is emulated.
 pub const PATIENCE: Duration = Duration::from_secs(if cfg!(target_arch = "x86_64") {
     120
 } else {
     240
 });
 
-/// Looks until there is something, and returns it.
+/// Calls `look` until it returns a value, and returns that.
 ///
 /// # Panics
-/// When [`PATIENCE`] is at its end; `what` says what was waited for.
+/// Panics after [`PATIENCE`]; `what` is the object of the wait for the message.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -29,10 +28,10 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Asks until it is so.
+/// Calls `is_so` until it returns true.
 ///
 /// # Panics
-/// When [`PATIENCE`] is at its end; `what` says what was waited for.
+/// Panics after [`PATIENCE`]; `what` is the object of the wait for the message.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for(what, || is_so().then_some(()));
 }

@@ -12,7 +12,7 @@ pub struct Duration(i64);
 impl Duration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
-    /// The longest representable length; stands for "for ever".
+    /// The longest representable length; represents "for ever".
     pub const MAX: Self = Self(i64::MAX);
 
     /// A length of `ns` nanoseconds.
@@ -45,13 +45,13 @@ impl Duration {
         self.0
     }
 
-    /// The length in seconds, rounded to the nearest double. For people and
-    /// plots, not for arithmetic.
+    /// The length in seconds, rounded to the nearest double. For display and plots, not for
+    /// arithmetic.
     pub const fn as_s_f64(self) -> f64 {
         self.0 as f64 / NS_PER_S as f64
     }
 
-    /// Whether the length is below zero.
+    /// Returns true if the length is below zero.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
@@ -104,7 +104,7 @@ impl core::fmt::Debug for Duration {
     }
 }
 impl From<core::time::Duration> for Duration {
-    /// What is longer than 292 years becomes that.
+    /// Lengths beyond 292 years saturate.
     fn from(length: core::time::Duration) -> Self {
         Self::from_ns(i64::try_from(length.as_nanos()).unwrap_or(i64::MAX))
     }

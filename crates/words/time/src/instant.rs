@@ -8,7 +8,7 @@ use core::ops::{Add, AddAssign, Sub};
 
 use crate::Duration;
 
-/// Whose time an [`Instant`] tells. Implemented by marker types only.
+/// The time scale of an [`Instant`]. Implemented only by marker types.
 pub trait Scale: 'static {
     /// The word for this scale in messages and column names.
     const NAME: &'static str;
@@ -31,22 +31,22 @@ scale!(
     Counter, "counter"
 );
 scale!(
-    /// The machine's CLOCK_MONOTONIC: nanoseconds since boot, never steered
-    /// backwards. All pacing and every record of "how long did it really take".
+    /// The machine's CLOCK_MONOTONIC: nanoseconds since boot, never set back. Scale of all pacing
+    /// and of all records of real durations.
     Wall, "wall"
 );
 scale!(
-    /// A session's time, which is virtual: nanoseconds since the session began. A
-    /// simulation that follows no session's clock counts from its own beginning.
+    /// A session's time, which is virtual: nanoseconds since the session began. A simulation that
+    /// follows no session's clock counts from its own beginning.
     ///
-    /// It is neither what a host has lived through of it, nor what a program reads
-    /// there: those are scales of their own, and maps of this one.
+    /// It is neither the elapsed time of a host, nor the clock that a program reads there: those
+    /// are separate scales, and maps of this one.
     Virtual, "virtual"
 );
 scale!(
-    /// A machine's free-running local clock: nanoseconds since some local zero,
-    /// counted by one oscillator and steered by nobody ("core clock" in QuartzV,
-    /// section IV-B-3). A kernel shows it as CLOCK_MONOTONIC_RAW.
+    /// A machine's free-running local clock: nanoseconds since some local zero, counted by one
+    /// undisciplined oscillator ("core clock" in QuartzV, section IV-B-3). A kernel provides it as
+    /// CLOCK_MONOTONIC_RAW.
     Core, "core"
 );
 scale!(
@@ -65,7 +65,7 @@ pub struct Instant<S: Scale> {
 impl<S: Scale> Instant<S> {
     /// The zero of the scale.
     pub const ZERO: Self = Self::from_units(0);
-    /// Later than everything; stands for "never".
+    /// Later than all other instants; represents "never".
     pub const FAR_FUTURE: Self = Self::from_units(i64::MAX);
 
     const fn from_units(units: i64) -> Self {
@@ -85,7 +85,7 @@ impl<S: Scale> Instant<S> {
         self.units
     }
 
-    /// How long after `earlier` this is (negative when it is before).
+    /// Returns the time from `earlier` to this instant (negative if this is before).
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_ns(self.units.saturating_sub(earlier.units))
     }
@@ -98,7 +98,7 @@ impl Instant<Counter> {
         Self::from_units(ticks as i64)
     }
 
-    /// What the counter shows.
+    /// Returns the counter's value.
     pub const fn as_ticks(self) -> u64 {
         self.units as u64
     }
@@ -131,7 +131,7 @@ impl<S: Scale> Sub for Instant<S> {
     }
 }
 
-// Derives would demand the same traits of the marker type, which has no values.
+// Derives would require the same traits of the marker type, which has no values.
 impl<S: Scale> Clone for Instant<S> {
     fn clone(&self) -> Self {
         *self

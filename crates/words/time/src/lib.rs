@@ -1,23 +1,22 @@
-//! The vocabulary of time: what every other crate says when it says *when*.
+//! The vocabulary of time that all other crates use.
 //!
-//! A clock is a map from another clock. This crate holds the four words that
-//! sentence needs and nothing else:
+//! A clock is a map from another clock. This crate contains only the four types for that:
 //!
-//! - [`Instant<S>`]: a point on a named [`Scale`]. Instants of different
-//!   scales do not mix; the compiler refuses.
+//! - [`Instant<S>`]: a point on a named [`Scale`]. Instants of different scales cannot be mixed;
+//!   the compiler refuses.
 //! - [`Duration`]: a signed length of time, in nanoseconds.
-//! - [`Rate`]: how many units of one clock pass per unit of another, in exact
-//!   64.64 fixed point. Pause is rate 0; dilation by `f` is rate 1/f.
-//! - [`ClockMap`]: `out0 + rate * (in - in0)`, the only thing that converts.
+//! - [`Rate`]: units of one clock per unit of another, in exact 64.64 fixed point. Pause is rate 0;
+//!   dilation by `f` is rate 1/f.
+//! - [`ClockMap`]: `out0 + rate * (in - in0)`, the only conversion.
 //!
-//! It never reads a clock of the machine, allocates nothing and is `no_std`,
-//! because the image that is mapped into guest programs uses it too.
+//! The crate never reads a clock of the machine, allocates nothing and is `no_std`, because the
+//! image that is mapped into guest programs uses it too.
 //!
 //! ```compile_fail
 //! use timeloom_time::{Instant, Virtual, Wall};
 //! let a = Instant::<Virtual>::from_ns(1);
 //! let b = Instant::<Wall>::from_ns(1);
-//! let _ = a - b; // virtual minus wall means nothing
+//! let _ = a - b; // virtual minus wall is meaningless
 //! ```
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]

@@ -1,18 +1,17 @@
-//! The one thing that converts between clocks.
+//! The conversion between clocks.
 
 use crate::{Duration, Instant, Rate, Scale};
 
 /// A clock as a map from another clock: `out0 + rate * (in - in0)`.
 ///
-/// Between two changes (a pause, a resume, a new dilation) a clock is one such
-/// line; a history of a clock is a list of them. Composition of maps gives the
-/// chain counter → wall → virtual. Formula: the project's table of the five
-/// papers, ARCHITECTURE.md.
+/// Between two changes (a pause, a resume, a new dilation) a clock is one such line; a history of a
+/// clock is a list of them. The composition of maps gives the chain counter → wall → virtual.
+/// Formula: the project's table of the five papers, ARCHITECTURE.md.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClockMap<In: Scale, Out: Scale> {
-    /// Where the line starts on the input clock.
+    /// Start of the line on the input clock.
     pub in0: Instant<In>,
-    /// What the output clock shows at `in0`.
+    /// Value of the output clock at `in0`.
     pub out0: Instant<Out>,
     /// Output units per input unit.
     pub rate: Rate,
@@ -24,13 +23,13 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         Self { in0, out0, rate }
     }
 
-    /// The clock that runs as its input does and shows `length` more; negative: less.
+    /// A clock at the rate of its input, ahead of it by `length`; negative: behind.
     pub const fn ahead_by(length: Duration) -> Self {
         Self::new(Instant::ZERO, Instant::from_ns(length.as_ns()), Rate::ONE)
     }
 
-    /// What the output clock shows when the input clock shows `at`, rounded
-    /// towards `out0`. Works on both sides of `in0`.
+    /// Returns the output clock's value when the input clock shows `at`, rounded towards `out0`.
+    /// Valid on both sides of `in0`.
     pub const fn at(&self, at: Instant<In>) -> Instant<Out> {
         let delta = at.as_ns() as i128 - self.in0.as_ns() as i128;
         let moved = self.rate.apply(delta.unsigned_abs() as u64) as i128;
@@ -39,9 +38,9 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         Instant::from_ns(clamp(out))
     }
 
-    /// The earliest input instant, at or after `in0`, at which the output
-    /// clock shows `target` or later. `None` when the clock stands and has not
-    /// got there, or when that lies beyond the representable.
+    /// Returns the earliest input instant, at or after `in0`, at which the output clock shows
+    /// `target` or later. `None` if the clock is stopped before `target`, or if the instant is not
+    /// representable.
     pub const fn first_reaching(&self, target: Instant<Out>) -> Option<Instant<In>> {
         let missing = target.as_ns() as i128 - self.out0.as_ns() as i128;
         if missing <= 0 {
@@ -60,8 +59,8 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         }
     }
 
-    /// This clock continued from `at` on with another rate: what a pause, a
-    /// resume or a new dilation does. The value at `at` does not jump.
+    /// Returns this clock continued from `at` on at another rate, as for a pause, a resume or a new
+    /// dilation. The value at `at` does not jump.
     pub const fn continued(&self, at: Instant<In>, rate: Rate) -> Self {
         Self {
             in0: at,
@@ -70,7 +69,7 @@ impl<In: Scale, Out: Scale> ClockMap<In, Out> {
         }
     }
 
-    /// `self` first, then `next`.
+    /// Composes the maps: `self` first, then `next`.
     pub const fn then<Far: Scale>(&self, next: &ClockMap<Out, Far>) -> ClockMap<In, Far> {
         ClockMap {
             in0: self.in0,
@@ -109,8 +108,8 @@ mod tests {
 
     #[test]
     fn paused_time_never_counts() {
-        // The paper's section 2.1 in one example: run 3 s at tdf 2, stand for
-        // 10 s, run 1 s at tdf 1: 1.5 s + 1 s of virtual time.
+        // Example of the paper's section 2.1: run 3 s at tdf 2, stop for 10 s, run 1 s at tdf 1:
+        // 1.5 s + 1 s of virtual time.
         let half = Rate::from_ratio(1, 2).unwrap();
         let start = ClockMap::<Wall, Virtual>::new(wall(0), Instant::ZERO, half);
         let paused = start.continued(wall(3_000_000_000), Rate::STOPPED);
@@ -164,7 +163,7 @@ mod tests {
             let second = ClockMap::<Wall, Virtual>::new(wall(9), Instant::ZERO, Rate::from_ratio(b, 500).unwrap());
             let both = first.then(&second);
             let two_steps = second.at(first.at(Instant::from_ns(at)));
-            // One rounding against two, and the product of rates is rounded too.
+            // One rounding versus two, and the product of rates is rounded too.
             prop_assert!((both.at(Instant::from_ns(at)).as_ns() - two_steps.as_ns()).abs() <= 4);
         }
     }

@@ -1,4 +1,4 @@
-//! How fast one clock runs against another.
+//! The rate of one clock relative to another.
 
 /// Units of one clock per unit of another, as a non-negative 64.64 fixed-point
 /// number: exact to 2^-64, so that a day at 3 GHz is off by less than 0.02 ns.
@@ -6,9 +6,9 @@
 pub struct Rate(u128);
 
 impl Rate {
-    /// A clock that stands still.
+    /// A clock that is stopped.
     pub const STOPPED: Self = Self(0);
-    /// Both clocks run alike.
+    /// Both clocks run at the same rate.
     pub const ONE: Self = Self(1 << 64);
 
     /// The quotient `num / den`, rounded down to 2^-64. `None` when `den` is 0.
@@ -21,8 +21,8 @@ impl Rate {
         Some(Self(((whole as u128) << 64) + rest / den as u128))
     }
 
-    /// From a positive decimal factor such as a dilation given by a person.
-    /// `None` unless finite and 0 or within 2^-32 … 2^32.
+    /// Converts a positive decimal factor, such as a dilation given by the user. `None` unless
+    /// finite and 0 or within 2^-32 … 2^32.
     pub fn from_f64(value: f64) -> Option<Self> {
         const LIMIT: f64 = (1u64 << 32) as f64;
         if value == 0.0 {
@@ -37,18 +37,18 @@ impl Rate {
         Some(Self(((whole as u128) << 64) + fraction as u128))
     }
 
-    /// The rate as a double, for people.
+    /// The rate as a double, for display.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / TWO_64
     }
 
-    /// One unit per this many: `1 / self`. `None` for a stopped clock.
+    /// Returns `1 / self`. `None` for a stopped clock.
     pub const fn inverse(self) -> Option<Self> {
         if self.0 == 0 {
             return None;
         }
-        // 2^128 / x, computed without 129-bit numbers: (2^128 - 1) / x differs
-        // only when x divides 2^128, that is when x is a power of two.
+        // 2^128 / x, computed without 129-bit numbers: (2^128 - 1) / x differs only if x divides
+        // 2^128, that is, if x is a power of two.
         let quotient = u128::MAX / self.0;
         Some(Self(if self.0.is_power_of_two() {
             quotient.wrapping_add(1)
@@ -84,8 +84,8 @@ impl Rate {
         }
     }
 
-    /// The least `n` with `apply(n) >= units`; `None` for a stopped clock or
-    /// when `n` would pass `u64::MAX`.
+    /// Returns the least `n` with `apply(n) >= units`; `None` for a stopped clock or if `n` would
+    /// exceed `u64::MAX`.
     pub const fn units_until(self, units: u64) -> Option<u64> {
         if units == 0 {
             return Some(0);
@@ -101,7 +101,7 @@ impl Rate {
         }
     }
 
-    /// Whether the clock stands.
+    /// Returns true if the clock is stopped.
     pub const fn is_stopped(self) -> bool {
         self.0 == 0
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_dilation_of_ten_is_a_tenth() {
         let slow = Rate::from_f64(10.0).unwrap().inverse().unwrap();
-        assert_eq!(slow.apply(1_000_000_000), 99_999_999); // rounded down: never ahead of true
+        assert_eq!(slow.apply(1_000_000_000), 99_999_999); // rounded down: never ahead
         assert_eq!(slow.units_until(100_000_000), Some(1_000_000_001));
         assert_eq!(Rate::ONE.inverse(), Some(Rate::ONE));
     }

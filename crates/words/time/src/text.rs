@@ -1,11 +1,11 @@
-//! Time as people write it: `10 ms`, `22.5s`, `1 min`.
+//! Textual form of times: `10 ms`, `22.5s`, `1 min`.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::Duration;
 
-/// Why a text is not a length of time. The message says how to write one.
+/// Error for a text that is not a length of time. The message describes the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseTimeError {
     text: String,
@@ -24,7 +24,7 @@ impl fmt::Display for ParseTimeError {
 
 impl std::error::Error for ParseTimeError {}
 
-/// Units that a person may write, in nanoseconds.
+/// Accepted units, in nanoseconds.
 const UNITS: [(&str, i64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -37,8 +37,8 @@ const UNITS: [(&str, i64); 6] = [
 impl FromStr for Duration {
     type Err = ParseTimeError;
 
-    /// Decimal number, optional blank, unit. Digits beyond a nanosecond are
-    /// refused, not rounded: the file must say what is meant.
+    /// Parses a decimal number, an optional blank and a unit. Digits below a nanosecond are an
+    /// error and are not rounded: the text must be exact.
     fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         let fail = |reason| ParseTimeError {
             text: text.to_owned(),

@@ -1,4 +1,4 @@
-//! Big-endian reading and writing with every bound checked.
+//! Bounds-checked reading and writing in big-endian order.
 
 use crate::{EmitError, ParseError};
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// What has not been read yet.
+    /// Returns the unread bytes.
     pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -112,7 +112,7 @@ impl<'a> Writer<'a> {
         self.put(&value.to_be_bytes()[2..])
     }
 
-    /// Overwrites two bytes already written at `at`; lengths are known last.
+    /// Overwrites two bytes already written at `at`, since lengths are known last.
     pub(crate) fn patch_u16(&mut self, at: usize, value: u16) {
         self.buffer[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }

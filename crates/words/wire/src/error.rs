@@ -1,19 +1,19 @@
-//! Why bytes are no message, and how often that happened.
+//! Reasons why bytes are not a message; also used as counters.
 
 use core::fmt;
 
 macro_rules! parse_errors {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Why bytes are no message. A bad packet is dropped and counted; the
-        /// names here are the reasons it is counted under.
+        /// Reason why bytes are not a message. A bad packet is dropped and counted under one of
+        /// these names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ParseError { $($(#[$doc])* $name,)* }
 
         impl ParseError {
-            /// Every reason, in the order in which counters stand.
+            /// Every reason, in the order of the counters.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The reason in words, for logs and counters.
+            /// The reason as text, for logs and counters.
             pub const fn reason(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -24,24 +24,23 @@ macro_rules! parse_errors {
 parse_errors! {
     /// Fewer bytes than the fields need.
     Truncated = "truncated",
-    /// `messageLength` is shorter than the message type needs or longer than
-    /// what was received.
+    /// `messageLength` is shorter than the message type needs or longer than the received bytes.
     MessageLength = "messageLength does not fit",
-    /// `versionPTP` is not 2. PTPv1 is told apart by [`crate::Header::version_of`].
+    /// `versionPTP` is not 2. [`crate::Header::version_of`] recognises PTPv1.
     Version = "unknown versionPTP",
     /// A `messageType` that IEEE 1588 reserves.
     MessageType = "reserved messageType",
     /// Nanoseconds of a timestamp at or above 10^9 (5.3.3).
     Nanoseconds = "timestamp nanoseconds out of range",
-    /// A TLV of odd length (14.1.1 asks for an even one; ptp4l drops the message).
+    /// A TLV of odd length (14.1.1 requires an even one; ptp4l drops the message).
     OddTlv = "TLV of odd length",
-    /// A TLV that runs past the end of its message, or stray bytes after the last.
+    /// A TLV that extends beyond its message, or stray bytes after the last.
     TlvOverrun = "TLV runs past the message",
-    /// The value of a known TLV does not have its shape.
+    /// The value of a known TLV does not have its format.
     TlvValue = "malformed TLV value",
     /// Not IEEE 1588: another Ethertype, or not UDP to port 319 or 320.
     NotPtp = "not a PTP frame",
-    /// An IP header or checksum that does not hold.
+    /// An invalid IP header or checksum.
     Ip = "malformed IP or UDP header",
 }
 
@@ -53,7 +52,7 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// Why a message cannot be written.
+/// Reason why a message cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmitError {
     /// The buffer is shorter than the message.

@@ -13,9 +13,9 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Where all but peer-delay messages go (annex F.3).
+    /// Destination of all but peer-delay messages (annex F.3).
     pub const PTP_PRIMARY: Self = Self([0x01, 0x1b, 0x19, 0, 0, 0]);
-    /// Where peer-delay messages go; no bridge forwards it (802.1Q, table 8-1).
+    /// Destination of peer-delay messages; no bridge forwards it (802.1Q, table 8-1).
     pub const PTP_PEER_DELAY: Self = Self([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
     /// The multicast address for a type of message.
@@ -36,7 +36,7 @@ impl fmt::Debug for MacAddress {
     }
 }
 
-/// An 802.1Q tag. VID 0 is a priority tag, as the power profile of 2011 demands.
+/// An 802.1Q tag. VID 0 is a priority tag, as the power profile of 2011 requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlanTag {
     /// Priority, 0 to 7.
@@ -48,7 +48,7 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// The tag C37.238-2011 demands: priority 4, VID 0.
+    /// Tag required by C37.238-2011: priority 4, VID 0.
     pub const POWER_PROFILE: Self = Self {
         priority: 4,
         drop_eligible: false,
@@ -77,11 +77,11 @@ pub struct EthernetFrame<'a> {
     pub destination: MacAddress,
     /// Sender.
     pub source: MacAddress,
-    /// The tag, when there is one.
+    /// The tag, if present.
     pub vlan: Option<VlanTag>,
-    /// What the payload is.
+    /// Type of the payload.
     pub ethertype: u16,
-    /// With padding: PTP ends where its `messageLength` says.
+    /// With padding: PTP ends according to its `messageLength`.
     pub payload: &'a [u8],
 }
 

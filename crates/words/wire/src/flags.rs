@@ -12,15 +12,15 @@ impl Flags {
     pub const TWO_STEP: Self = Self(0x0200);
     /// Sent to a unicast address.
     pub const UNICAST: Self = Self(0x0400);
-    /// First bit left to profiles.
+    /// First bit for profiles.
     pub const PROFILE_1: Self = Self(0x2000);
-    /// Second bit left to profiles.
+    /// Second bit for profiles.
     pub const PROFILE_2: Self = Self(0x4000);
     /// The last minute of the day has 61 seconds.
     pub const LEAP_61: Self = Self(0x0001);
     /// The last minute of the day has 59 seconds.
     pub const LEAP_59: Self = Self(0x0002);
-    /// `currentUtcOffset` is known to be right.
+    /// `currentUtcOffset` is known to be correct.
     pub const UTC_OFFSET_VALID: Self = Self(0x0004);
     /// The timescale is PTP (TAI), not arbitrary.
     pub const PTP_TIMESCALE: Self = Self(0x0008);
@@ -29,17 +29,17 @@ impl Flags {
     /// Frequency is traceable to a primary reference.
     pub const FREQUENCY_TRACEABLE: Self = Self(0x0020);
 
-    /// Whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These bits and those of `other`.
+    /// Returns these bits and those of `other`.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These bits without those of `other`.
+    /// Returns these bits without those of `other`.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

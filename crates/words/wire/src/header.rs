@@ -1,4 +1,4 @@
-//! The 34 octets that every message starts with.
+//! The 34 octets at the start of every message.
 
 use crate::{EmitError, Flags, ParseError, PortIdentity, Reader, TimeInterval, Writer};
 
@@ -6,21 +6,21 @@ use crate::{EmitError, Flags, ParseError, PortIdentity, Reader, TimeInterval, Wr
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MessageType {
-    /// Event: the moment it passes is the time it tells.
+    /// Event: its departure is the transmitted time.
     Sync = 0x0,
-    /// Event: asks a master for the end-to-end delay.
+    /// Event: requests the end-to-end delay from a master.
     DelayReq = 0x1,
-    /// Event: asks the neighbour for the link's delay.
+    /// Event: requests the link delay from the neighbour.
     PdelayReq = 0x2,
-    /// Event: the neighbour's answer.
+    /// Event: the neighbour's response.
     PdelayResp = 0x3,
-    /// General: the precise departure of a Sync.
+    /// General: the precise departure time of a Sync.
     FollowUp = 0x8,
-    /// General: the arrival of a Delay_Req at the master.
+    /// General: the arrival time of a Delay_Req at the master.
     DelayResp = 0x9,
-    /// General: the precise departure of a Pdelay_Resp.
+    /// General: the precise departure time of a Pdelay_Resp.
     PdelayRespFollowUp = 0xa,
-    /// General: who a master is and how good.
+    /// General: identity and quality of a master.
     Announce = 0xb,
     /// General: carries TLVs from clock to clock.
     Signaling = 0xc,
@@ -46,12 +46,12 @@ impl MessageType {
         })
     }
 
-    /// Whether arrival and departure are time-stamped (and UDP port 319 used).
+    /// Returns true if arrival and departure are timestamped (and UDP port 319 is used).
     pub const fn is_event(self) -> bool {
         (self as u8) < 0x8
     }
 
-    /// `controlField`, kept for PTPv1 hardware (table 23).
+    /// `controlField`, for PTPv1 hardware (table 23).
     pub const fn control(self) -> u8 {
         match self {
             Self::Sync => 0,
@@ -64,14 +64,14 @@ impl MessageType {
     }
 }
 
-/// What the second octet of a datagram says about the protocol's version.
+/// Protocol version according to the second octet of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// IEEE 1588-2002: not parsed here, but forwarded by transparent clocks.
     V1,
     /// IEEE 1588-2008 and later.
     V2,
-    /// Anything else: dropped.
+    /// Any other version: dropped.
     Unknown(u8),
 }
 
@@ -91,10 +91,10 @@ pub struct Header {
     pub flags: Flags,
     /// `correctionField`.
     pub correction: TimeInterval,
-    /// `messageTypeSpecific` of 2019, reserved in 2008. Not to be relied on:
-    /// some transparent clocks use it as scratch.
+    /// `messageTypeSpecific` of 2019, reserved in 2008. Not reliable: some transparent clocks use
+    /// it as scratch space.
     pub message_type_specific: u32,
-    /// Who sent it (the grandmaster's port also behind transparent clocks).
+    /// Sender (the grandmaster's port also behind transparent clocks).
     pub source: PortIdentity,
     /// `sequenceId`.
     pub sequence_id: u16,
@@ -125,7 +125,7 @@ impl Header {
         }
     }
 
-    /// Which version a datagram speaks; both PTPv1 and v2 keep it in octet 1.
+    /// Returns the version of a datagram; both PTPv1 and v2 store it in octet 1.
     pub fn version_of(datagram: &[u8]) -> Result<Version, ParseError> {
         let [first, second, ..] = datagram else {
             return Err(ParseError::Truncated);
@@ -138,8 +138,8 @@ impl Header {
         })
     }
 
-    /// Reads the header and cuts `datagram` at `messageLength`: the header, and
-    /// what follows it in the message.
+    /// Reads the header and cuts `datagram` at `messageLength`: returns the header, and the rest of
+    /// the message.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), ParseError> {
         let mut from = Reader::new(datagram);
         let first = from.u8()?;
@@ -173,7 +173,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// Writes the header with `messageLength` zero; the message patches it.
+    /// Writes the header with `messageLength` zero, which the message patches.
     pub(crate) fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         to.u8(((self.sdo_id >> 4) as u8 & 0xf0) | self.message_type as u8)?;
         to.u8(self.minor_version << 4 | 2)?;

@@ -1,10 +1,10 @@
-//! Who sends: clock and port identities.
+//! Clock and port identities.
 
 use core::fmt;
 
 use crate::{EmitError, MacAddress, ParseError, Reader, Writer};
 
-/// The eight octets that name a clock (IEEE 1588-2008, 7.5.2.2).
+/// The eight octets that identify a clock (IEEE 1588-2008, 7.5.2.2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockIdentity(pub [u8; 8]);
 
@@ -12,7 +12,7 @@ impl ClockIdentity {
     /// All ones: "every clock" in the target of a management message.
     pub const ALL: Self = Self([0xff; 8]);
 
-    /// The EUI-64 that 7.5.2.2.2 makes of a MAC address, with FF FE in the middle.
+    /// EUI-64 of a MAC address by 7.5.2.2.2, with FF FE in the middle.
     pub const fn from_mac(mac: MacAddress) -> Self {
         let [a, b, c, d, e, f] = mac.0;
         Self([a, b, c, 0xff, 0xfe, d, e, f])
@@ -30,7 +30,7 @@ impl ClockIdentity {
 }
 
 impl fmt::Display for ClockIdentity {
-    /// As ptp4l and pmc write it: `aabbcc.fffe.ddeeff`.
+    /// The format of ptp4l and pmc: `aabbcc.fffe.ddeeff`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g, h, i] = self.0;
         write!(
@@ -51,7 +51,7 @@ impl fmt::Debug for ClockIdentity {
 pub struct PortIdentity {
     /// The clock.
     pub clock: ClockIdentity,
-    /// Its port, from 1; 0 in requests to a clock as a whole.
+    /// Port number, from 1; 0 in requests to a clock as a whole.
     pub port: u16,
 }
 

@@ -1,12 +1,12 @@
-//! Lengths of time as `correctionField` carries them.
+//! Lengths of time in the format of `correctionField`.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
 use core::str::FromStr;
 
-/// A signed length of time in units of 2^-16 ns (IEEE 1588-2008, 5.3.2):
-/// ± 39 hours. Sums are exact integers, so that what a chain of transparent
-/// clocks adds can be taken apart again to the last bit.
+/// A signed length of time in units of 2^-16 ns (IEEE 1588-2008, 5.3.2): ± 39 hours. Sums are exact
+/// integers, so that the contributions of a chain of transparent clocks can be separated again to
+/// the last bit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeInterval(
     /// Scaled nanoseconds: ns · 2^16.
@@ -16,7 +16,7 @@ pub struct TimeInterval(
 impl TimeInterval {
     /// No time at all.
     pub const ZERO: Self = Self(0);
-    /// "Too big to be represented" (13.3.2.7); it stays so in sums.
+    /// "Too big to be represented" (13.3.2.7); unchanged by sums.
     pub const TOO_BIG: Self = Self(i64::MAX);
 
     /// Whole nanoseconds.
@@ -29,7 +29,7 @@ impl TimeInterval {
         self.0.saturating_add(1 << 15) >> 16
     }
 
-    /// Nanoseconds as a double, for people and servos.
+    /// Nanoseconds as a double, for display and servos.
     pub const fn as_ns_f64(self) -> f64 {
         self.0 as f64 / 65536.0
     }
@@ -80,9 +80,8 @@ impl fmt::Debug for TimeInterval {
     }
 }
 
-/// Nanoseconds as a decimal number that is exact: 2^-16 has sixteen digits.
-/// There is always one digit behind the point, so that it reads as a number with
-/// a fraction wherever types are guessed from text.
+/// Nanoseconds as an exact decimal number: 2^-16 has sixteen digits. There is always one digit
+/// after the point, so that programs that infer types from text read a number with a fraction.
 impl fmt::Display for TimeInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -99,7 +98,7 @@ impl fmt::Display for TimeInterval {
     }
 }
 
-/// A text that is no length of time of whole 2^-16 ns.
+/// Error for a text that is not a whole number of 2^-16 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoInterval;
 
@@ -111,7 +110,7 @@ impl fmt::Display for NoInterval {
 
 impl core::error::Error for NoInterval {}
 
-/// What [`TimeInterval`] displays, exactly: nothing is rounded, and there is no
+/// Parses the output of [`TimeInterval`]'s `Display`, exactly: nothing is rounded, and there is no
 /// exponent.
 impl FromStr for TimeInterval {
     type Err = NoInterval;

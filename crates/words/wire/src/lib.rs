@@ -1,20 +1,18 @@
-//! Bytes and meaning: IEEE 1588 on the wire, without allocation.
+//! IEEE 1588 message formats, without allocation.
 //!
-//! One message per file, one TLV per file. Fixed parts are owned, `Copy`
-//! structures; what varies in length (the TLVs) stays a view on the received
-//! bytes, so that a transparent clock forwards what it does not understand
-//! without touching it. `emit` writes into a slice and returns the length.
+//! One message per file, one TLV per file. Fixed parts are owned, `Copy` structures; parts of
+//! variable length (the TLVs) stay views on the received bytes, so that a transparent clock
+//! forwards unknown parts unchanged. `emit` writes into a slice and returns the length.
 //!
-//! This crate does not decide anything: it keeps no state, knows no port and
-//! reads no clock. `timeloom-ptp` and the programs call it.
+//! This crate makes no decisions: it keeps no state, has no ports and reads no clock.
+//! `timeloom-ptp` and the programs call it.
 //!
-//! Two rules run through every file:
+//! Two rules apply to every file:
 //!
-//! - A message ends where its `messageLength` says (IEEE 1588-2008, 13.3.2.4),
-//!   never where the frame ends: Ethernet pads short frames, and PRP appends a
-//!   trailer.
-//! - Reserved fields are read but not judged, and written as zero
-//!   (7.1.4), with the exception of those that a transparent clock must hand on.
+//! - A message ends according to its `messageLength` (IEEE 1588-2008, 13.3.2.4), never at the end
+//!   of the frame: Ethernet pads short frames, and PRP appends a trailer.
+//! - Reserved fields are read but not validated, and written as zero (7.1.4), except for those that
+//!   a transparent clock must pass on.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How good a clock says it is.
+//! Quality of a clock, as announced by itself.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 

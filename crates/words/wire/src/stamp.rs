@@ -1,9 +1,9 @@
-//! When an event message passed a port.
+//! Timestamps of event messages at a port.
 
 use timeloom_time::{Instant, Scale};
 
-/// The scale of the clock that stamps event messages: the card's, or the
-/// kernel's. In a slave it is the clock that is disciplined.
+/// Scale of the clock that timestamps event messages: the network card's, or the kernel's. In a
+/// slave this clock is disciplined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardware {}
 
@@ -11,6 +11,6 @@ impl Scale for Hardware {
     const NAME: &'static str = "hardware";
 }
 
-/// When an event message passed the reference plane of a port, in nanoseconds
-/// since the epoch of the clock that stamps.
+/// Instant at which an event message passed the reference plane of a port, in nanoseconds since the
+/// epoch of the timestamping clock.
 pub type Stamp = Instant<Hardware>;

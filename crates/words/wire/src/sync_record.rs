@@ -1,22 +1,22 @@
-//! What a slave measured of one Sync, and what became of it.
+//! Measurement and verdict of a slave for one Sync.
 //!
-//! The model of a slave emits it, the evidence log and the feed of a timeline
-//! format it, and a timeline judges it: what they have in common is said here
-//! alone. Exact integers throughout, so that nothing is rounded on the way.
+//! The model of a slave emits it, the evidence log and the feed of a timeline format it, and a
+//! timeline evaluates it; this type is their common part. Exact integers throughout, so that
+//! nothing is rounded on the way.
 //!
-//! Whose Sync it is, which hops vouch for it and what is wrong with it is not
-//! here: the model knows those by identity, a log by name, and a feed counts them.
+//! The sender of the Sync, the hops that signed it and its faults are not here: the model has them
+//! by identity, a log by name, and a feed counts them.
 
 use crate::{Stamp, SyncVerdict, TimeInterval, Timestamp};
 
-/// One Sync from its arrival to its verdict. What is `None` never became known.
+/// A Sync from its arrival to its verdict. A `None` value never became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRecord {
-    /// Its `sequenceId`.
+    /// `sequenceId` of the Sync.
     pub sequence: u16,
-    /// When it arrived, by the clock that stamps.
+    /// Arrival time, by the timestamping clock.
     pub arrival: Option<Stamp>,
-    /// When it left the grandmaster, by the grandmaster.
+    /// Departure time at the grandmaster, by the grandmaster.
     pub origin: Option<Timestamp>,
     /// Corrections of Sync and Follow_Up.
     pub correction: Option<TimeInterval>,
@@ -24,12 +24,12 @@ pub struct SyncRecord {
     pub path_delay: Option<TimeInterval>,
     /// Slave − master.
     pub offset: Option<TimeInterval>,
-    /// What became of it.
+    /// Verdict on the Sync.
     pub verdict: SyncVerdict,
 }
 
 impl SyncRecord {
-    /// Of a Sync of which nothing else is known yet.
+    /// Returns the record of a Sync of which nothing else is known yet.
     pub const fn new(sequence: u16) -> Self {
         Self {
             sequence,

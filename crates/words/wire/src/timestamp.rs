@@ -1,4 +1,4 @@
-//! Points in time as messages carry them.
+//! Points in time in the format of messages.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
@@ -11,13 +11,13 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The epoch, which messages use for "not said".
+    /// The epoch, which in messages means "not specified".
     pub const ZERO: Self = Self {
         seconds: 0,
         nanoseconds: 0,
     };
 
-    /// `None` unless `seconds` < 2^48 and `nanoseconds` < 10^9.
+    /// Returns `None` unless `seconds` < 2^48 and `nanoseconds` < 10^9.
     pub const fn new(seconds: u64, nanoseconds: u32) -> Option<Self> {
         if seconds >> 48 != 0 || nanoseconds >= 1_000_000_000 {
             return None;
@@ -28,7 +28,7 @@ impl Timestamp {
         })
     }
 
-    /// From nanoseconds since the epoch; times before it become the epoch.
+    /// Converts nanoseconds since the epoch; times before it become the epoch.
     pub const fn from_ns(ns: i64) -> Self {
         if ns < 0 {
             return Self::ZERO;
@@ -57,7 +57,7 @@ impl Timestamp {
         self.nanoseconds
     }
 
-    /// Reads ten octets; nanoseconds of a second and more are refused.
+    /// Reads ten octets; a nanoseconds field of a second or more is an error.
     pub fn parse(from: &mut Reader<'_>) -> Result<Self, ParseError> {
         let (seconds, nanoseconds) = (from.u48()?, from.u32()?);
         Self::new(seconds, nanoseconds).ok_or(ParseError::Nanoseconds)

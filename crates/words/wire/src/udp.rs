@@ -1,4 +1,4 @@
-//! PTP over UDP (IEEE 1588-2008, annexes D and E): IP packet in, message out.
+//! PTP over UDP (IEEE 1588-2008, annexes D and E), in IP packets.
 
 use crate::ip::Checksum;
 use crate::{EmitError, MessageType, ParseError, Reader, Writer};
@@ -18,9 +18,9 @@ pub enum UdpFamily {
 }
 
 impl UdpFamily {
-    /// 224.0.1.129, where all but peer-delay messages go (annex D.3).
+    /// 224.0.1.129, destination of all but peer-delay messages (annex D.3).
     pub const V4_PRIMARY: [u8; 4] = [224, 0, 1, 129];
-    /// 224.0.0.107, where peer-delay messages go.
+    /// 224.0.0.107, destination of peer-delay messages.
     pub const V4_PEER_DELAY: [u8; 4] = [224, 0, 0, 107];
 
     fn pseudo_header(&self, udp_length: u16) -> Checksum {
@@ -34,8 +34,8 @@ impl UdpFamily {
 
 const PROTOCOL_UDP: u8 = 17;
 
-/// A UDP datagram to one of PTP's two ports, in its IP packet. Fragments, IPv4
-/// options and IPv6 extension headers are not for PTP and refused.
+/// A UDP datagram to one of PTP's two ports, in its IP packet. Fragments, IPv4 options and IPv6
+/// extension headers are not used by PTP and are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpDatagram<'a> {
     /// Addresses.
@@ -60,8 +60,8 @@ impl<'a> UdpDatagram<'a> {
         }
     }
 
-    /// Reads an IP packet. Checksums are checked, except an IPv4 UDP checksum
-    /// of 0, which means "none" (transparent clocks in hardware send that).
+    /// Reads an IP packet. Checksums are checked, except an IPv4 UDP checksum of 0, which means
+    /// "none" (hardware transparent clocks send that).
     pub fn parse(packet: &'a [u8]) -> Result<Self, ParseError> {
         let first = *packet.first().ok_or(ParseError::Truncated)?;
         let mut from = Reader::new(packet);
@@ -134,7 +134,7 @@ impl<'a> UdpDatagram<'a> {
         let mut to = Writer::new(buffer);
         match self.family {
             UdpFamily::V4(source, destination) => {
-                // Not to be fragmented; no identification, then (RFC 6864).
+                // Fragmentation is disabled, so there is no identification (RFC 6864).
                 let mut head = [
                     0x45,
                     0,

@@ -1,23 +1,23 @@
-//! What became of a Sync, as slaves say it to others.
+//! Verdicts of slaves on Syncs.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A slave's judgement on one Sync.
+/// Verdict of a slave on one Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncVerdict {
-    /// Measured, and every hop's signature holds.
+    /// Measured, and every hop's signature is valid.
     Accepted,
-    /// Measured, and nobody vouches for it.
+    /// Measured, and not signed.
     Unsigned,
-    /// Not used, because something is wrong with it.
+    /// Not used, because it has a fault.
     Rejected,
     /// Not measured: its Follow_Up, its delay or its master was missing.
     Incomplete,
 }
 
 impl SyncVerdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Self; 4] = [
         Self::Accepted,
         Self::Unsigned,
@@ -25,7 +25,7 @@ impl SyncVerdict {
         Self::Incomplete,
     ];
 
-    /// As logs and feeds have it.
+    /// Word used in logs and feeds.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -42,7 +42,7 @@ impl fmt::Display for SyncVerdict {
     }
 }
 
-/// A word that is no verdict.
+/// Error for a word that is not a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoVerdict;
 

@@ -1,21 +1,21 @@
-//! Documents that a reader can follow: lines that fit, and links and paths that lead somewhere.
+//! Checks of the documents: line length, and existing targets of links and paths.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use timeloom_house::Workspace;
 
-/// Characters in a line of prose.
+/// Maximum number of characters in a line of prose.
 const WIDTH: usize = 100;
 
-/// Written by programs (`timeloom bench ptp`, the test of the call table), which break no lines.
+/// Written by programs (`timeloom bench ptp`, the test of the call table), which do not wrap lines.
 const WRITTEN_BY_PROGRAMS: [&str; 2] = ["docs/coverage.md", "docs/ptp-figures.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The documents at the top, in `docs`, beside the examples and the Python package.
+/// Returns the documents at the top, in `docs`, beside the examples and the Python package.
 fn documents() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root(), root().join("python")];
@@ -33,7 +33,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The lines that are prose, with their numbers: no code, no rows of a table.
+/// Returns the lines of prose, with their numbers, without code and table rows.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut in_code = false;
     let lines = text.lines().zip(1..);
@@ -47,7 +47,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Where the links of `text` lead within the tree, without their anchors.
+/// Returns the targets of the links in `text` within the tree, without anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("](").skip(1);
     after
@@ -67,7 +67,7 @@ fn lines_of_prose_fit() {
     for document in documents().into_iter().filter(by_hand) {
         let text = fs::read_to_string(&document).expect("UTF-8");
         for (number, line) in prose(&text) {
-            // A link or a command cannot be broken.
+            // A link or a command cannot be wrapped.
             if line.chars().count() > WIDTH && line.trim().contains(' ') {
                 wide.push(format!("{}:{number}", document.display()));
             }
@@ -88,7 +88,7 @@ fn links_lead_to_files() {
     assert!(dead.is_empty(), "no such file: {dead:#?}");
 }
 
-/// All files below a folder of the tree.
+/// Adds all files below a folder of the tree.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         match entry.expect("an entry").path() {
@@ -98,7 +98,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The Rust files that `text` names, as the end of a path: `a/{b,c}.rs` names two.
+/// Returns the Rust files named in `text`, as the end of a path: `a/{b,c}.rs` names two.
 fn named_sources(text: &str) -> Vec<String> {
     let words = text.split('`').skip(1).step_by(2);
     let words = words.filter(|word| word.ends_with(".rs") && !word.contains(char::is_whitespace));
@@ -120,7 +120,7 @@ fn source_files_that_documents_name_are_there() {
     let is_there = |name: &String| sources.iter().any(|path| path.ends_with(name));
     let (mut missing, mut looked_at) = (Vec::new(), 0);
     for document in documents() {
-        // What was, is named there too.
+        // The changelog also names files that no longer exist.
         if document.ends_with("CHANGELOG.md") {
             continue;
         }
@@ -166,7 +166,7 @@ fn every_document_is_in_the_index() {
     assert!(missing.is_empty(), "docs/index.md lacks {missing:?}");
 }
 
-/// A target that is declared and has no rule does nothing, and says nothing.
+/// A declared target without a rule does nothing, without an error.
 #[test]
 fn every_make_target_has_a_rule() {
     let makefile = root().join("Makefile");

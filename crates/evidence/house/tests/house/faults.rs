@@ -1,11 +1,11 @@
-//! The table of faults and the tests that it names: each is there, each test of a module of
-//! faults is in the table, and each looks at what it has left behind.
+//! Checks of the table of faults and its tests: each test exists, each test of a module of faults
+//! is in the table, and each checks that nothing is left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A test as the table names it: a function and its file, from the root of the tree.
+/// A test named by the table: a function and its file, from the root of the tree.
 type Named = (String, PathBuf);
 
 fn root() -> PathBuf {
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
         .expect("the tree")
 }
 
-/// [`name`](../file) in the rows of the table.
+/// Parses [`name`](../file) in the rows of the table.
 fn named(table: &str) -> BTreeSet<Named> {
     let rows = table.lines().filter(|line| line.starts_with('|'));
     let links = rows.flat_map(|row| row.split("[`").skip(1));
@@ -28,7 +28,7 @@ fn named(table: &str) -> BTreeSet<Named> {
         .collect()
 }
 
-/// The names of the tests in a file.
+/// Returns the names of the tests in a file.
 fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("#[test]").skip(1);
     after.filter_map(|rest| {
@@ -74,7 +74,7 @@ fn every_test_in_the_table_of_faults_is_there() {
     }
 }
 
-/// The functions of a file, each with its text up to the next one.
+/// Returns the functions of a file, each with its text up to the next one.
 fn functions(text: &str) -> BTreeMap<&str, &str> {
     let pieces = text.split("fn ").skip(1);
     let named = pieces.filter_map(|piece| {
@@ -84,7 +84,7 @@ fn functions(text: &str) -> BTreeMap<&str, &str> {
     named.collect()
 }
 
-/// Whether a function has this word in it, or calls one of its file that does.
+/// Returns true if a function contains this word, or calls one of its file that does.
 fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
     let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(name) = next.pop() {
@@ -105,7 +105,7 @@ fn reaches(functions: &BTreeMap<&str, &str>, from: &str, word: &str) -> bool {
     false
 }
 
-/// As the table says, but of those which it marks.
+/// Every test in the table, except for those that it marks.
 #[test]
 fn every_test_in_the_table_looks_at_what_is_left() {
     let table = fs::read_to_string(root().join("docs/faults.md")).expect("the table of faults");

@@ -1,8 +1,8 @@
-//! The folder is the layer, and no arrow goes up.
+//! Checks that the folder is the layer, and that no dependency points upward.
 //!
-//! What a package is built from lies in its own layer or below. Its tests may look
-//! higher, to try it against what is built on it, but not into the evidence:
-//! nothing of the product rests on what only shows that it is true.
+//! A package is built from packages of its own layer or below. Its tests may use higher ones, to
+//! test it with the code built on it, but not the evidence: no part of the product depends on code
+//! that only demonstrates its correctness.
 
 use timeloom_house::{Kind, Layer, Workspace};
 

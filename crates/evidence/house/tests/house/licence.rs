@@ -1,9 +1,9 @@
-//! May it be used? Every manifest says under which licence, and the texts are there.
+//! Checks that every manifest states its licence, and that the licence texts exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Those of the workspace and those that are workspaces of their own.
+/// Finds the manifests of the workspace and of separate workspaces.
 fn manifests(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry").path();

@@ -1,4 +1,4 @@
-//! What holds for the workspace as a whole.
+//! Invariants of the workspace as a whole.
 #![forbid(unsafe_code)]
 
 mod documents;

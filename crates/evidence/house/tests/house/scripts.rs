@@ -1,4 +1,4 @@
-//! Scripts that run as root open no path at which every user can place a link or a file first.
+//! Checks that scripts run as root open no path at which every user can create a link or a file.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Directories that every user can write to.
 const SHARED: [&str; 4] = ["/tmp/", "/var/tmp/", "/run/lock/", "/dev/shm/"];
 
-/// Script of which parts run in an emulated machine of their own.
+/// Script with parts that run in a separate emulated machine.
 const ELSEWHERE: &str = "test-aarch64";
 
 #[test]

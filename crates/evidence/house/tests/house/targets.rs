@@ -1,5 +1,5 @@
-//! Nothing is built or run as a test that holds none, and no test is left out for that: of
-//! libraries with examples in their documentation, and of programs.
+//! Checks that every target with tests is built and run as a test, and no other, including
+//! libraries with examples in their documentation, and programs.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn what_is_not_run_as_a_test_holds_none() {
             if root.kind != Kind::Product || root.runs_tests {
                 continue;
             }
-            // A library is all files of its folder; a program of these packages is one.
+            // A library consists of all files of its folder; a program of these packages of one.
             let there_are = match root.runs_examples {
                 Some(_) => any(&package.folder.join("src"), has_test),
                 None => has_test(&fs::read_to_string(&root.path).expect("UTF-8")),
@@ -50,7 +50,7 @@ fn what_is_not_run_as_a_test_holds_none() {
     );
 }
 
-/// Whether one of the sources in `folder` is so.
+/// Returns true if `is_so` holds for one of the sources in `folder`.
 fn any(folder: &Path, is_so: fn(&str) -> bool) -> bool {
     fs::read_dir(folder)
         .expect("a folder of a package")
@@ -68,7 +68,7 @@ fn has_test(source: &str) -> bool {
     source.lines().any(|line| line.trim() == "#[test]")
 }
 
-/// Whether a comment of documentation has a block that rustdoc takes for Rust.
+/// Returns true if a documentation comment has a block that rustdoc compiles as Rust.
 fn has_example(source: &str) -> bool {
     let blocks = source.lines().filter_map(|line| {
         let line = line.trim_start();

@@ -1,12 +1,12 @@
-//! Unsafe code is in the crates that are named here. The compiler forbids it to
-//! all others: the attribute stands in every library and program of theirs.
+//! Checks that unsafe code is only in the crates named here. The compiler forbids it in all others:
+//! each of their libraries and programs has the attribute.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use timeloom_house::{Kind, Package, Workspace};
 
-/// Crates with unsafe code, and what it is for.
+/// Crates with unsafe code, and its purpose.
 const MAY: [(&str, &str); 7] = [
     (
         "timeloom-bench",
@@ -35,7 +35,7 @@ const MAY: [(&str, &str); 7] = [
     ),
 ];
 
-/// Crates of which only tests, benches or examples have unsafe code.
+/// Crates with unsafe code only in tests, benches or examples.
 const MAY_IN_TESTS: [(&str, &str); 3] = [
     ("timeloom", "signals runs"),
     (
@@ -120,7 +120,7 @@ fn forbids(root: &Path) -> bool {
     text.lines().any(|line| line == "#![forbid(unsafe_code)]")
 }
 
-/// Not a test, bench or example.
+/// Returns true for files that are not tests, benches or examples.
 fn is_product(package: &Package, path: &Path) -> bool {
     let inside = path
         .strip_prefix(&package.folder)
@@ -136,8 +136,7 @@ fn with_unsafe_code(package: &Package) -> Vec<PathBuf> {
     files
 }
 
-/// All sources below `folder`, but not those of a package inside it, which is not
-/// of the workspace.
+/// Finds all sources below `folder`, except those of a nested package outside the workspace.
 fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of a package") {
         let path = entry.expect("an entry").path();
@@ -151,11 +150,11 @@ fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// In two pieces, so that this file does not find itself.
+/// In two parts, so that this file does not match.
 const KEYWORD: &str = concat!("un", "safe");
 
-/// Whether `source` has the keyword before what it may stand before. Comments and
-/// texts speak of it otherwise.
+/// Returns true if `source` has the keyword in a position of code. Comments and strings contain it
+/// in other positions.
 fn has_unsafe_code(source: &str) -> bool {
     const AFTER: [&str; 6] = [" {", " fn ", " impl", " extern ", " trait ", "("];
     let code = source.lines().filter_map(|line| line.split("//").next());

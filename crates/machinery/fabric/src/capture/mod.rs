@@ -1,14 +1,12 @@
-//! Recording the frames on one interface.
+//! Capture of the frames on one interface.
 //!
-//! A packet socket hands over a copy of every frame that enters or leaves the
-//! interface, stamped by the kernel as it passes. A thread of its own reads
-//! them, so that only the kernel's buffer stands between a burst and a loss,
-//! and losses are counted. A plain socket read in batches was chosen over a
-//! mapped ring: one system call per 32 frames is cheap beside delivering them,
-//! it holds no memory while idle, and frames of any size fit.
+//! A packet socket delivers a copy of every frame that enters or leaves the interface, timestamped
+//! by the kernel as it passes. A dedicated thread reads the copies, so that only the kernel's
+//! buffer stands between a burst and a loss, and losses are counted. A plain socket read in batches
+//! was chosen over a mapped ring: one system call per 32 frames is cheap compared with their
+//! delivery, it uses no memory while idle, and frames of any size fit.
 //!
-//! Whoever writes files or converts to virtual time is on the other end of the
-//! channel; nothing here knows either.
+//! The receiver of the channel writes files and converts to virtual time; this module does neither.
 
 mod packet_socket;
 mod stamping;
@@ -29,27 +27,27 @@ use timeloom_time::{Duration, Instant, Wall};
 use self::packet_socket::{Batch, PacketSocket};
 use crate::{KernelError, Namespace};
 
-/// A frame as it passed the interface.
+/// A captured frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// When the kernel saw it, within [`CaptureStatistics::clock_error`] of the
-    /// machine's monotonic clock. Inbound frames are stamped on arrival at the
-    /// interface, outbound ones after the link's rate has let them go.
+    /// Time at which the kernel saw the frame, within [`CaptureStatistics::clock_error`] of the
+    /// machine's monotonic clock. Inbound frames are stamped on arrival at the interface, outbound
+    /// ones after the link's rate limit has released them.
     pub at: Instant<Wall>,
-    /// When the kernel saw it on the machine's civil clock, as the kernel gave
-    /// it: nanoseconds since 1970.
+    /// The same time on the machine's real-time clock, as reported by the kernel: nanoseconds since
+    /// 1970.
     pub realtime_ns: i64,
-    /// Into the interface or out of it.
+    /// Direction, into the interface or out of it.
     pub direction: Direction,
-    /// The frame from its destination address on, without checksum, with its
-    /// VLAN tag; at most [`CaptureOptions::snap_len`] bytes.
+    /// The frame from its destination address on, without checksum, with its VLAN tag; at most
+    /// [`CaptureOptions::snap_len`] bytes.
     pub bytes: Vec<u8>,
-    /// How many bytes the frame had.
+    /// Length of the original frame in bytes.
     pub original_len: u32,
 }
 
-/// Which way a frame passed the interface that is recorded. On a switch's port
-/// towards a station, what the station sends is inbound.
+/// Direction of a frame at the captured interface. On a switch's port towards a station, the frames
+/// sent by the station are inbound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Received by the interface.
@@ -58,14 +56,13 @@ pub enum Direction {
     Outbound,
 }
 
-/// How to record.
+/// Options of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureOptions {
     /// Bytes of a frame to keep, at least 64.
     pub snap_len: usize,
-    /// What the kernel may hold until the thread has read it. Its own
-    /// bookkeeping per frame counts, so small frames fill it sooner than their
-    /// bytes suggest.
+    /// Size of the kernel's buffer of unread frames. The kernel's bookkeeping per frame counts too,
+    /// so small frames fill the buffer sooner than their bytes suggest.
     pub kernel_buffer_bytes: usize,
 }
 
@@ -78,40 +75,40 @@ impl Default for CaptureOptions {
     }
 }
 
-/// What a capture has seen so far.
+/// Counters of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureStatistics {
     /// Frames delivered.
     pub delivered: u64,
-    /// Frames that found the kernel's buffer full and are missing.
+    /// Frames lost because the kernel's buffer was full.
     pub dropped_by_kernel: u64,
-    /// The kernel stamps with the civil clock; this bounds the error of its
-    /// offset to the monotonic clock, the worst so far.
+    /// Upper bound of the error of the offset between the real-time clock, which stamps the frames,
+    /// and the monotonic clock; the largest so far.
     pub clock_error: Duration,
-    /// How often the civil clock was seen to step. Frames within a batch of a
-    /// step may be off by the step.
+    /// Number of steps of the real-time clock. Frames in the batch of a step may be off by the
+    /// step.
     pub clock_steps: u64,
-    /// Whether the interface went down or away at some point.
+    /// True if the interface went down or was removed at some point.
     pub interface_went_down: bool,
 }
 
-/// A recording in progress; dropping it stops it.
+/// A running capture; dropping it stops the capture.
 ///
-/// It keeps the namespace alive, so stop it before expecting that to vanish.
+/// It keeps the namespace alive, so it must be stopped before the namespace can disappear.
 #[derive(Debug)]
 pub struct Capture {
     shared: Arc<Shared>,
-    /// Closing it is the signal to stop.
+    /// Closed to signal the stop.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Capture {
-    /// Records with the default options into a channel. The channel has no
-    /// bound: who does not read it pays in memory, not in lost frames.
+    /// Captures with the default options into a channel. The channel is unbounded: a slow receiver
+    /// costs memory, not lost frames.
     ///
     /// # Errors
-    /// As for [`Capture::start_with`].
+    /// See [`Capture::start_with`].
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -122,18 +119,18 @@ impl Capture {
             interface,
             CaptureOptions::default(),
             move |frame| {
-                // The receiver may have lost interest before it stops us.
+                // The receiver may have been dropped before the capture is stopped.
                 let _ = sender.send(frame);
             },
         )?;
         Ok((capture, receiver))
     }
 
-    /// Records into `sink`, which runs on the capture's thread, in the order of
-    /// capture. On return every later frame is recorded.
+    /// Captures into `sink`, which runs on the capture's thread, in the order of capture. After the
+    /// return every later frame is captured.
     ///
     /// # Errors
-    /// When there is no such interface, or without CAP_NET_RAW.
+    /// Fails if there is no such interface, or without CAP_NET_RAW.
     pub fn start_with(
         namespace: &Namespace,
         interface: &str,
@@ -165,7 +162,7 @@ impl Capture {
         })
     }
 
-    /// Delivers what passed until now and ends.
+    /// Delivers the frames that have passed until now and stops.
     pub fn stop(mut self) -> CaptureStatistics {
         self.end();
         self.shared.statistics()
@@ -174,7 +171,7 @@ impl Capture {
     fn end(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic can only be the sink's, and has been reported there.
+            // A panic can only come from the sink, and has been reported there.
             let _ = thread.join();
         }
     }
@@ -215,14 +212,14 @@ impl Shared {
         while wait(&self.socket, stop) == Waited::ForFrames {
             self.deliver(&mut batch, &mut offset, &mut sink);
         }
-        // What came before the stop is still in the buffer. What comes later
-        // must stay out, or a busy link would never let us end; should that
-        // fail, which it does not, one batch is better than no end.
+        // Frames from before the stop are still in the buffer. Later frames must be kept out, or a
+        // busy link would prevent the end. If that fails, which is not expected, one batch is
+        // delivered.
         let shut = self.socket.close_the_door().is_ok();
         while self.deliver(&mut batch, &mut offset, &mut sink) && shut {}
     }
 
-    /// Delivers one batch. Returns whether there was anything.
+    /// Delivers one batch. Returns true if the batch contained frames.
     fn deliver(
         &self,
         batch: &mut Batch,
@@ -232,7 +229,7 @@ impl Shared {
         match self.socket.receive(batch) {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => return false,
-            // ENETDOWN, once per event; the interface may come back.
+            // ENETDOWN, once per event; the interface may come up again.
             Err(_) => {
                 self.went_down.store(true, Relaxed);
                 return false;
@@ -246,7 +243,7 @@ impl Shared {
             .fetch_max(now.error.as_ns().unsigned_abs(), Relaxed);
         *offset = now;
         for frame in batch.frames() {
-            // Without a stamp, which should not happen, "now" is the best guess.
+            // Without a stamp, which should not happen, the present time is the best estimate.
             let realtime_ns = frame.realtime_ns.unwrap_or_else(realtime_ns);
             sink(CapturedFrame {
                 at: offset.to_wall(Instant::from_ns(realtime_ns)),
@@ -261,7 +258,7 @@ impl Shared {
     }
 
     fn statistics(&self) -> CaptureStatistics {
-        // Reading the kernel's counter resets it, so it is added up here.
+        // Reading the kernel's counter resets it, so the values are summed here.
         let fresh = self.socket.take_drops().unwrap_or(0);
         let dropped_by_kernel = self.dropped.fetch_add(fresh, Relaxed) + fresh;
         CaptureStatistics {

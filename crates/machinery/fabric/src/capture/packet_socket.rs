@@ -18,7 +18,7 @@ pub(super) struct PacketSocket {
     fd: OwnedFd,
 }
 
-/// A frame as it comes out of a batch.
+/// A frame of a batch.
 pub(super) struct RawFrame {
     pub(super) realtime_ns: Option<i64>,
     pub(super) direction: Direction,
@@ -26,7 +26,7 @@ pub(super) struct RawFrame {
     pub(super) original_len: u32,
 }
 
-/// Room for one read.
+/// Buffers for one read.
 pub(super) struct Batch {
     snap_len: usize,
     room: batch::Batch<BATCH>,
@@ -37,7 +37,7 @@ impl PacketSocket {
     pub(super) fn open_here(interface: &str, buffer_bytes: usize) -> io::Result<Self> {
         let fd = packet::open()?;
         stamps::of_arrivals(&fd)?;
-        // Forcing passes the machine-wide limit and needs CAP_NET_ADMIN.
+        // The forced variant exceeds the machine-wide limit and needs CAP_NET_ADMIN.
         set_socket_recv_buffer_size_force(&fd, buffer_bytes)
             .or_else(|_| set_socket_recv_buffer_size(&fd, buffer_bytes))?;
         packet::keep_tags(&fd)?;
@@ -46,19 +46,19 @@ impl PacketSocket {
         Ok(Self { fd })
     }
 
-    /// Lets no more frames in; those that are waiting can still be read.
+    /// Stops the reception of frames; frames already queued can still be read.
     pub(super) fn close_the_door(&self) -> io::Result<()> {
         packet::filter(&self.fd, Filter::None)
     }
 
-    /// Fills `batch` with what is there, without waiting.
+    /// Fills `batch` with the queued frames, without blocking.
     pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<()> {
-        // The kernel is to report how long a frame was, not how much was kept.
+        // The kernel must report the length of the original frame, not of the captured part.
         let flags = RecvFlags::TRUNC;
         batch.room.receive(&self.fd, BATCH, flags).map(drop)
     }
 
-    /// How many frames were lost since this was last asked.
+    /// Returns the number of frames lost since the last call.
     pub(super) fn take_drops(&self) -> io::Result<u64> {
         packet::take_drops(&self.fd)
     }
@@ -78,7 +78,7 @@ impl Batch {
         }
     }
 
-    /// What the last read brought, in the order of capture.
+    /// Returns the frames of the last read, in the order of capture.
     pub(super) fn frames(&self) -> impl Iterator<Item = RawFrame> {
         self.room
             .received()
@@ -108,7 +108,7 @@ impl RawFrame {
         frame
     }
 
-    /// Puts a VLAN tag where it was on the wire: after the two addresses.
+    /// Inserts a VLAN tag at its place on the wire: after the two addresses.
     fn put_back(&mut self, tci: u16, tpid: u16, snap_len: usize) {
         const ADDRESSES_LEN: usize = 12;
         if self.bytes.len() >= ADDRESSES_LEN {

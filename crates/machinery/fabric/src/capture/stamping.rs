@@ -1,10 +1,10 @@
-//! Waiting until the kernel stamps frames as they pass.
+//! Waits until the kernel timestamps frames as they pass.
 //!
-//! Stamping costs a little, so the kernel does it only while some socket wants
-//! stamps, and turns it on from a work queue some time after the first asked.
-//! Until then a frame is stamped when it is *read*, which looks like a true
-//! stamp and is late by any amount. A datagram to oneself tells: it is stamped
-//! while it is sent, so a stamp from after the sending is one from reading.
+//! Timestamping has a cost, so the kernel does it only while some socket requests timestamps, and
+//! enables it from a work queue some time after the first request. Until then a frame is stamped
+//! when it is *read*; such a stamp looks valid but is late by an arbitrary time. A datagram to the
+//! own socket distinguishes the two: it is stamped during the send, so a stamp later than the end
+//! of the send is one from reading.
 
 use std::net::UdpSocket;
 use std::thread::sleep;
@@ -15,9 +15,9 @@ use timeloom_sys::clock::realtime_ns;
 use timeloom_sys::control::{Control, ControlMessage, receive};
 use timeloom_sys::stamps;
 
-/// Returns when frames are stamped as they pass. Uses the loopback interface of
-/// the calling thread's namespace; where that is down it cannot tell and trusts
-/// that a few milliseconds are enough.
+/// Blocks until frames are stamped as they pass. Uses the loopback interface of the calling
+/// thread's namespace; if that interface is down, the function cannot detect the state and waits
+/// for a few milliseconds.
 pub(super) fn wait_until_on() {
     let tried = UdpSocket::bind("127.0.0.1:0").ok().and_then(|socket| {
         socket.connect(socket.local_addr().ok()?).ok()?;

@@ -1,4 +1,5 @@
-//! A database and the Open vSwitch that it configures: two daemons, and the tools that make them.
+//! A database server and the Open vSwitch daemon that it configures, and the tools that set them
+//! up.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +17,7 @@ use timeloom_sys::command::die_with_parent;
 use super::Datapath;
 use crate::{KernelError, Namespace};
 
-/// The two, and where they run and keep their files.
+/// The two daemons, their namespace and their directory.
 pub(super) struct Daemons<'a> {
     namespace: &'a Namespace,
     directory: PathBuf,
@@ -25,7 +26,7 @@ pub(super) struct Daemons<'a> {
 }
 
 impl<'a> Daemons<'a> {
-    /// So many databases, each of which listens at its [`Daemons::socket`].
+    /// Starts `count` databases, each of which listens at its [`Daemons::socket`].
     pub(super) fn databases(
         namespace: &'a Namespace,
         directory: &Directory,
@@ -58,8 +59,8 @@ impl<'a> Daemons<'a> {
 
     /// Starts the switch.
     pub(super) fn switch(&mut self, datapath: Datapath) -> Result<(), KernelError> {
-        // A frame that waits for a processor is a slow network. Without the right to go first it
-        // runs all the same.
+        // A frame that waits for a CPU is a slow network. Without the right to raise its priority
+        // the daemon still runs.
         let mut arguments: Vec<OsString> = ["-n", "-20", "ovs-vswitchd"].map(os).into();
         arguments.push(joined("unix:", &self.socket()));
         arguments.extend(datapath.arguments().iter().map(|word| os(word)));
@@ -68,12 +69,12 @@ impl<'a> Daemons<'a> {
         Ok(())
     }
 
-    /// Begins to make what the words say; who waits for the tool waits for that.
+    /// Starts the configuration by these `ovs-vsctl` arguments, which ends when the tool exits.
     pub(super) fn configure(
         &self,
         words: impl Iterator<Item = String>,
     ) -> Result<Tool, KernelError> {
-        // The socket has its name a moment before anybody listens at it.
+        // The socket exists a moment before the server listens at it.
         let mut arguments = vec![
             joined("--db=unix:", &self.socket()),
             os("--retry"),
@@ -83,19 +84,19 @@ impl<'a> Daemons<'a> {
         Tool::start(self.namespace, &self.directory, "ovs-vsctl", &arguments)
     }
 
-    /// Where the database listens.
+    /// Returns the path of the database's socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.directory.join(SOCKET)
     }
 
-    /// Both, the switch first. From now on somebody else ends them.
+    /// Returns both children, the switch first. The caller is now responsible for ending them.
     pub(super) fn release(self) -> (Child, Child) {
         let switch = self.switch.expect("it was started");
         (switch.release(), self.database.release())
     }
 }
 
-/// What `ovs-vswitchd` says that it is.
+/// Returns the version reported by `ovs-vswitchd`.
 pub(super) fn version() -> Result<String, KernelError> {
     let mut command = in_path("ovs-vswitchd");
     let output = command.arg("--version").output();
@@ -106,7 +107,7 @@ pub(super) fn version() -> Result<String, KernelError> {
     Ok(format!("Open vSwitch {number}"))
 }
 
-/// A tool at work. It is killed where nobody waits for its end.
+/// A running tool. It is killed if it is dropped before its end.
 pub(super) struct Tool {
     program: &'static str,
     child: Guard,
@@ -125,7 +126,7 @@ impl Tool {
         Ok(Self { program, child })
     }
 
-    /// Waits for its end.
+    /// Waits for the tool to end.
     pub(super) fn wait(self) -> Result<(), KernelError> {
         let program = self.program;
         let failed = |error| {
@@ -181,7 +182,7 @@ fn confined(
 }
 
 fn in_path(program: &str) -> Command {
-    // Debian keeps daemons where an ordinary user's PATH does not lead.
+    // Debian installs daemons in directories that are not in an ordinary user's PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let mut command = Command::new(program);
     command.env("PATH", path).stdin(Stdio::null());
@@ -216,14 +217,15 @@ impl Drop for Guard {
     }
 }
 
-/// A directory of this process alone, removed when it goes out of scope.
+/// A private directory of this process, removed when it goes out of scope.
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
     pub(super) fn create() -> Result<Self, KernelError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // Paths of Unix sockets are short, so not below the run directory.
+        // Paths of Unix sockets are limited in length, so the directory is not below the run
+        // directory.
         let path =
             std::env::temp_dir().join(format!("timeloom-ovs-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -259,11 +261,11 @@ fn joined(prefix: &str, path: &Path) -> OsString {
     [OsStr::new(prefix), path.as_os_str()].into_iter().collect()
 }
 
-/// Of a database, below its directory.
+/// Socket of a database, below its directory.
 const SOCKET: &str = "db.sock";
 
-/// Where Debian's package puts it.
+/// Location in Debian's package.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// Usually well under a second; many switches on a loaded machine take some.
+/// Usually well under a second; longer with many switches on a loaded machine.
 const CONFIGURED_WITHIN_S: u64 = 60;

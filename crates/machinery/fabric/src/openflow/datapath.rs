@@ -1,10 +1,10 @@
-//! Which of Open vSwitch's datapaths forwards the frames: the kernel's where the machine has it,
-//! else the one in user space.
+//! Selection of the Open vSwitch datapath: the kernel's if the machine has it, else the one in user
+//! space.
 //!
-//! The kernel's forwards a frame of a flow that it knows in the sender's own name, without a
-//! program in between. It is asked for by the generic netlink family that Open vSwitch's own
-//! library looks for (`ovs_datapath`, linux/openvswitch.h); a kernel that has it as a module
-//! loads that when it is asked.
+//! The kernel's datapath forwards a frame of a known flow in the sender's context, without a
+//! program in between. It is detected by the generic netlink family that Open vSwitch's own library
+//! looks for (`ovs_datapath`, linux/openvswitch.h); a kernel that has it as a module loads the
+//! module on this request.
 
 use core::fmt;
 use std::io;
@@ -13,20 +13,20 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
 use crate::{KernelError, Namespace};
 
-/// One of Open vSwitch's datapaths.
+/// A datapath of Open vSwitch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datapath {
     /// The kernel's module `openvswitch`.
     Kernel,
-    /// In the daemon, which needs nothing of the kernel but veth pairs.
+    /// In the daemon; it needs only veth pairs from the kernel.
     UserSpace,
 }
 
 impl Datapath {
-    /// The one that is used in `namespace`: the kernel's wherever that is there.
+    /// Returns the datapath to use in `namespace`: the kernel's if available.
     ///
     /// # Errors
-    /// When the namespace cannot be entered, or the kernel does not answer.
+    /// Fails if the namespace cannot be entered, or if the kernel does not answer.
     pub fn choose(namespace: &Namespace) -> Result<Self, KernelError> {
         let is_there = namespace.run(has_family)?;
         match is_there {
@@ -39,11 +39,11 @@ impl Datapath {
         }
     }
 
-    /// What `datapath_type` of a bridge says for it (ovs-vswitchd.conf.db(5)).
+    /// Returns the value of a bridge's `datapath_type` (ovs-vswitchd.conf.db(5)).
     ///
-    /// In user space that is `dummy`, which is the code of `netdev` without the TAP devices that
-    /// a bridge of that has for its own traffic. Here it has none. And each `netdev` has one
-    /// called `ovs-netdev`, so that two daemons could not share a namespace.
+    /// In user space that is `dummy`, which has the code of `netdev` but not the TAP devices that a
+    /// `netdev` bridge uses for its own traffic. Bridges here have no such traffic. In addition,
+    /// each `netdev` has a device called `ovs-netdev`, so two daemons could not share a namespace.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Kernel => "system",
@@ -51,7 +51,7 @@ impl Datapath {
         }
     }
 
-    /// What the daemon is told at its start.
+    /// Returns additional arguments of the daemon.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kernel => &[],
@@ -59,10 +59,10 @@ impl Datapath {
         }
     }
 
-    /// How many bridges one daemon has. A daemon looks at all of its bridges and ports for each
-    /// frame that it forwards itself, so that many are slow in one: of two trees of 63, a ping
-    /// across 12 bridges took 160 ms in one daemon where it took 5 in sixteen. What the kernel
-    /// forwards does not wait for that, and its datapath belongs to one daemon.
+    /// Returns the maximum number of bridges of one daemon. A daemon scans all of its bridges and
+    /// ports for each frame that it forwards itself, so it is slow with many: with two trees of 63,
+    /// a ping across 12 bridges took 160 ms in one daemon and 5 in sixteen. Forwarding by the
+    /// kernel does not depend on this, and its datapath belongs to one daemon.
     pub(super) fn bridges_of_a_daemon(self) -> usize {
         match self {
             Self::Kernel => usize::MAX,
@@ -82,7 +82,7 @@ impl fmt::Display for Datapath {
     }
 }
 
-/// Whether the kernel of the calling thread's namespace knows [`FAMILY`].
+/// Returns true if the kernel of the calling thread's namespace has [`FAMILY`].
 fn has_family() -> io::Result<bool> {
     let socket = Socket::new(NETLINK_GENERIC)?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -91,7 +91,7 @@ fn has_family() -> io::Result<bool> {
     is_known(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "half an answer"))
 }
 
-/// CTRL_CMD_GETFAMILY by name (linux/netlink.h, linux/genetlink.h).
+/// Returns a CTRL_CMD_GETFAMILY request by name (linux/netlink.h, linux/genetlink.h).
 fn question() -> Vec<u8> {
     let (header, command) = (16, 4);
     let attribute = 4 + FAMILY.len() + 1;
@@ -109,7 +109,7 @@ fn question() -> Vec<u8> {
     bytes
 }
 
-/// Of an answer: an error says that there is no such family.
+/// Parses an answer; an error means that there is no such family.
 fn is_known(answer: &[u8]) -> Option<bool> {
     let kind = answer.get(4..6)?;
     Some(u16::from_ne_bytes([kind[0], kind[1]]) != NLMSG_ERROR)

@@ -1,11 +1,10 @@
-//! Keeps Open vSwitch patient with its controllers.
+//! Disables Open vSwitch's inactivity probes of controllers.
 //!
-//! A controller that stands still with the testbed is not dead, so bridges are told not to ask
-//! whether it is (`inactivity_probe = 0`). Open vSwitch 3.1 does not tell connections that come
-//! about later, which is all of them: it asks after five seconds and hangs up after ten. It does
-//! tell those that are there when the setting changes. So a thread watches the database
-//! (RFC 7047) for new connections, and changes the setting, from one that never comes due to
-//! another.
+//! A controller that is paused with the testbed is not dead, so bridges are configured not to probe
+//! it (`inactivity_probe = 0`). Open vSwitch 3.1 does not apply this to connections that are made
+//! later, which is all of them: it probes after five seconds and disconnects after ten. It does
+//! apply a change of the setting to existing connections. A thread therefore watches the database
+//! (RFC 7047) for new connections and alternates the setting between two values that never expire.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Write};
@@ -26,7 +25,7 @@ pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
         let mut connections = Connections::default();
         for message in Deserializer::from_reader(from_server).into_iter() {
             let answer = message.ok().map(|message| connections.hear(&message));
-            // The server is gone, or says what is no JSON.
+            // The server has ended, or sent a message that is not JSON.
             let Some(answer) = answer else { return };
             if let Some(answer) = answer
                 && write!(to_server, "{answer}").is_err()
@@ -38,16 +37,16 @@ pub(super) fn keep(socket: &Path) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ovs patience".to_owned()).spawn(watch)
 }
 
-/// What is known of the bridges' connections.
+/// State of the bridges' connections.
 #[derive(Default)]
 struct Connections {
-    /// By row: for how many seconds it was there when last heard of.
+    /// Last reported duration of the connection in seconds, by row.
     lasted_s: HashMap<String, u64>,
     turns: u64,
 }
 
 impl Connections {
-    /// What the server says; gives back what it is to be told.
+    /// Processes a message of the server; returns the request to send, if any.
     fn hear(&mut self, message: &Value) -> Option<Value> {
         let rows = match message["method"].as_str() {
             Some("echo") => {
@@ -55,7 +54,7 @@ impl Connections {
                 return Some(json!({"id": id, "result": said, "error": null}));
             }
             Some("update") => &message["params"][1]["Controller"],
-            // The answer to the first request has all there is.
+            // The answer to the first request has the complete state.
             _ => &message["result"]["Controller"],
         };
         let mut is_new = false;
@@ -65,7 +64,7 @@ impl Connections {
         is_new.then(|| self.setting())
     }
 
-    /// Whether a bridge has connected since it was last heard of.
+    /// Returns true if a bridge has connected since the last report.
     fn is_new(&mut self, row: &str, now: &Value) -> bool {
         if now["is_connected"] != true {
             self.lasted_s.remove(row);
@@ -85,7 +84,7 @@ impl Connections {
     }
 }
 
-/// A number out of a row's `status`: `["map", [[name, text], …]]`.
+/// Returns a number from a row's `status`: `["map", [[name, text], …]]`.
 fn status(row: &Value, name: &str) -> Option<u64> {
     let pairs = row["status"][1].as_array()?;
     let pair = pairs.iter().find(|pair| pair[0] == name)?;
@@ -116,7 +115,7 @@ mod tests {
         assert_eq!(probes(&update("a", true, "1")), Some(NEVER_MS));
         assert_eq!(probes(&update("a", true, "6")), None);
         assert_eq!(probes(&update("b", true, "0")), Some(0));
-        // It went and came between two words of the server.
+        // The connection was closed and reopened between two messages of the server.
         assert_eq!(probes(&update("a", true, "2")), Some(NEVER_MS));
         assert_eq!(probes(&update("a", false, "2")), None);
         assert_eq!(probes(&update("a", true, "7")), Some(0));

@@ -1,4 +1,4 @@
-//! What a recording shows.
+//! Tests of captures.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,8 +14,8 @@ fn ether_type(frame: &CapturedFrame) -> u16 {
     u16::from_be_bytes([frame.bytes[12], frame.bytes[13]])
 }
 
-/// The ones' complement sum over 16-bit words, folded; 0xffff when a checksum
-/// within is right.
+/// Returns the ones' complement sum over 16-bit words, folded; 0xffff if an enclosed checksum is
+/// correct.
 fn sum(parts: &[&[u8]]) -> u32 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut total: u32 = words
@@ -132,7 +132,7 @@ fn tcp_looks_as_on_a_wire() {
     assert!(segments > 690, "{segments}");
 }
 
-/// Programs such as QUIC stacks hand the kernel many datagrams in one call.
+/// Programs such as QUIC stacks pass many datagrams to the kernel in one call.
 #[test]
 fn datagrams_sent_in_bulk_are_frames_of_their_own() {
     let fabric = build(&line(1, Some(100_000_000)));
@@ -183,9 +183,8 @@ fn frames_are_cut_and_losses_counted() {
     assert_eq!((datagram.bytes.len(), datagram.original_len), (64, 1042));
 }
 
-/// A device model that speaks a layer-2 protocol with a VLAN priority, as IEC
-/// 61850 GOOSE does: the tag must be in the recording although the kernel takes
-/// it out of the frame on the way.
+/// A device model that speaks a layer-2 protocol with a VLAN priority, as IEC 61850 GOOSE does: the
+/// tag must be in the capture although the kernel removes it from the frame on the way.
 #[test]
 fn vlan_tags_are_kept() {
     let fabric = build(&line(1, None));

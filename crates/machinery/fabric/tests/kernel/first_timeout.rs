@@ -1,4 +1,4 @@
-//! The first timeout of connections, which a cgroup answers for.
+//! Tests of the first timeout of connections, which is a setting of cgroups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::world::{build, host, line};
 use timeloom_fabric::Namespace;
 use timeloom_sys::first_timeout::FirstTimeout;
 
-/// A cgroup with one in it; both are gone at the end.
+/// A cgroup with one in it; both are removed at the end.
 struct Groups {
     whole: PathBuf,
     part: PathBuf,
@@ -32,8 +32,8 @@ impl Drop for Groups {
     }
 }
 
-/// Enters the group, connects to where nobody is, and says for how long the kernel would
-/// wait first: `tcpi_rto`, in microseconds.
+/// Enters the group, connects to an address without a host, and prints the kernel's first timeout:
+/// `tcpi_rto`, in microseconds.
 const CONNECT: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))

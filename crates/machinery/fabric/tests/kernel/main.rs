@@ -1,5 +1,5 @@
-//! The fabric on a real kernel. Every test here needs root: CAP_SYS_ADMIN,
-//! CAP_NET_ADMIN and CAP_NET_RAW.
+//! Tests of the fabric on a real kernel. Every test here needs root: CAP_SYS_ADMIN, CAP_NET_ADMIN
+//! and CAP_NET_RAW.
 
 mod world;
 

@@ -1,4 +1,4 @@
-//! Who can talk to whom, and how soon.
+//! Tests of reachability, and of delays directly after construction.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use timeloom_fabric::{MacAddress, NetworkSpec, StationDilation, StationTimers};
 fn the_first_ping_over_four_switches_arrives() {
     let fabric = build(&line(4, None));
     let h1 = host(&fabric, "h1");
-    // One try, right after build: nothing may be lost while links come up.
+    // One try, directly after the construction: no frame may be lost while links come up.
     let first = ping(h1, H2, Duration::from_millis(100)).expect("a reply to the very first echo");
     let mut times: Vec<_> = (0..100)
         .map(|_| ping(h1, H2, Duration::from_secs(1)).expect("a reply"))
@@ -60,13 +60,13 @@ fn stations_are_set_up_as_described() {
     }
 }
 
-/// Settings of the kernel's, without any of which TCP measures time.
+/// Kernel settings; without any of them TCP depends on measured time.
 #[test]
 fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
     let fabric = build(&line(1, None));
     let (h1, h2) = (host(&fabric, "h1"), host(&fabric, "h2"));
     timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
-    // Twice is as good as once.
+    // A second call changes nothing.
     timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
     let setting = |of, key| inside(of, &format!("cat /proc/sys/net/ipv4/{key}"));
     assert_eq!(setting(h1, "tcp_congestion_control"), "reno\n");
@@ -84,7 +84,7 @@ fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
     assert_ne!(setting(h2, "tcp_rmem"), setting(h1, "tcp_rmem"));
 }
 
-/// A connection's first timeout where nobody changes it.
+/// Default first timeout of a connection.
 const FIRST: Duration = Duration::from_secs(1);
 
 #[test]
@@ -124,12 +124,12 @@ fn the_timers_of_a_station_are_as_long_as_virtual_time_has_them() {
     assert!(routes.contains("rto_min lock 1.6s"), "{routes}");
     let other = inside(h2, "ip -4 route");
     assert!(other.contains("rto_min lock 400ms"), "{other}");
-    // However often they were changed before, they go by what was found.
+    // Repeated changes are relative to the original values.
     dilate([3.0, 1.0]);
     assert_eq!(setting(keys[0]), 3 * found[0]);
     dilate([1.0, 1.0]);
     assert_eq!(keys.map(setting), found);
-    // A program may have taken its host off the network.
+    // A program may have removed its host's interface.
     inside(h2, "ip link delete eth0");
     dilate([1.0, 2.0]);
 }
@@ -227,8 +227,8 @@ fn forty_stations_are_there_once_it_is_built() {
         ..NetworkSpec::default()
     };
     let fabric = build(&spec);
-    // Nothing has still to come up or to be learnt: every port of both switches forwards
-    // already (with a spanning tree it would listen first), every interface has its carrier.
+    // Nothing has to come up or to be learnt: every port of both switches forwards already (with a
+    // spanning tree it would listen first), and every interface has its carrier.
     let ports = inside(fabric.fabric_namespace(), "bridge -o link show");
     let forwarding = |line: &&str| line.contains("state forwarding");
     assert_eq!(ports.lines().filter(forwarding).count(), 42, "{ports}");
@@ -244,7 +244,7 @@ fn forty_stations_are_there_once_it_is_built() {
             "{eth0}"
         );
     }
-    // So the first one sent is answered.
+    // The first request is therefore answered.
     let first = ping(
         host(&fabric, "h1"),
         [10, 0, 0, 40].into(),

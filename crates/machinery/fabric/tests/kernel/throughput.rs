@@ -1,4 +1,4 @@
-//! What a rate means.
+//! Tests of link rates.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,8 +9,8 @@ use timeloom_fabric::{Capture, CaptureOptions, Fabric, Namespace};
 
 use crate::world::{H2, build, host, inside, line, ping};
 
-/// That as much goes through as shall. A busy machine may keep the sender or the
-/// receiver waiting, so it gets further attempts; more than the most never comes.
+/// Checks that the throughput reaches `least`. A busy machine may delay the sender or the receiver,
+/// so there are several attempts; no attempt may exceed `most`.
 fn expect_rate(fabric: &Fabric, least: f64, most: f64) {
     let mut rates = Vec::new();
     while rates.len() < 20 {
@@ -24,8 +24,8 @@ fn expect_rate(fabric: &Fabric, least: f64, most: f64) {
     panic!("never {least} Mbit/s: {rates:?}");
 }
 
-/// TCP payload from h1 to h2 in Mbit/s, over `length` and from the first byte on:
-/// nothing is counted that was sent before.
+/// Returns the TCP payload rate from h1 to h2 in Mbit/s, over `length` and from the first byte on:
+/// earlier data is not counted.
 fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
     let listener = host(fabric, "h2").tcp_listener((H2, 5001)).expect("listen");
     let (started, mut bytes) = (Instant::now(), 0);
@@ -35,7 +35,7 @@ fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
         .expect("connect");
     let (mut receiver, _) = listener.accept().expect("accept");
     thread::scope(|scope| {
-        // Ends with an error when the receiver hangs up.
+        // Ends with an error when the receiver closes the connection.
         scope.spawn(move || while sender.write_all(&[0; 65_536]).is_ok() {});
         let mut buffer = vec![0; 1 << 20];
         while started.elapsed() < length {
@@ -55,8 +55,8 @@ fn a_ten_megabit_link_carries_what_ethernet_would() {
     expect_bucket(fabric.fabric_namespace(), "s1-h2", "10Mbit");
 }
 
-/// That the kernel was told this rate, and to count as Ethernet does; gives back what
-/// it says.
+/// Checks that the kernel has this rate and accounts for Ethernet's overhead; returns its
+/// description.
 fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {
     let bucket = inside(namespace, &format!("tc -s -d qdisc show dev {interface}"));
     for expected in [
@@ -72,8 +72,8 @@ fn expect_bucket(namespace: &Namespace, interface: &str, rate: &str) -> String {
 
 #[test]
 fn a_station_sends_through_its_own_bucket() {
-    // All else runs at the machine's speed. The range is narrow because nothing
-    // may be lost at home: 1448 of 1538 bytes are 18.83 Mbit/s.
+    // All other links run at the machine's speed. The range is narrow because no data may be lost
+    // at the sender: 1448 of 1538 bytes are 18.83 Mbit/s.
     let mut spec = line(1, None);
     spec.links[0].rate_bits_per_s = Some(20_000_000);
     let fabric = build(&spec);

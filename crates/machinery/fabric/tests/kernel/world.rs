@@ -1,4 +1,4 @@
-//! Networks and instruments that several tests share.
+//! Networks and helpers shared by several tests.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -45,7 +45,7 @@ pub(crate) fn line(switches: usize, rate: Option<u64>) -> NetworkSpec {
     }
 }
 
-/// Builds, and says what is wrong when that is only the lack of root.
+/// Builds the network, and names the lack of root if that is the cause of a failure.
 pub(crate) fn build(spec: &NetworkSpec) -> Fabric {
     match Fabric::build(spec) {
         Ok(fabric) => fabric,
@@ -58,7 +58,7 @@ pub(crate) fn host<'a>(fabric: &'a Fabric, name: &str) -> &'a Namespace {
     fabric.station(name).expect("a station of the test")
 }
 
-/// What a command prints when run inside a namespace.
+/// Returns the output of a command that is run inside a namespace.
 pub(crate) fn inside(namespace: &Namespace, command: &str) -> String {
     let mut words = command.split_whitespace();
     let mut program = Command::new(words.next().expect("a program"));
@@ -70,7 +70,7 @@ pub(crate) fn inside(namespace: &Namespace, command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// One ICMP echo and the time until its reply.
+/// Sends one ICMP echo request and returns the time until its reply.
 pub(crate) fn ping(from: &Namespace, to: Ipv4Addr, patience: Duration) -> Option<Duration> {
     const ECHO_REQUEST: u8 = 8;
     const ECHO_REPLY: u8 = 0;

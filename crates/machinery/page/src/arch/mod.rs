@@ -1,5 +1,5 @@
-//! What differs between processors: how the counter is read in order. Each module
-//! gives `ticks_ordered` and `dependent_zero`.
+//! Processor-specific code for ordered reads of the counter. Each module provides `ticks_ordered`
+//! and `dependent_zero`.
 
 #[cfg(all(not(miri), target_arch = "aarch64"))]
 mod aarch64;

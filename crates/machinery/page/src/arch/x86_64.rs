@@ -1,14 +1,12 @@
 //! x86-64: the time-stamp counter.
 
-/// The time-stamp counter, read after every earlier load has completed.
+/// Reads the time-stamp counter after every earlier load has completed.
 ///
-/// A reader must not take the counter before it has seen the page's sequence
-/// number, nor a writer before its "closed" mark is visible. `lfence; rdtsc` is
-/// what Intel's manual gives for the former, and with the full fence that the
-/// writer puts before it, for the latter; AMD's `lfence` does the same where
-/// Linux runs, which switches that on. (`rdtscp` would do as well, and took 2 ns
-/// longer on a Zen 5.) What comes *later* in the program may still be executed
-/// earlier; for that see [`dependent_zero`].
+/// A reader must not read the counter before it has read the page's sequence number, nor a writer
+/// before its "closed" mark is visible. Intel's manual gives `lfence; rdtsc` for the former, and,
+/// with the full fence that the writer executes before, for the latter; AMD's `lfence` does the
+/// same under Linux, which enables that. (`rdtscp` is equivalent, and took 2 ns longer on a Zen 5.)
+/// *Later* instructions may still be executed earlier; for those see [`dependent_zero`].
 #[inline(always)]
 pub fn ticks_ordered() -> u64 {
     let (low, high): (u32, u32);
@@ -26,8 +24,8 @@ pub fn ticks_ordered() -> u64 {
     (u64::from(high) << 32) | u64::from(low)
 }
 
-/// Zero, which the processor does not know before it has `ticks`. (`and` with
-/// zero is not among the idioms that processors know to need no input.)
+/// Returns zero, which the processor does not know before it has `ticks`. (`and` with zero is not
+/// one of the idioms that processors treat as independent of their input.)
 #[inline(always)]
 pub(crate) fn dependent_zero(ticks: u64) -> usize {
     let mut zero = ticks;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a value lies in its registers.
+/// Encoding of a value in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// One bit: coils and discrete inputs, and only those.
@@ -22,7 +22,7 @@ pub enum Encoding {
 }
 
 impl fmt::Display for Encoding {
-    /// The word in scenarios.
+    /// Writes the word used in scenarios.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bit => "bit",
@@ -37,7 +37,7 @@ impl fmt::Display for Encoding {
 }
 
 impl Encoding {
-    /// How many addresses it takes.
+    /// Number of addresses that a value occupies.
     pub const fn width(self) -> u16 {
         match self {
             Self::Bit | Self::I16 | Self::U16 => 1,
@@ -46,8 +46,8 @@ impl Encoding {
         }
     }
 
-    /// Appends `value` to `words`; integers are rounded to the nearest, halves
-    /// away from zero. `false`, and nothing appended, when it does not fit.
+    /// Appends `value` to `words`; integers are rounded to the nearest, halves away from zero.
+    /// Returns `false` and appends nothing if the value does not fit.
     pub(crate) fn append(self, value: f64, words: &mut Vec<u16>) -> bool {
         let whole = |low: f64, high: f64| {
             let rounded = value.round();
@@ -59,7 +59,7 @@ impl Encoding {
             Self::U16 => whole(0.0, u16::MAX.into()).map(|it| it as u64),
             Self::I32 => whole(i32::MIN.into(), i32::MAX.into()).map(|it| it as u64),
             Self::U32 => whole(0.0, u32::MAX.into()).map(|it| it as u64),
-            // A finite double beyond the singles would become an infinity.
+            // A finite double beyond the range of a single would become an infinity.
             Self::F32 => (value as f32)
                 .is_finite()
                 .then(|| u64::from((value as f32).to_bits())),
@@ -74,7 +74,7 @@ impl Encoding {
         true
     }
 
-    /// The number in `words`, which are exactly this encoding's.
+    /// Decodes the number in `words`, which must have the length of this encoding.
     pub(crate) fn parse(self, words: &[u16]) -> f64 {
         debug_assert_eq!(words.len(), usize::from(self.width()));
         let bits = words

@@ -1,35 +1,35 @@
-//! What may pass from the socket to `tokio-modbus`.
+//! Validation of frames before they reach `tokio-modbus`.
 //!
-//! The library takes a frame for what it says: a length of 64 KiB is awaited, a
-//! coil count beyond the bytes sent is a panic, and a bad quantity closes the
-//! connection where the standard asks for exception 0x03. Frames are therefore
-//! judged here first, one at a time, and the library sees only good ones.
+//! The library trusts the frames that it receives: it waits for a length of 64 KiB, it panics on a
+//! coil count beyond the bytes sent, and it closes the connection on a bad quantity, where the
+//! standard requires exception 0x03. Frames are therefore validated here, one at a time, and only
+//! valid ones are passed to the library.
 
 use tokio_modbus::ExceptionCode;
 
 /// Seven bytes: transaction, protocol 0, length of the rest, unit.
 pub(crate) const HEADER: usize = 7;
 
-/// The stream makes no sense from here on; the connection has to end.
+/// The stream is malformed from here on; the connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// The length of the first frame in `bytes`, once its header is there.
+/// Returns the length of the first frame in `bytes`, once its header has been received.
 pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
     let Some(header) = bytes.get(..6) else {
         return Ok(None);
     };
     let rest = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    // Unit and function at least; unit and the longest PDU at most.
+    // At least unit and function; at most the unit and the longest PDU.
     if header[2..4] != [0, 0] || !(2..=1 + MAX_PDU).contains(&rest) {
         return Err(Broken);
     }
     Ok(Some(6 + rest))
 }
 
-/// Judges one whole frame. `Some` exception: well-formed, but to be answered
-/// with that; its PDU has been replaced by an idle one of the same function, so
-/// that the library can carry the answer.
+/// Validates one whole frame. `Some` exception: the frame is well-formed but must be answered with
+/// that exception; its PDU has been replaced by a harmless one of the same function, so that the
+/// library can send the answer.
 pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken> {
     let pdu = &frame[HEADER..];
     let function = pdu[0];
@@ -41,7 +41,7 @@ pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken
             Err(Broken)
         }
     };
-    // The bytes after a counting byte at `at` must be as many as it says.
+    // Checks that the count at `at` equals the number of bytes after it.
     let counted = |at: usize| match pdu.get(at) {
         Some(count) if pdu.len() == at + 1 + usize::from(*count) => Ok(usize::from(*count)),
         _ => Err(Broken),
@@ -66,8 +66,8 @@ pub(crate) fn judge(frame: &mut Vec<u8>) -> Result<Option<ExceptionCode>, Broken
         }
         0x80.. => return Err(Broken),
         _ => {
-            // The library knows some of these and refuses bad contents; we
-            // answer none of them, so the contents do not matter.
+            // The library knows some of these and rejects bad contents; this device answers none of
+            // them, so the contents do not matter.
             let idle: &[u8] = if function == 0x2B {
                 &[0, 0x0E, 1, 0]
             } else {
@@ -97,7 +97,7 @@ fn replace(frame: &mut Vec<u8>, pdu: &[u8], function: u8) {
     frame[4..6].copy_from_slice(&rest.to_be_bytes());
 }
 
-/// The longest PDU in bytes, function included.
+/// Maximum PDU length in bytes, including the function.
 const MAX_PDU: usize = 253;
 
 #[cfg(test)]
@@ -114,8 +114,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever passes is understood by the library, without a panic, as a
-        /// request of the same function.
+        /// The library accepts every validated frame, without a panic, as a request of the same
+        /// function.
         #[test]
         fn the_library_understands_what_passes(
             function in prop_oneof![0u8..30, Just(0x2B), any::<u8>()],

@@ -1,5 +1,5 @@
-//! A client's bytes, as far as the plant: frames, requests, and which registers they mean.
-//! For [`crate::fuzzing`].
+//! Checks of a client's bytes up to the plant: frames, requests, and the registers that they
+//! address. For [`crate::fuzzing`].
 
 use tokio_modbus::{Request, bytes::Bytes};
 
@@ -31,7 +31,7 @@ pub(crate) fn frames(mut stream: &[u8], plant: &PlantInfo) {
     }
 }
 
-/// Registers at both ends of the addresses, and one that is two words wide.
+/// Returns a map with registers at both ends of the address space, and one that is two words wide.
 fn map_of(plant: &PlantInfo) -> RegisterMap {
     let point = |table, at, encoding, signal: &str| Point {
         table,
@@ -51,8 +51,8 @@ fn map_of(plant: &PlantInfo) -> RegisterMap {
     RegisterMap::new(points, plant).expect("a sound map")
 }
 
-/// What a request reads is whole values of registers that are there; what it writes is
-/// understood as numbers, whatever they are, and fits again or does not.
+/// Checks that a request reads whole values of existing registers, and that the values that it
+/// writes decode as numbers, which encode again or are rejected.
 fn covers(map: &RegisterMap, request: &Request<'_>) {
     let read = |table, at, count: u16| {
         if let Ok(points) = map.cover(table, at, count) {

@@ -1,4 +1,4 @@
-//! Which signal lies at which address.
+//! Mapping of signals to register addresses.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// The word in scenarios and records.
+    /// Returns the word used in scenarios and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -32,20 +32,20 @@ impl Table {
     }
 }
 
-/// One signal at one place: what is on the wire is `signal * scale + offset`.
+/// A signal at an address: the wire value is `signal * scale + offset`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The address space.
     pub table: Table,
-    /// The first address, counted from 0 as in the protocol.
+    /// First address, counted from 0 as in the protocol.
     pub at: u16,
-    /// How the value lies there. Of a bit, 0.5 and more is on.
+    /// Encoding of the value. A bit is on if the value is 0.5 or more.
     pub encoding: Encoding,
-    /// The plant's signal.
+    /// Signal of the plant.
     pub signal: String,
     /// Wire units per unit of the signal; finite and not 0.
     pub scale: f64,
-    /// Wire value of a signal that is 0; finite.
+    /// Wire value of a signal of 0; finite.
     pub offset: f64,
 }
 
@@ -59,28 +59,28 @@ impl Point {
     }
 }
 
-/// Why a list of points is no register map.
+/// Reason why a list of points is not a register map.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("register {} {} for `{}`: {reason}", point.table.name(), point.at, point.signal)]
 pub struct MapError {
     /// The point at fault.
     pub point: Point,
-    /// What is wrong with it.
+    /// Description of the error.
     pub reason: String,
 }
 
-/// All points of a device, checked against its plant.
+/// All points of a device, validated against its plant.
 #[derive(Clone, Debug)]
 pub struct RegisterMap {
     points: BTreeMap<(Table, u16), (Point, bool)>,
 }
 
 impl RegisterMap {
-    /// Checks that every signal exists, that no two points of a table overlap,
-    /// and that bits lie in the tables of bits.
+    /// Checks that every signal exists, that no two points of a table overlap, and that bits lie in
+    /// the tables of bits.
     ///
     /// # Errors
-    /// The first point that is wrong, and why.
+    /// Returns the first invalid point and the reason.
     pub fn new(
         points: impl IntoIterator<Item = Point>,
         plant: &PlantInfo,
@@ -128,7 +128,7 @@ impl RegisterMap {
         ))
     }
 
-    /// The points that fill `count` addresses from `at` exactly.
+    /// Returns the points that fill `count` addresses from `at` exactly.
     pub(crate) fn cover(
         &self,
         table: Table,
@@ -138,7 +138,8 @@ impl RegisterMap {
         self.walk(table, at, count, false)
     }
 
-    /// The points that fill `count` addresses from `at` exactly, if all of them are writable.
+    /// Returns the points that fill `count` addresses from `at` exactly, if all of them are
+    /// writable.
     pub(crate) fn cover_writable(
         &self,
         table: Table,
@@ -176,7 +177,7 @@ impl RegisterMap {
     }
 }
 
-/// The first address of a point and the one past its last.
+/// Returns the first address of a point and the one past its last.
 fn span(point: &Point) -> (u32, u32) {
     let from = u32::from(point.at);
     (from, from + u32::from(point.encoding.width()))

@@ -1,17 +1,16 @@
 //! A plant's signals as a Modbus/TCP device.
 //!
-//! The testbed's programs, unmodified, read and write registers; each request
-//! that touches the plant is one exchange. The order is the point:
+//! The testbed's unmodified programs read and write registers; each request that accesses the plant
+//! is one exchange, in this order:
 //!
-//! 1. the request has been read from the socket: raise the pause,
-//! 2. advance the plant to the frozen instant, write and read signals,
-//! 3. hand the reply to the kernel, so that it lies in the guest's buffer,
-//! 4. let go of the pause.
+//! 1. the request has been read from the socket: the testbed is paused,
+//! 2. the plant is advanced to the frozen instant, and signals are written and read,
+//! 3. the reply is passed to the kernel, so that it is in the guest's socket buffer,
+//! 4. the pause ends.
 //!
-//! To the program the answer therefore took no virtual time, however long the
-//! plant computed. `tokio-modbus` writes the reply after its service function
-//! has returned, so the service cannot end the pause; `transport` does, below
-//! the library, when the reply has been flushed.
+//! For the program, the reply therefore takes no virtual time, however long the plant computes.
+//! `tokio-modbus` writes the reply after its service function has returned, so the service cannot
+//! end the pause; `transport`, below the library, ends it when the reply has been flushed.
 //!
 //! | what | answer |
 //! |---|---|
@@ -22,8 +21,8 @@
 //! | another unit id than the device's | 0x0B, as a gateway does for a device that is not there: silence would cost each client its time-out |
 //! | broken frame | connection closed and counted |
 //!
-//! Exceptions 0x01, 0x02, 0x03 and 0x0B are found without asking the plant and
-//! pause nothing (except for 0x03 when the plant itself refuses).
+//! Exceptions 0x01, 0x02, 0x03 and 0x0B are determined without the plant and cause no pause (except
+//! for 0x03 if the plant itself refuses).
 //! Source: MODBUS Application Protocol V1.1b3 and Messaging on TCP/IP V1.0b.
 
 mod encoding;

@@ -18,18 +18,18 @@ use super::service::{Device, Service, Trouble, Written};
 use super::transport::{Connection, Counters, DeviceStats, Transport};
 use crate::exchange::Exchange;
 
-/// What a device is, besides its registers.
+/// Parameters of a device, besides its registers.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
-    /// Its name in records and reports.
+    /// Name of the device in records and reports.
     pub name: String,
-    /// The unit id it answers to. No other is accepted, not even 0 or 255.
+    /// Unit id of the device. No other is accepted, not even 0 or 255.
     pub unit_id: u8,
-    /// How many clients may be connected at once; one more is turned away.
+    /// Maximum number of concurrent clients; further connections are closed.
     pub max_connections: u64,
 }
 
-/// A running device. Dropping it closes its connections and its port.
+/// A running device. Dropping the handle closes its connections and its port.
 pub struct ModbusDevice {
     address: SocketAddr,
     counters: Arc<Counters>,
@@ -39,13 +39,13 @@ pub struct ModbusDevice {
 }
 
 impl ModbusDevice {
-    /// Serves `map` on `listener`, which keeps the network namespace in which
-    /// it was made. `on_trouble` and, for each value written, `on_write` are called with
-    /// the device's name, on the device's thread and while the testbed stands; they must not
-    /// stop the device itself but may tell somebody to.
+    /// Serves `map` on `listener`, which keeps the network namespace in which it was created.
+    /// `on_trouble` and, for each value written, `on_write` are called with the device's name, on
+    /// the device's thread and while the testbed is paused. They must not stop the device
+    /// themselves but may tell another thread to.
     ///
     /// # Errors
-    /// When the thread or its runtime cannot be had.
+    /// Fails if the thread or its runtime cannot be created.
     pub fn start(
         spec: DeviceSpec,
         listener: TcpListener,
@@ -90,12 +90,12 @@ impl ModbusDevice {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listening socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has counted so far.
+    /// Returns the counters.
     pub fn stats(&self) -> DeviceStats {
         self.counters.read()
     }
@@ -113,10 +113,10 @@ impl Drop for ModbusDevice {
 fn run(runtime: &Runtime, server: Server, acceptor: Arc<Acceptor>, stopped: oneshot::Receiver<()>) {
     runtime.block_on(async move {
         tokio::spawn(serve(server, acceptor));
-        // An error says that the other end was dropped, which is the signal.
+        // An error means that the other end was dropped, which is the signal to stop.
         let _ = stopped.await;
     });
-    // Dropping the runtime now drops all connections, and any hold with them.
+    // Dropping the runtime drops all connections, and any hold with them.
 }
 
 async fn serve(server: Server, acceptor: Arc<Acceptor>) {
@@ -130,8 +130,8 @@ async fn serve(server: Server, acceptor: Arc<Acceptor>) {
             }
         };
         if server.serve(&on_connected, on_error).await.is_err() {
-            // Out of descriptors, or a client gone before it was accepted.
-            // Neither ends the device; the pause keeps it from spinning.
+            // Out of file descriptors, or the client disconnected before it was accepted. Neither
+            // ends the device; the delay prevents a busy loop.
             counters.accept_errors.fetch_add(1, Relaxed);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -150,8 +150,8 @@ impl Acceptor {
             self.counters.turned_away.fetch_add(1, Relaxed);
             return None;
         }
-        // A reply must not wait for more to be sent: the guest that would
-        // acknowledge is about to stand still. Failing that it comes later.
+        // A reply must not wait for more data to be sent: the guest that would acknowledge it is
+        // about to be paused. If the option cannot be set, the reply is only late.
         let _ = stream.set_nodelay(true);
         self.counters.accepted.fetch_add(1, Relaxed);
         let connection = Connection::new(self.counters.clone());

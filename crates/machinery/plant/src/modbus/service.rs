@@ -1,4 +1,4 @@
-//! From a request to signals and back.
+//! Translation of requests to signal accesses, and of values to replies.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -18,20 +18,20 @@ use super::transport::Connection;
 use crate::error::{Fault, Op, PlantError};
 use crate::exchange::{Access, Exchange};
 
-/// What a device has to report upward.
+/// Event reported by a device to its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trouble {
-    /// The plant failed or would not advance or be read: the run should end.
+    /// The plant failed or could not be advanced or read: the run should end.
     Plant(PlantError),
     /// The testbed could not be paused: the run should end.
     Bus(BusError),
-    /// A value does not fit its register; the client got exception 0x04.
+    /// A value does not fit its register; the client received exception 0x04.
     DoesNotFit {
         /// The signal.
         signal: String,
         /// Scaled value, as it would have been on the wire.
         wire: f64,
-        /// The register's encoding.
+        /// Encoding of the register.
         encoding: Encoding,
     },
 }
@@ -45,7 +45,7 @@ impl Trouble {
         }
     }
 
-    /// Whether the run cannot go on.
+    /// Returns true if the run cannot continue.
     pub fn ends_the_run(&self) -> bool {
         !matches!(self, Self::DoesNotFit { .. })
     }
@@ -54,28 +54,28 @@ impl Trouble {
 /// A value that a client has written to a register.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// Who asked.
+    /// Address of the client.
     pub client: SocketAddr,
     /// The address space.
     pub table: Table,
     /// The first address of the value.
     pub at: u16,
-    /// The plant's signal.
+    /// Signal of the plant.
     pub signal: String,
-    /// What the signal was just before, in its unit.
+    /// Value of the signal before the write, in its unit.
     pub old: f64,
-    /// What was written, in its unit.
+    /// Value written, in its unit.
     pub new: f64,
 }
 
-/// Is told the device's name and what was written, after the plant has taken it and while the
-/// testbed stands.
+/// Callback for writes. It receives the device's name and the write, after the plant has accepted
+/// the write and while the testbed is paused.
 pub(crate) type OnWrite = Box<dyn Fn(&str, &Written) + Send + Sync>;
 
-/// Is told the device's name and its trouble.
+/// Callback for [`Trouble`]. It receives the device's name and the event.
 pub(crate) type OnTrouble = Box<dyn Fn(&str, Trouble) + Send + Sync>;
 
-/// What all connections of a device share.
+/// State shared by all connections of a device.
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) unit_id: u8,
@@ -85,12 +85,12 @@ pub(crate) struct Device {
     pub(crate) on_write: OnWrite,
 }
 
-/// One connection's service.
+/// Service of one connection.
 pub(crate) struct Service {
     pub(crate) device: Arc<Device>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) client: SocketAddr,
-    /// Device and client, for the records.
+    /// Names of the device and client, for the records.
     pub(crate) requester: String,
 }
 
@@ -100,11 +100,10 @@ impl ModbusService for Service {
     type Exception = ExceptionCode;
     type Future = Ready<Result<Response, ExceptionCode>>;
 
-    /// Answers at once, on the runtime's thread, although the plant may take
-    /// its time. That thread serves this device only, and all that it could do
-    /// meanwhile would have to wait for the same plant while the testbed
-    /// stands; handing over to another thread and back would cost every
-    /// exchange two wake-ups.
+    /// Answers synchronously, on the runtime's thread, although the plant may compute for long.
+    /// That thread serves only this device, and all other work on it would have to wait for the
+    /// same plant while the testbed is paused. A handover to another thread and back would cost two
+    /// wake-ups per exchange.
     fn call(&self, request: Self::Request) -> Self::Future {
         let counters = &self.connection.counters;
         counters.requests.fetch_add(1, Relaxed);
@@ -203,7 +202,7 @@ impl Service {
         }
     }
 
-    /// Function 23: the write comes before the read.
+    /// Function 23: the write precedes the read.
     fn write_then_read(
         &self,
         (at, words): (u16, &[u16]),
@@ -229,8 +228,8 @@ impl Service {
         self.to_words(&read, &present)
     }
 
-    /// Function 22, for values that are one register: both halves under one
-    /// pause, so that no other client comes in between.
+    /// Function 22, for values of one register: read and write under one pause, so that no other
+    /// client intervenes.
     fn mask_write(&self, at: u16, and: u16, or: u16) -> Result<(), ExceptionCode> {
         let points = self.device.map.cover_writable(Table::Holding, at, 1)?;
         let read = signals(&points);
@@ -248,7 +247,7 @@ impl Service {
         Ok(())
     }
 
-    /// One exchange with the plant, whose pause ends when the reply is out.
+    /// Performs one exchange with the plant; its pause ends when the reply has been sent.
     fn exchange<T>(
         &self,
         reason: &str,

@@ -1,18 +1,16 @@
-//! The socket as `tokio-modbus` sees it: one good frame at a time comes in, and
-//! what goes out ends the pause.
+//! Transport below `tokio-modbus`: passes one valid frame at a time to the library and ends the
+//! pause after the reply.
 //!
-//! The library's loop is: read a frame, call the service, write the reply,
-//! flush. The service leaves its hold here ([`Connection::owe`]); the flush that
-//! follows has handed the whole reply to the kernel, and only then is the hold
-//! given away. Three things need care:
+//! The library's loop is: read a frame, call the service, write the reply, flush. The service
+//! stores its hold here ([`Connection::owe`]). The flush that follows has passed the whole reply to
+//! the kernel; only then is the hold released. Three cases need care:
 //!
-//! - A guest that stands still reads nothing. When its buffer is full the reply
-//!   cannot be written while the testbed stands, so the hold is given away when
-//!   a write would wait; counted as `late_replies`.
-//! - A connection that ends in between drops this transport, and the hold.
-//! - Requests of other clients may lie in their sockets already. The hold is
-//!   therefore dropped by a task that first lets the runtime look at all
-//!   sockets once: those requests join this pause instead of causing another.
+//! - A paused guest reads nothing. If its buffer is full, the reply cannot be written during the
+//!   pause, so the hold is released when a write would block; this is counted as `late_replies`.
+//! - A connection that ends before the flush drops this transport, and the hold.
+//! - Requests of other clients may be in their sockets already. The hold is therefore dropped by a
+//!   task that first lets the runtime poll all sockets once: those requests join this pause instead
+//!   of causing another.
 
 use std::io;
 use std::pin::Pin;
@@ -27,30 +25,30 @@ use tokio_modbus::ExceptionCode;
 
 use super::frame::{self, Broken};
 
-/// What a device has counted since it started.
+/// Counters of a device since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections closed at once, because there were as many as allowed.
+    /// Connections closed at once because the maximum was reached.
     pub turned_away: u64,
     /// Connections open now.
     pub open: u64,
-    /// Connections closed for a frame that makes no sense.
+    /// Connections closed because of a malformed frame.
     pub malformed: u64,
     /// Connections that ended by another error, such as a reset.
     pub aborted: u64,
-    /// Times that accepting a connection failed.
+    /// Failed attempts to accept a connection.
     pub accept_errors: u64,
-    /// Requests understood.
+    /// Valid requests.
     pub requests: u64,
     /// Of those, answered with an exception.
     pub exceptions: u64,
-    /// Replies that the guest's full buffer kept from leaving during the pause.
+    /// Replies that could not be sent during the pause because the guest's buffer was full.
     pub late_replies: u64,
 }
 
-/// [`DeviceStats`] while they are counted, from several threads at once.
+/// Atomic counters behind [`DeviceStats`], updated by several threads.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
@@ -80,8 +78,8 @@ impl Counters {
     }
 }
 
-/// What the transport and the service of one connection share. They take
-/// turns, within one task.
+/// State shared by the transport and the service of one connection. They run alternately, within
+/// one task.
 pub(crate) struct Connection {
     state: Mutex<Owed>,
     pub(crate) counters: Arc<Counters>,
@@ -89,9 +87,9 @@ pub(crate) struct Connection {
 
 #[derive(Default)]
 struct Owed {
-    /// The pause to end when the reply is out.
+    /// Hold to release when the reply has been sent.
     hold: Option<Hold>,
-    /// How the frame just passed is to be answered, when that is decided.
+    /// Exception for the current frame, if validation decided one.
     verdict: Option<ExceptionCode>,
 }
 
@@ -104,12 +102,12 @@ impl Connection {
         })
     }
 
-    /// Leaves the hold to be given away after the reply.
+    /// Stores the hold, to be released after the reply.
     pub(crate) fn owe(&self, hold: Hold) {
         self.with(|owed| owed.hold = Some(hold));
     }
 
-    /// The exception that the present frame deserves by its form alone.
+    /// Returns the exception for the current frame, if validation decided one.
     pub(crate) fn verdict(&self) -> Option<ExceptionCode> {
         self.with(|owed| owed.verdict.take())
     }
@@ -125,13 +123,13 @@ impl Drop for Connection {
     }
 }
 
-/// The transport; see the module's head.
+/// The transport; see the module documentation.
 pub(crate) struct Transport {
     stream: TcpStream,
     shared: Arc<Connection>,
-    /// Received and not judged yet.
+    /// Bytes received and not yet validated.
     received: Vec<u8>,
-    /// The frame being handed out, and how much of it has been.
+    /// Frame being passed to the library, and the number of bytes passed so far.
     passing: Vec<u8>,
     passed: usize,
 }
@@ -147,7 +145,7 @@ impl Transport {
         }
     }
 
-    /// Moves the first received frame, if it is whole, to `passing`.
+    /// Moves the first received frame, if it is complete, to `passing`.
     fn next_frame(&mut self) -> Result<bool, Broken> {
         let Some(length) = frame::length(&self.received)? else {
             return Ok(false);
@@ -212,13 +210,13 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The library calls this when its own buffer is empty. A TCP stream
-        // has no other, so the kernel has all of the reply now.
+        // The library calls this when its own buffer is empty. A TCP stream has no other buffer, so
+        // the kernel now has the whole reply.
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if let Some(hold) = self.shared.with(|owed| owed.hold.take()) {
             tokio::spawn(async move {
-                // Comes back after the runtime has looked at all sockets and
-                // has queued the tasks whose requests it found.
+                // Returns after the runtime has polled all sockets and has queued the tasks whose
+                // requests it found.
                 tokio::task::yield_now().await;
                 drop(hold);
             });

@@ -1,4 +1,4 @@
-//! Requests and replies on a plant's line, and what becomes of a plant that fails.
+//! Requests and replies on a plant's connection, and the handling of a plant that fails.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::lines::{LineError, Lines, MAX_LINE};
 use crate::log::LastLines;
 use crate::message::{self, BadReply, Request};
 
-/// A plant's process and the line to it. After its first failure the process is
-/// gone, and every request is answered with that failure.
+/// Process of a plant and the connection to it. After the first failure the process has ended, and
+/// every request returns that failure.
 pub(super) struct Conversation {
     name: String,
     last_lines: LastLines,
@@ -27,7 +27,7 @@ pub(super) struct Conversation {
 /// A reply, or the plant's refusal.
 pub(super) type Answer<T = Reply> = Result<T, PlantError>;
 
-/// A reply that said `ok`, with its line for messages.
+/// A successful reply, with its line for messages.
 pub(super) struct Reply {
     ok: Value,
     line: String,
@@ -49,8 +49,7 @@ impl Conversation {
         self.child.id()
     }
 
-    /// Whether the process still runs, without asking it anything. A failure is told
-    /// once here.
+    /// Checks that the process still runs, without a request to it. A failure is reported once.
     pub(super) fn look(&mut self) -> Result<(), PlantError> {
         if self.failed.is_some() {
             return Ok(());
@@ -64,7 +63,7 @@ impl Conversation {
         }
     }
 
-    /// Waits until a process that was asked to stop is gone.
+    /// Waits until a process that was asked to stop has ended.
     pub(super) fn end(&mut self, patience: Duration) -> Result<(), PlantError> {
         let during = Op::Stop;
         let fault = match self.child.wait(to_std(patience)) {
@@ -81,8 +80,8 @@ impl Conversation {
         Err(self.fail(fault))
     }
 
-    /// Sends `requests` at once and returns the replies: their `ok` members, or
-    /// the plant's refusals. A failure of the plant is this function's own.
+    /// Sends `requests` at once and returns the replies: their `ok` members, or the plant's
+    /// refusals. A failure of the plant is an error of this function.
     pub(super) fn ask(
         &mut self,
         requests: &[(Op, Request<'_>)],
@@ -103,8 +102,8 @@ impl Conversation {
             }
         }
         let mut replies = Vec::with_capacity(requests.len());
-        // A plant that answers as it reads would wait for us to read while we
-        // wait for it to, were more sent than the socket holds.
+        // If more bytes were sent than the socket buffers, a plant that answers while it reads
+        // would block on its replies, and this process on its requests.
         let batch = if lines.len() > PIPELINE_BYTES {
             1
         } else {
@@ -140,7 +139,7 @@ impl Conversation {
         Ok(replies)
     }
 
-    /// The reply to a lone request.
+    /// Sends one request and returns its reply.
     pub(super) fn ask_one(
         &mut self,
         op: Op,
@@ -192,13 +191,13 @@ impl Conversation {
 
     fn broken_line(&mut self, during: Op, error: &LineError, after: Duration) -> PlantError {
         let fault = match error {
-            // A dying process closes its socket a little before it is dead.
+            // A dying process closes its socket shortly before it ends.
             LineError::Closed => match self.child.wait(DYING) {
                 Some(status) => Fault::Died { during, status },
                 None => Fault::HungUp { during },
             },
-            // It may be dead without an end of file, when a process that it
-            // started and that left its group has the socket still.
+            // The process may have ended without an end of file, if a process that it started and
+            // that left its group still has the socket.
             LineError::TimedOut => match self.child.wait(time::Duration::ZERO) {
                 Some(status) => Fault::Died { during, status },
                 None => Fault::TimedOut { during, after },
@@ -216,11 +215,11 @@ impl Conversation {
         self.fail(fault)
     }
 
-    /// Ends the plant for good: no request after this one reaches it.
+    /// Ends the plant permanently: no later request reaches it.
     fn fail(&mut self, fault: Fault) -> PlantError {
         self.child.kill();
-        // Killed processes end at once, except in the depths of a device
-        // driver; the drop waits for those.
+        // Killed processes end at once, except while blocked in a device driver; the drop waits for
+        // those.
         let _ = self.child.wait(DYING);
         let error = self.error(fault);
         self.failed = Some(error.clone());
@@ -241,9 +240,9 @@ fn to_std(length: Duration) -> time::Duration {
     time::Duration::from_nanos(u64::try_from(length.as_ns()).unwrap_or(0))
 }
 
-/// As much as surely fits into a socket's buffer, in bytes.
+/// Number of bytes that certainly fit into a socket's buffer.
 const PIPELINE_BYTES: usize = 64 << 10;
-/// As much of a bad line as an error message shows.
+/// Maximum length of a malformed line in an error message.
 const EXCERPT_CHARS: usize = 160;
-/// From closing its socket, or from SIGKILL, to death.
+/// Maximum time from the closing of the socket, or from SIGKILL, to the end of the process.
 const DYING: time::Duration = time::Duration::from_secs(1);

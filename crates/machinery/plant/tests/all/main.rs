@@ -1,4 +1,4 @@
-//! Plants behind the pause wire, and devices that ask them.
+//! Tests of plants under a pause, and of devices that access them.
 
 mod common;
 mod modbus;

@@ -1,4 +1,4 @@
-//! The Modbus device, asked by `tokio-modbus`' client and by raw sockets.
+//! Tests of the Modbus device with the client of `tokio-modbus` and with raw sockets.
 
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{Read, Write};
@@ -136,7 +136,7 @@ impl World {
     }
 }
 
-/// A request to read `count` input registers from `at`.
+/// Returns a request to read `count` input registers from `at`.
 fn read_input(transaction: u8, at: u8, count: u8) -> [u8; 12] {
     [0, transaction, 0, 0, 0, 6, 9, 4, 0, at, 0, count]
 }
@@ -203,8 +203,8 @@ fn every_function_works() {
         (stats.requests, stats.exceptions, stats.late_replies),
         (12, 0, 0)
     );
-    // Fewer pauses than requests are legal: this client does not stand still,
-    // so its next request may come before the pause has ended.
+    // Fewer pauses than requests are correct: this client is not paused, so its next request may
+    // arrive before the pause has ended.
     assert!((1..=12).contains(&world.clock.pauses.load(SeqCst)));
     assert!(world.records.lock().unwrap().try_iter().any(|record| {
         record.action == Action::Hold
@@ -214,7 +214,7 @@ fn every_function_works() {
     writes_are_told(&world);
 }
 
-/// Every value written, in order, by whom, and what the signal was before.
+/// Every value written is reported, in order, with the client and the signal's previous value.
 fn writes_are_told(world: &World) {
     let writes: Vec<Written> = world.writes.lock().unwrap().try_iter().collect();
     let told: Vec<_> = (writes.iter())
@@ -303,7 +303,7 @@ fn every_mistake_has_its_exception() {
 fn the_reply_is_there_before_the_testbed_goes_on() {
     let world = world("");
     let mut stream = world.raw();
-    // What the guest would find at the instant at which its time goes on.
+    // Bytes that the guest would find at the instant at which its time resumes.
     let guest = stream.try_clone().unwrap();
     let (tell, told) = channel();
     *world.clock.on_resume.lock().unwrap() = Box::new(move || {
@@ -341,7 +341,7 @@ fn overlapping_requests_share_a_pause() {
         }
     });
     world.runs_again();
-    // The first of each round takes 50 ms and the others come within 25 ms.
+    // The first request of each round takes 50 ms and the others arrive within 25 ms.
     assert_eq!(
         world.clock.pauses.load(SeqCst),
         5,
@@ -442,7 +442,7 @@ fn broken_frames_end_the_connection_and_are_counted() {
         assert!(rest.is_empty(), "{rest:?}");
         world.wait(|stats| stats.malformed == count && stats.open == 0);
     }
-    // Split, joined and ill-valued ones are none of that.
+    // Split and joined requests, and ones with invalid values, are not malformed.
     let mut stream = world.raw();
     let bytes = [
         read_input(1, 0, 1),
@@ -492,7 +492,7 @@ fn a_guest_that_does_not_read_cannot_hold_the_testbed() {
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
     let many: Vec<u8> = (0..4000).flat_map(|_| read_input(1, 100, 120)).collect();
-    // On and on, since nobody knows how much the buffers on both ways take.
+    // Repeats until the buffers of both directions are full; their size is unknown.
     let began = Instant::now();
     let mut at = 0;
     while world.device.stats().late_replies == 0 {

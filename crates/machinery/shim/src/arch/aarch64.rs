@@ -21,16 +21,15 @@ use crate::wait::KICKED;
 /// AUDIT_ARCH_AARCH64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
 
-/// A raw system call. Returns what the kernel returned: a value, or a negated
-/// errno in -4095…-1.
+/// Makes a raw system call. Returns the kernel's result: a value, or a negated errno in -4095…-1.
 ///
 /// # Safety
-/// As the call itself: pointers must be valid for what the kernel does.
+/// Pointers in the arguments must be valid for the call.
 #[inline(always)]
 pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the caller vouches for the arguments. The kernel keeps all registers
-    // but x0; x8 is another number after a call that it has restarted.
+    // SAFETY: guaranteed by the caller. The kernel preserves all registers but x0; x8 has another
+    // number after a call that the kernel has restarted.
     unsafe {
         asm!(
             "svc #0",
@@ -59,7 +58,7 @@ macro_rules! site {
                 fn $symbol();
             }
             let result: isize;
-            // SAFETY: the caller vouches for the arguments; `bl` changes x30.
+            // SAFETY: guaranteed by the caller; `bl` changes x30.
             unsafe {
                 asm!(
                     "bl {site}",
@@ -110,18 +109,18 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-/// The interrupted context that a signal handler is given (`ucontext_t`).
+/// Interrupted context, the argument of a signal handler (`ucontext_t`).
 #[repr(C)]
 pub(crate) struct Context {
     flags: u64,
     link: u64,
-    /// The alternate stack: where, flags, size.
+    /// The alternate stack: address, flags, size.
     stack: [u64; 3],
-    /// The signal mask that the return from the handler restores.
+    /// Signal mask that the return from the handler restores.
     pub(crate) mask: u64,
-    /// Room for a larger mask, and for the alignment of what follows.
+    /// Space for a larger mask, and for the alignment of the next field.
     reserved: [u64; 16],
-    /// `mcontext_t`, to where the floating-point registers begin.
+    /// `mcontext_t`, up to the floating-point registers.
     fault_address: u64,
     registers: [u64; 31],
     stack_pointer: u64,
@@ -135,7 +134,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Context, program_counter) == 440);
 };
 
-/// Where the frame of the signal begins that brought both.
+/// Returns the beginning of the signal's frame that contains both.
 pub(crate) fn frame(info: &SignalInfo, _: &Context) -> usize {
     &raw const *info as usize
 }
@@ -163,23 +162,23 @@ unsafe extern "C" {
 }
 
 impl Context {
-    /// Where the thread's alternate stack begins, and how large it is.
+    /// Returns beginning and size of the thread's alternate stack.
     pub(crate) fn alternate_stack(&self) -> [usize; 2] {
         [self.stack[0] as usize, self.stack[2] as usize]
     }
 
-    /// The interrupted code's.
+    /// Returns the stack pointer of the interrupted code.
     pub(crate) fn stack_pointer(&self) -> usize {
         self.stack_pointer as usize
     }
 
-    /// The six arguments of the interrupted system call. The kernel has put the
-    /// first back into x0 before it raised the signal.
+    /// Returns the six arguments of the interrupted system call. The kernel has restored the first
+    /// to x0 before it raised the signal.
     pub(crate) fn arguments(&self) -> [usize; 6] {
         [0, 1, 2, 3, 4, 5].map(|index| self.registers[index] as usize)
     }
 
-    /// What the interrupted call returned, or is to return.
+    /// Returns the result of the interrupted call.
     pub(crate) fn result(&self) -> isize {
         self.registers[0] as isize
     }
@@ -188,7 +187,7 @@ impl Context {
         self.registers[0] = value as u64;
     }
 
-    /// Where the thread was interrupted.
+    /// Returns the address of the interrupted instruction.
     pub(crate) fn instruction(&self) -> usize {
         self.program_counter as usize
     }
@@ -224,8 +223,8 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-// The one place where guests block; `wait.rs` says what the labels mean. The stack
-// pointer stays a multiple of 16.
+// The only instruction at which guests block; `wait.rs` explains the labels. The stack pointer
+// stays a multiple of 16.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
     ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
@@ -236,7 +235,7 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "str x3, [sp, #-16]!",
     ".cfi_adjust_cfa_offset 16",
-    // Where a handler's frame would begin: with x29 and x30, which is not zero.
+    // Place of the beginning of a handler's frame: x29 and x30, which are not zero.
     "stp xzr, xzr, [sp, #-16]",
     "mov x9, x1",
     "mov w10, w2",
@@ -274,11 +273,10 @@ core::arch::global_asm!(
     interrupted = const -EINTR,
 );
 
-// What the handler returns into. Unwinders know these two instructions by their
-// bytes, as those of the kernel's own vDSO, and find the interrupted context by
-// them. That they only do where there is no unwind information, so there is none;
-// and since they look up the address before the one returned to, something that
-// has none lies before it.
+// Return address of the handler. Unwinders recognise these two instructions by their bytes, as
+// those of the kernel's own vDSO, and find the interrupted context by them. They do so only if
+// there is no unwind information, so there is none. Since they look up the address before the
+// return address, code without unwind information precedes it.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
     ".globl timeloom_restorer, timeloom_syscall",
@@ -290,7 +288,7 @@ core::arch::global_asm!(
     "mov x8, #139", // rt_sigreturn
     "timeloom_syscall:",
     "svc #0",
-    // Where the launcher's injected calls come to a stop.
+    // End of the launcher's injected calls.
     "brk #0",
     ".size timeloom_restorer, . - timeloom_restorer",
     ".popsection",

@@ -24,15 +24,14 @@ use crate::wait::KICKED;
 /// AUDIT_ARCH_X86_64.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
 
-/// A raw system call. Returns what the kernel returned: a value, or a negated
-/// errno in -4095…-1.
+/// Makes a raw system call. Returns the kernel's result: a value, or a negated errno in -4095…-1.
 ///
 /// # Safety
-/// As the call itself: pointers must be valid for what the kernel does.
+/// Pointers in the arguments must be valid for the call.
 #[inline(always)]
 pub(crate) unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the caller vouches for the arguments; rcx and r11 are declared.
+    // SAFETY: guaranteed by the caller; rcx and r11 are declared.
     unsafe {
         asm!(
             "syscall",
@@ -63,7 +62,7 @@ macro_rules! site {
                 fn $symbol();
             }
             let result: isize;
-            // SAFETY: the caller vouches for the arguments; rcx and r11 are declared.
+            // SAFETY: guaranteed by the caller; rcx and r11 are declared.
             unsafe {
                 asm!(
                     "call {site}",
@@ -115,7 +114,7 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-/// The interrupted context that a signal handler is given (`ucontext_t`).
+/// Interrupted context, the argument of a signal handler (`ucontext_t`).
 #[repr(C)]
 pub(crate) struct Context {
     flags: u64,
@@ -125,15 +124,15 @@ pub(crate) struct Context {
     registers: [u64; 23],
     fpregs: u64,
     reserved: [u64; 8],
-    /// The signal mask that the return from the handler restores.
+    /// Signal mask that the return from the handler restores.
     pub(crate) mask: u64,
 }
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
-/// Where the frame of the signal begins that brought both.
+/// Returns the beginning of the signal's frame that contains both.
 pub(crate) fn frame(_: &SignalInfo, context: &Context) -> usize {
-    // Before it lies the address to return to.
+    // The return address precedes it.
     (&raw const *context as usize).wrapping_sub(size_of::<usize>())
 }
 
@@ -187,17 +186,17 @@ impl Context {
     const ERROR: usize = 19;
     const TRAP: usize = 20;
 
-    /// Where the thread's alternate stack begins, and how large it is.
+    /// Returns beginning and size of the thread's alternate stack.
     pub(crate) fn alternate_stack(&self) -> [usize; 2] {
         [self.stack[0] as usize, self.stack[2] as usize]
     }
 
-    /// The interrupted code's.
+    /// Returns the stack pointer of the interrupted code.
     pub(crate) fn stack_pointer(&self) -> usize {
         self.registers[Self::RSP] as usize
     }
 
-    /// The six arguments of the interrupted system call.
+    /// Returns the six arguments of the interrupted system call.
     pub(crate) fn arguments(&self) -> [usize; 6] {
         [
             Self::RDI,
@@ -210,7 +209,7 @@ impl Context {
         .map(|index| self.registers[index] as usize)
     }
 
-    /// What the interrupted call returned, or is to return.
+    /// Returns the result of the interrupted call.
     pub(crate) fn result(&self) -> isize {
         self.registers[Self::RAX] as isize
     }
@@ -219,24 +218,23 @@ impl Context {
         self.registers[Self::RAX] = value as u64;
     }
 
-    /// Puts a value where `rdtsc` leaves it, in two halves.
+    /// Sets the registers in which `rdtsc` returns its value, in two halves.
     fn set_counter(&mut self, ticks: u64) {
         self.registers[Self::RAX] = ticks & 0xffff_ffff;
         self.registers[Self::RDX] = ticks >> 32;
     }
 
-    /// Puts a value where `rdtscp` leaves the processor's number.
+    /// Sets the register in which `rdtscp` returns the processor's number.
     fn set_processor(&mut self, number: u64) {
         self.registers[Self::RCX] = number;
     }
 
-    /// Whether it was interrupted by a general protection fault that names no
-    /// segment.
+    /// Returns true if the interruption was a general protection fault without a segment.
     fn is_general_protection(&self) -> bool {
         self.registers[Self::TRAP] == 13 && self.registers[Self::ERROR] == 0
     }
 
-    /// Where the thread was interrupted.
+    /// Returns the address of the interrupted instruction.
     pub(crate) fn instruction(&self) -> usize {
         self.registers[Self::RIP] as usize
     }
@@ -275,8 +273,8 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-// The one place where guests block; `wait.rs` says what the labels mean. (rcx and
-// r11 are free until `syscall` overwrites them.)
+// The only instruction at which guests block; `wait.rs` explains the labels. (rcx and r11 are free
+// until `syscall` overwrites them.)
 core::arch::global_asm!(
     ".pushsection .text.timeloom_wait, \"ax\", @progbits",
     ".globl timeloom_wait, timeloom_wait_begin, timeloom_wait_end, timeloom_wait_kicked",
@@ -286,8 +284,8 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "push rcx",
     ".cfi_adjust_cfa_offset 8",
-    // Where a handler's frame would end: below the red zone, its last word says how
-    // the processor's state before it is laid out, and is not zero.
+    // Place of the end of a handler's frame: below the red zone; its last word describes the layout
+    // of the processor state before it, and is not zero.
     "xorps xmm0, xmm0",
     "movups [rsp - 144], xmm0",
     "movups [rsp - 160], xmm0",
@@ -344,11 +342,10 @@ core::arch::global_asm!(
 
 // Return address of signal handlers, the image's and the program's. A mask in the frame that blocks
 // a signal reserved by the image is repaired first; all registers are restored from the frame, so
-// any may be changed. The unwind information says that everything
-// is to be found in the interrupted context, so that a thread cancelled during
-// a wait, an exception thrown from a handler and a debugger all get through.
-// The letters: 'z' length, 'R' encoding, 'S' signal frame. Offsets are those of
-// `mcontext_t` in the `ucontext_t` to which rsp points here.
+// any may be changed. The unwind information refers to the interrupted context for all registers,
+// so that the cancellation of a thread during a wait, an exception thrown from a handler and a
+// debugger all unwind through this frame. The letters: 'z' length, 'R' encoding, 'S' signal frame.
+// Offsets are those of `mcontext_t` in the `ucontext_t` to which rsp points here.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_restorer, \"ax\", @progbits",
     ".globl timeloom_restorer, timeloom_syscall",
@@ -377,7 +374,7 @@ core::arch::global_asm!(
     ".cfi_escape 0x10, 0x02, 0x03, 0x77, 0x98, 0x01", // rcx at 152
     ".cfi_escape 0x10, 0x07, 0x03, 0x77, 0xa0, 0x01", // rsp at 160
     ".cfi_escape 0x10, 0x10, 0x03, 0x77, 0xa8, 0x01", // rip at 168
-    // An unwinder looks up the address before the one returned to.
+    // An unwinder looks up the address before the return address.
     "nop",
     "timeloom_restorer:",
     "test dword ptr [rsp + {mask}], {kept}",
@@ -388,7 +385,7 @@ core::arch::global_asm!(
     "mov eax, 15", // rt_sigreturn
     "timeloom_syscall:",
     "syscall",
-    // Where the launcher's injected calls come to a stop.
+    // End of the launcher's injected calls.
     "int3",
     ".cfi_endproc",
     ".size timeloom_restorer, . - timeloom_restorer",

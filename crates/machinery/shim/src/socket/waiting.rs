@@ -1,15 +1,15 @@
-//! Waiting for a socket as long as its timeout says, in virtual time.
+//! Waits for a socket up to its timeout, in virtual time.
 
 use super::{MSG_DONTWAIT, MSG_WAITALL, O_NONBLOCK, POLLIN, SO_RCVTIMEO, SOL_SOCKET};
 use crate::abi::{PollFd, Timespec};
 use crate::sys::{errno, nr, syscall};
 use crate::wait::{Deadline, until};
 
-/// Receives: calls `attempt` without waiting until it does something, or, when
-/// the socket has no timeout, once as the program asked.
+/// Receives: calls `attempt` without blocking until it succeeds or fails, or once with the
+/// program's flags if the socket has no timeout.
 pub(super) fn waiting(fd: usize, flags: usize, mut attempt: impl FnMut(Wait) -> isize) -> isize {
     match Timeout::of(fd, SO_RCVTIMEO, flags) {
-        // Several parts that are to be filled whole: the kernel's wait.
+        // With several parts to be filled completely, the kernel waits.
         Some(mut timeout) if flags & MSG_WAITALL == 0 => {
             timeout.retry(POLLIN, || attempt(Wait::Not))
         }
@@ -32,19 +32,19 @@ impl Wait {
     }
 }
 
-/// The timeout of a call on a socket that may wait.
+/// Timeout of a call on a socket that may block.
 pub(super) struct Timeout {
     pub(super) fd: usize,
     length_ns: i64,
     deadline: Deadline,
-    /// How often in a row the descriptor was ready and yet nothing came of it:
-    /// others are quicker, or it is ready for something else.
+    /// Number of consecutive attempts for which the descriptor was ready but the call returned
+    /// EAGAIN: other threads are faster, or the descriptor is ready for another operation.
     in_vain: u32,
 }
 
 impl Timeout {
-    /// `None` when there is none, for a call that does not wait, and for what is
-    /// no socket.
+    /// `None` without a timeout, for a call that does not block, and for descriptors other than
+    /// sockets.
     pub(super) fn of(fd: usize, option: i32, flags: usize) -> Option<Self> {
         let mut length = Timespec { s: 0, ns: 0 };
         let mut bytes = 16u32;
@@ -76,8 +76,7 @@ impl Timeout {
         })
     }
 
-    /// Calls `attempt`, which must not wait, until it gives something else than
-    /// EAGAIN or the time is over.
+    /// Calls `attempt`, which must not block, until its result is not EAGAIN or the time is over.
     pub(super) fn retry(&mut self, events: i16, mut attempt: impl FnMut() -> isize) -> isize {
         self.in_vain = 0;
         loop {
@@ -99,7 +98,8 @@ impl Timeout {
         }
     }
 
-    /// Above zero when the descriptor is ready, EAGAIN when the time is over.
+    /// Waits until the descriptor is ready. Returns a positive value if it is, EAGAIN if the time
+    /// is over.
     pub(super) fn wait_for(&self, events: i16) -> isize {
         let mut wanted = PollFd {
             fd: self.fd as i32,
@@ -112,7 +112,7 @@ impl Timeout {
         if result == 0 { errno::EAGAIN } else { result }
     }
 
-    /// A millisecond at most. Zero, EINTR, or EAGAIN when the time is over.
+    /// Sleeps for at most a millisecond. Returns zero, EINTR, or EAGAIN if the time is over.
     pub(super) fn nap(&self) -> isize {
         let left_ns = self.deadline.left_ns().unwrap_or(0);
         if left_ns <= 0 {
@@ -124,7 +124,7 @@ impl Timeout {
         })
     }
 
-    /// A stream of the UNIX family waits for each piece anew, TCP for all.
+    /// Restarts the timeout of a UNIX stream, which applies to each piece; TCP's applies to all.
     pub(super) fn renew_if_unix(&mut self) {
         if number_option(self.fd, SO_DOMAIN) == Some(AF_UNIX) {
             self.deadline = Deadline::after_ns(self.length_ns);

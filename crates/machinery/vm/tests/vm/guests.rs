@@ -1,4 +1,4 @@
-//! Guests of real virtual machines: what they read is true, whatever is done to them.
+//! Tests with guests of real virtual machines: their readings are true under all disturbances.
 
 use std::net::Shutdown;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn a_guest_reaches_its_host_by_vsock() {
     let host = Host::new();
     let mut guest = Machine::start_with(&host, "a_guest_by_vsock", Some(Vsock::start()));
     for round in 0..2 {
-        // Until then it is what comes by the other port that counts: nothing does.
+        // Until then only the other port could supply answers: there are none.
         let way = guest.way();
         if round == 0 {
             assert_eq!(guest.line(), "ready");
@@ -22,7 +22,7 @@ fn a_guest_reaches_its_host_by_vsock() {
         }
         wait_for("an interval", || guest.read().ok());
         (0..200).for_each(|_| drop(guest.read()));
-        // It comes again by a way of its own accord.
+        // The guest reconnects by itself.
         way.shutdown(Shutdown::Both).unwrap();
         wait_for("the end of its bindings", || {
             (host.bindings() == 0).then_some(())
@@ -51,7 +51,7 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
         widths[widths.len() - 1]
     );
 
-    // It is stopped for a while, by which its counter lags: never a wrong time.
+    // The machine is stopped for a while, so its counter lags: never a wrong time.
     let events = good.watched();
     for _ in 0..3 {
         good.tell_monitor("\"stop\"");
@@ -59,12 +59,13 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
         std::thread::sleep(Duration::from_millis(700));
         good.tell_monitor("\"cont\"");
         events.recv_timeout(PATIENCE).unwrap();
-        // All of these contain the truth, or claim nothing, until it has measured again.
+        // Each of these contains the true time, or has no interval, until the guest has measured
+        // again.
         wait_for("an interval again", || good.read().ok());
         (0..100).for_each(|_| drop(good.read()));
     }
 
-    // Beside it one that writes to the memory, and 100,000 times nonsense to the port.
+    // A second guest writes to the memory, and sends 100,000 invalid messages to the port.
     let mut hostile = Machine::start(&host, "a_hostile_guest");
     assert_eq!(hostile.line(), "ready");
     wait_for("all of it to be looked at", || {
@@ -76,14 +77,14 @@ fn guests_read_the_truth_and_a_hostile_one_hurts_nobody() {
     (0..200).for_each(|_| drop(good.read()));
     wait_for("an interval beside it", || good.read().ok());
     drop(hostile);
-    // Killed, the other one has nothing any more.
+    // After it is killed, the other guest has no connections any more.
     drop(good);
     wait_for("the end of its bindings", || {
         (host.bindings() == 0).then_some(())
     });
 }
 
-/// Nobody can measure while the way to the host is cut, so that what a stop does is seen alone.
+/// The link to the host is cut, so that no measurement hides the effect of the stop.
 #[test]
 #[ignore = "takes a kernel and minutes: `make test-vm`"]
 fn a_stopped_guest_is_disrupted_until_it_has_measured_again() {
@@ -107,7 +108,7 @@ fn a_stopped_guest_is_disrupted_until_it_has_measured_again() {
         let readings: Vec<_> = (0..100).map(|_| guest.read()).collect();
         let is_disrupted =
             |said: &Result<_, String>| said.as_ref().is_err_and(|said| said.contains("disrupted"));
-        // A daemon that a busy machine keeps from its work is something else.
+        // A daemon that is delayed on a busy machine is a different case.
         if is_stopped {
             assert!(readings.iter().all(Result::is_err), "{readings:?}");
             assert!(readings.iter().any(is_disrupted), "{readings:?}");
@@ -132,15 +133,15 @@ fn a_guest_that_is_reset_begins_anew() {
         guest.tell_monitor(command);
     }
     events.recv_timeout(PATIENCE).unwrap();
-    // What it had is gone with it, and what it has now is its own.
+    // The old connections have ended, and the present ones are its own.
     assert_eq!(guest.line(), "ready");
     assert_eq!(host.bindings(), 1);
     wait_for("an interval again", || guest.read().ok());
     (0..100).for_each(|_| drop(guest.read()));
 }
 
-/// What a region says belongs to the host, and QEMU has no way to leave it out of what it
-/// restores. So it refuses, by the name of the device.
+/// The contents of a region belong to the host, and QEMU cannot exclude them from a restored state.
+/// QEMU therefore refuses, and names the device.
 #[test]
 #[ignore = "takes a kernel and minutes: `make test-vm`"]
 fn a_guest_with_a_region_is_neither_saved_nor_migrated() {
@@ -155,7 +156,7 @@ fn a_guest_with_a_region_is_neither_saved_nor_migrated() {
         let refused = guest.monitor_says("\"id\": 1");
         assert!(refused.contains("ivshmem"), "{command}: {refused}");
     }
-    // It goes on.
+    // The machine continues.
     assert_eq!(guest.line(), "ready");
     wait_for("an interval", || guest.read().ok());
 }

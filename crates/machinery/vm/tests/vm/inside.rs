@@ -1,5 +1,5 @@
-//! What runs inside of a virtual machine: the library, what a hostile guest does, and its
-//! clock for whoever asks.
+//! Programs that run inside a virtual machine: the library, a hostile guest, and a server of its
+//! clock.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,9 +30,9 @@ fn a_guest_by_vsock() {
     serve(|| Link::Vsock);
 }
 
-/// In a machine that is a host of a session: `scripts/vm/ask_time` asks it for its host's
-/// timelines, a name to a line. Each is read on another processor than the one before: what
-/// was measured on one has to hold on all.
+/// For a machine that is a host of a session: `scripts/vm/ask_time` asks it for its host's
+/// timelines, one name per line. Each is read on another processor than the previous one: a
+/// measurement on one processor must hold on all.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_reader() {
@@ -56,8 +56,9 @@ fn a_reader() {
     });
 }
 
-/// The whole stack in a machine: a daemon of its own, by a `ptp4l` that hears a master over the
-/// machine's card. `scripts/vm/ptp` asks for that timeline as `scripts/vm/timelines` does.
+/// The whole stack in a machine: its own daemon, with a `ptp4l` that receives a master over the
+/// machine's network interface. `scripts/vm/ptp` asks for that timeline as `scripts/vm/timelines`
+/// does.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_ptp_slave() {
@@ -78,7 +79,7 @@ fn a_ptp_slave() {
     );
     let config: DaemonConfig = timeline.parse().unwrap();
     let _daemon = timeloom_timeline::serve(&config).unwrap();
-    // It steers nothing: the machine's clock stays as wrong as it was at its start.
+    // The daemon adjusts nothing: the machine's clock keeps its initial error.
     let settings = format!(
         "[global]\ntime_stamping software\nnetwork_transport L2\nfree_running 1\n\
          slaveOnly 1\nlogMinDelayReqInterval -3\ntx_timestamp_timeout 200\n\
@@ -99,7 +100,7 @@ fn a_ptp_slave() {
     slave.wait().unwrap();
 }
 
-/// Answers whoever asks, a line to a line.
+/// Answers each client, line by line.
 fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
     for stream in listener.incoming().flatten() {
         let mut answers = stream.try_clone().unwrap();
@@ -111,7 +112,7 @@ fn answer(listener: &TcpListener, mut to: impl FnMut(&str) -> String) {
     }
 }
 
-/// The agent, once it has found the host.
+/// Returns the agent, once it has found the host.
 fn started(link: impl Fn() -> Link) -> Agent {
     let region = wait_for("the region", || devices::region().ok());
     wait_for("the way to the host", || {
@@ -121,7 +122,7 @@ fn started(link: impl Fn() -> Link) -> Agent {
     })
 }
 
-/// The host's timeline of that name, once it has an interval.
+/// Returns the host's timeline of that name, once it has an interval.
 fn opened(name: &str) -> Timeline {
     let directory = Directory::new(TIMELINES);
     let timeline = wait_for("the host", || Timeline::open_in(&directory, name).ok());
@@ -129,7 +130,7 @@ fn opened(name: &str) -> Timeline {
     timeline
 }
 
-/// A reading as a line: where its interval begins and ends, or not, and its status.
+/// Formats a reading as a line: begin and end of its interval, if any, and its status.
 fn reading(timeline: &Timeline) -> String {
     let stamp = timeline.read().unwrap();
     match stamp.interval() {
@@ -143,7 +144,7 @@ fn reading(timeline: &Timeline) -> String {
     }
 }
 
-/// Reads the host's timeline for whoever asks at the port `test`.
+/// Reads the host's timeline for clients at the port `test`.
 fn serve(link: impl Fn() -> Link) {
     let agent = started(link);
     let timeline = opened("own");
@@ -153,7 +154,7 @@ fn serve(link: impl Fn() -> Link) {
     asked.write_all(b"ready\n").unwrap();
     let mut byte = [0];
     loop {
-        // Nobody at the other end yet, or any more.
+        // The port has no peer yet, or no longer.
         if asked.read(&mut byte).unwrap_or(0) == 0 {
             std::thread::sleep(std::time::Duration::from_millis(5));
             continue;
@@ -183,8 +184,8 @@ fn a_hostile_guest() {
     }
 }
 
-/// In a machine that is a host of a session: `scripts/vm/ask` asks it a line at a time, and
-/// holds the answers against the session's clock.
+/// For a machine that is a host of a session: `scripts/vm/ask` sends it lines, and compares the
+/// answers with the session's clock.
 #[test]
 #[ignore = "runs in a virtual machine that `make test-vm` starts"]
 fn a_clock() {
@@ -199,8 +200,8 @@ fn a_clock() {
     });
 }
 
-/// Each processor and its clock, some times around: a thread goes from one to the next, so
-/// no clock may be behind the one before.
+/// Reads the clock of each processor, several times: a thread moves from one to the next, so no
+/// clock may be behind the previous one.
 fn clocks() -> Vec<(usize, i64)> {
     let around = processors();
     let mut said = Vec::new();
@@ -213,7 +214,7 @@ fn clocks() -> Vec<(usize, i64)> {
     said
 }
 
-/// The processors that this thread may use.
+/// Returns the processors that this thread may use.
 fn processors() -> Vec<usize> {
     let all = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU)
@@ -221,7 +222,7 @@ fn processors() -> Vec<usize> {
         .collect()
 }
 
-/// This thread runs on these processors from now on.
+/// Restricts this thread to these processors.
 fn pin(processors: &[usize]) {
     let mut set = CpuSet::new();
     for &processor in processors {
@@ -230,5 +231,5 @@ fn pin(processors: &[usize]) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Where programs inside meet the agent.
+/// Directory in which programs inside connect to the agent.
 const TIMELINES: &str = "/run/timelines";

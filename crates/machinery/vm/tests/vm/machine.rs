@@ -12,10 +12,10 @@ use timeloom_vm::{Relay, VSOCK_PORT, monitor, qemu};
 
 use crate::common::{Host, tai_ns, wait_for};
 
-/// A running machine; it is killed when this is dropped.
+/// A running machine; it is killed when the value is dropped.
 pub(crate) struct Machine {
     emulator: Child,
-    /// What carries its vsock, if it has one.
+    /// Device of its vsock, if it has one.
     vsock: Option<Vsock>,
     relay: Arc<Mutex<Relay>>,
     asked: BufReader<UnixStream>,
@@ -29,8 +29,8 @@ impl Drop for Machine {
     }
 }
 
-/// A vsock device in user space (rust-vmm's vhost-device-vsock), for QEMU where the host's
-/// kernel has none. It brings what comes for a port of the host to a socket called after it.
+/// A vsock device in user space (rust-vmm's vhost-device-vsock), for QEMU if the host's kernel has
+/// none. It forwards connections to a port of the host to a socket named after that port.
 pub(crate) struct Vsock {
     device: Child,
     listener: UnixListener,
@@ -65,7 +65,7 @@ impl Vsock {
         }
     }
 
-    /// QEMU's arguments for it: the device writes to the machine's memory.
+    /// Returns QEMU's arguments for the device, which writes to the machine's memory.
     fn arguments(&self) -> [String; 8] {
         let device = self.place.path().join("device");
         [
@@ -86,7 +86,7 @@ fn file(name: &str) -> String {
 }
 
 impl Machine {
-    /// Starts one that runs the test of this name inside.
+    /// Starts a machine that runs the test of this name inside.
     pub(crate) fn start(host: &Host, inside: &str) -> Self {
         Self::start_with(host, inside, None)
     }
@@ -145,8 +145,8 @@ impl Machine {
         self.relay.lock().unwrap()
     }
 
-    /// The way by which it comes over vsock, once it does; taken by the relay, and a second
-    /// hold of it.
+    /// Waits for the guest's vsock connection and passes it to the relay; returns a second handle
+    /// of it.
     pub(crate) fn way(&self) -> UnixStream {
         let vsock = self.vsock.as_ref().expect("it was started with one");
         let (way, _) = vsock.listener.accept().unwrap();
@@ -161,8 +161,8 @@ impl Machine {
         line.trim_end().to_owned()
     }
 
-    /// Has the guest read once. What it says must contain a moment between the question
-    /// and the answer, or say nothing; how wide it was.
+    /// Makes the guest read once. Its answer must contain an instant between the question and the
+    /// answer, or have no interval; returns the width of the interval.
     pub(crate) fn read(&mut self) -> Result<i64, String> {
         let before_ns = tai_ns();
         self.asked.get_mut().write_all(b"r").unwrap();
@@ -180,12 +180,12 @@ impl Machine {
         Ok(latest - earliest)
     }
 
-    /// Reads what the emulator says until there is `text` in a line, which is returned.
+    /// Reads the emulator's output up to a line that contains `text`, which is returned.
     pub(crate) fn monitor_says(&mut self, text: &str) -> String {
         let patience = Some(Duration::from_secs(300));
         self.monitor.set_read_timeout(patience).unwrap();
         let mut line = Vec::new();
-        // By bytes: what comes after it is somebody else's.
+        // Byte by byte: the rest belongs to another reader.
         loop {
             let mut byte = [0];
             self.monitor.read_exact(&mut byte).unwrap();
@@ -205,16 +205,16 @@ impl Machine {
         self.monitor.write_all(line.as_bytes()).unwrap();
     }
 
-    /// Before its first command.
+    /// Required before the first command.
     pub(crate) fn open_monitor(&mut self) {
         self.tell_monitor("\"qmp_capabilities\"");
         self.monitor_says("\"return\"");
     }
 
-    /// From now on the relay hears of what moves the machine's counter, and so does who has
-    /// what is returned. The emulator was told nothing before.
+    /// From now on the relay, and the returned receiver, are notified of displacements of the
+    /// machine's counter. The emulator must not have received a command before.
     pub(crate) fn watched(&mut self) -> Receiver<()> {
-        // Before the thread does: its own is then answered with an error, which is no event.
+        // Before the thread does it: its own command then returns an error, which is not an event.
         self.open_monitor();
         let (relay, stream) = (self.relay.clone(), self.monitor.try_clone().unwrap());
         let (seen, events) = channel();

@@ -1,5 +1,5 @@
-//! Timelines in virtual machines: without one in [`short`], with real ones in [`guests`],
-//! in which [`inside`] runs.
+//! Tests of timelines in virtual machines: without a machine in [`short`], with real ones in
+//! [`guests`], inside which [`inside`] runs.
 
 mod common;
 mod guests;

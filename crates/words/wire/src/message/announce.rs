@@ -2,20 +2,20 @@
 
 use crate::{ClockIdentity, ClockQuality, EmitError, ParseError, Reader, Timestamp, Writer};
 
-/// Who a master is and how good; the input of the best master clock algorithm.
+/// Identity and quality of a master; the input of the best master clock algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announce {
     /// 0, or an estimate of the departure.
     pub origin: Timestamp,
     /// TAI − UTC in seconds.
     pub current_utc_offset: i16,
-    /// First word of the comparison; lower is better.
+    /// First element of the comparison; lower is better.
     pub grandmaster_priority1: u8,
-    /// How good the grandmaster is.
+    /// Quality of the grandmaster.
     pub grandmaster_quality: ClockQuality,
-    /// Last but one word of the comparison.
+    /// Last but one element of the comparison.
     pub grandmaster_priority2: u8,
-    /// Last word of the comparison.
+    /// Last element of the comparison.
     pub grandmaster: ClockIdentity,
     /// Boundary clocks between grandmaster and sender.
     pub steps_removed: u16,

@@ -2,7 +2,7 @@
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Timestamp, Writer};
 
-/// A slave's question.
+/// Request of a slave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayReq {
     /// 0, or an estimate of the departure within ± 1 s.
@@ -21,12 +21,12 @@ impl DelayReq {
     }
 }
 
-/// The master's answer.
+/// Response of the master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayResp {
-    /// When the Delay_Req arrived at the master.
+    /// Arrival time of the Delay_Req at the master.
     pub receive: Timestamp,
-    /// Whose Delay_Req it was; the message is multicast.
+    /// Port that sent the Delay_Req; the message is multicast.
     pub requesting: PortIdentity,
 }
 

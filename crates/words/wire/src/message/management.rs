@@ -2,19 +2,19 @@
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Writer};
 
-/// What a management message wants (table 38).
+/// Action of a management message (table 38).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManagementAction {
-    /// Tell me.
+    /// Read a data set.
     #[default]
     Get,
-    /// Take this.
+    /// Write a data set.
     Set,
-    /// The answer to Get or Set.
+    /// Response to Get or Set.
     Response,
-    /// Do this.
+    /// Execute a command.
     Command,
-    /// The answer to Command.
+    /// Response to Command.
     Acknowledge,
     /// Reserved values 5 to 15, kept.
     Reserved(u8),
@@ -44,16 +44,16 @@ impl ManagementAction {
     }
 }
 
-/// Addressing and action; the data set travels in the TLV behind it.
+/// Addressing and action; the data set is in the TLV that follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Management {
-    /// Whom it concerns.
+    /// Addressed port.
     pub target: PortIdentity,
-    /// Hops the message may travel at the start.
+    /// Initial number of hops that the message may travel.
     pub starting_boundary_hops: u8,
-    /// Hops it may still travel.
+    /// Remaining number of hops.
     pub boundary_hops: u8,
-    /// What it wants.
+    /// Requested action.
     pub action: ManagementAction,
 }
 

@@ -25,14 +25,14 @@ macro_rules! bodies {
         pub enum Body { $($name($name),)* }
 
         impl Body {
-            /// The type that the header must name.
+            /// The type that the header must have.
             pub const fn message_type(&self) -> MessageType {
                 match self { $(Self::$name(_) => MessageType::$name,)* }
             }
 
             fn parse(message_type: MessageType, from: &mut Reader<'_>) -> Result<Self, ParseError> {
-                // A body cut short means that messageLength lied, not that the
-                // frame was: Header::parse has checked the frame.
+                // A truncated body means that messageLength is wrong, not that the frame is
+                // truncated: Header::parse has checked the frame.
                 let body = match message_type {
                     $(MessageType::$name => $name::parse(from).map(Self::$name),)*
                 };
@@ -65,9 +65,9 @@ bodies! {
 pub struct Message<'a> {
     /// The common header; its type is that of `body`.
     pub header: Header,
-    /// What the type adds.
+    /// Type-specific fields.
     pub body: Body,
-    /// What follows, each TLV checked for even length and for its end.
+    /// The TLVs, each checked for even length and for its end.
     pub tlvs: Tlvs<'a>,
 }
 
@@ -88,14 +88,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// This message with `tlvs` behind it.
+    /// Returns this message with `tlvs` appended.
     pub const fn with_tlvs(mut self, tlvs: Tlvs<'a>) -> Self {
         self.tlvs = tlvs;
         self
     }
 
-    /// Reads a message. Whatever follows `messageLength` (padding, a PRP
-    /// trailer, an UDP/IPv6 filler) is not looked at.
+    /// Reads a message. Bytes after `messageLength` (padding, a PRP trailer, a UDP/IPv6 filler) are
+    /// ignored.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let (header, rest) = Header::parse(datagram)?;
         let mut from = Reader::new(rest);
@@ -123,24 +123,23 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Overwrites the `correctionField` of a message that is otherwise forwarded
-/// as it came: a transparent clock must hand on what it does not understand.
+/// Overwrites the `correctionField` of a message that is otherwise forwarded unchanged: a
+/// transparent clock must pass on unknown parts.
 pub fn patch_correction(message: &mut [u8], correction: TimeInterval) -> Result<(), ParseError> {
     let field = message.get_mut(8..16).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&correction.0.to_be_bytes());
     Ok(())
 }
 
-/// Overwrites `flagField`, as when a transparent clock turns a one-step Sync
-/// into a two-step one.
+/// Overwrites `flagField`, for example when a transparent clock converts a one-step Sync to a
+/// two-step one.
 pub fn patch_flags(message: &mut [u8], flags: crate::Flags) -> Result<(), ParseError> {
     let field = message.get_mut(6..8).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&flags.0.to_be_bytes());
     Ok(())
 }
 
-/// Sets `messageLength`, after a TLV was put behind the message or taken away;
-/// the caller has moved the bytes.
+/// Sets `messageLength`, after a TLV was appended or removed; the caller has moved the bytes.
 pub fn patch_length(message: &mut [u8], length: u16) -> Result<(), ParseError> {
     let field = message.get_mut(2..4).ok_or(ParseError::Truncated)?;
     field.copy_from_slice(&length.to_be_bytes());

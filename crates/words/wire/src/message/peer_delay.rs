@@ -3,8 +3,8 @@
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Timestamp, Writer};
 
-/// The question to the neighbour. Ten reserved octets make it as long as its
-/// answer, so that both take the same time on the wire.
+/// Request to the neighbour. Ten reserved octets make it as long as its response, so that both take
+/// the same time on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayReq {
     /// 0, or an estimate of the departure within ± 1 s.
@@ -24,12 +24,12 @@ impl PdelayReq {
     }
 }
 
-/// The neighbour's answer.
+/// Response of the neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayResp {
-    /// Two-step: when the request arrived at the responder.
+    /// Two-step: arrival time of the request at the responder.
     pub request_receipt: Timestamp,
-    /// Whose request it was.
+    /// Port that sent the request.
     pub requesting: PortIdentity,
 }
 
@@ -47,12 +47,12 @@ impl PdelayResp {
     }
 }
 
-/// The precise departure of the answer.
+/// The precise departure time of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PdelayRespFollowUp {
-    /// When the Pdelay_Resp left the responder.
+    /// Departure time of the Pdelay_Resp at the responder.
     pub response_origin: Timestamp,
-    /// Whose request it was.
+    /// Port that sent the request.
     pub requesting: PortIdentity,
 }
 

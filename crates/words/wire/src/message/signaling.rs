@@ -1,11 +1,11 @@
-//! Signaling (IEEE 1588-2008, 13.12): an address for TLVs.
+//! Signaling (IEEE 1588-2008, 13.12): the address of TLVs.
 
 use crate::{EmitError, ParseError, PortIdentity, Reader, Writer};
 
-/// To whom the TLVs behind it are said.
+/// Address of the TLVs that follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signaling {
-    /// All ones for everybody.
+    /// Addressed port; all ones for every port.
     pub target: PortIdentity,
 }
 

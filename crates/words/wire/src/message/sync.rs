@@ -2,11 +2,11 @@
 
 use crate::{EmitError, ParseError, Reader, Timestamp, Writer};
 
-/// An event whose departure is the time it tells.
+/// An event message whose departure is the transmitted time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// One-step: the departure. Two-step: an estimate, or 0 (9.5.9.3); only
-    /// the Follow_Up's time counts, which leaves room for a nonce here.
+    /// One-step: the departure. Two-step: an estimate, or 0 (9.5.9.3); only the Follow_Up's time
+    /// counts, so this field can hold a nonce.
     pub origin: Timestamp,
 }
 
@@ -22,10 +22,10 @@ impl Sync {
     }
 }
 
-/// The precise departure of the Sync with the same `sequenceId`.
+/// The precise departure time of the Sync with the same `sequenceId`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FollowUp {
-    /// When the Sync left the grandmaster.
+    /// Departure time of the Sync at the grandmaster.
     pub precise_origin: Timestamp,
 }
 

@@ -1,20 +1,20 @@
-//! ALTERNATE_TIME_OFFSET_INDICATOR (IEEE 1588-2008, 16.3); the power profile of
-//! 2011 demands one in every Announce.
+//! ALTERNATE_TIME_OFFSET_INDICATOR (IEEE 1588-2008, 16.3); the power profile of 2011 requires one
+//! in every Announce.
 
 use super::PtpText;
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A local time beside PTP's, and its next jump.
+/// A local time in addition to PTP's, and its next jump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlternateTimeOffset<'a> {
-    /// Which of several alternate times.
+    /// Identifier among several alternate times.
     pub key: u8,
     /// Local time − PTP time, in seconds.
     pub current_offset_s: i32,
-    /// By how many seconds the offset will change.
+    /// Change of the offset at the next jump, in seconds.
     pub jump_s: i32,
-    /// When, in seconds of the node's time (48 bits).
+    /// Instant of the jump, in seconds of the node's time (48 bits).
     pub next_jump_s: u64,
     /// At most 10 octets, such as `CET`.
     pub display: PtpText<'a>,
@@ -42,8 +42,8 @@ impl<'a> AlternateTimeOffset<'a> {
         to.u32(self.current_offset_s as u32)?;
         to.u32(self.jump_s as u32)?;
         to.u48(self.next_jump_s)?;
-        // Fifteen octets stand before the text, so here the pad goes with an
-        // odd text, and `emit_padded`, which assumes an even start, is wrong.
+        // Fifteen octets precede the text, so the padding is needed for an odd text. `emit_padded`
+        // assumes an even start and is not applicable.
         to.u8(u8::try_from(self.display.0.len()).map_err(|_| EmitError::TooLong)?)?;
         to.put(self.display.0)?;
         if self.display.0.len().is_multiple_of(2) {

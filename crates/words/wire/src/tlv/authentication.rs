@@ -1,15 +1,15 @@
-//! AUTHENTICATION of IEEE 1588-2019 (16.14.3), as linuxptp 4.3 and later speak it.
+//! AUTHENTICATION of IEEE 1588-2019 (16.14.3), as implemented by linuxptp 4.3 and later.
 
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A message authentication code over all that stands before it. This crate
-/// carries it; computing it is not its business.
+/// A message authentication code over the preceding bytes. This crate only transports it; it does
+/// not compute the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication<'a> {
-    /// `SPP`: which security policy.
+    /// `SPP`: identifier of the security policy.
     pub policy: u8,
-    /// `secParamIndicator`; linuxptp only speaks 0 (no optional fields).
+    /// `secParamIndicator`; linuxptp supports only 0 (no optional fields).
     pub parameters: u8,
     /// `keyID`.
     pub key_id: u32,
@@ -31,8 +31,7 @@ impl<'a> Authentication<'a> {
         })
     }
 
-    /// The integrity check value, or `None` when optional fields that are not
-    /// understood stand before it.
+    /// Returns the integrity check value, or `None` if unsupported optional fields precede it.
     pub const fn icv(&self) -> Option<&'a [u8]> {
         if self.parameters == 0 {
             Some(self.rest)

@@ -9,7 +9,7 @@ macro_rules! kinds {
         impl TlvType {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// The standard's word, or `None` for a type that has none here.
+            /// Name in the standard, or `None` for a type without a name here.
             pub const fn name(self) -> Option<&'static str> {
                 match self { $(Self::$name => Some(stringify!($name)),)* _ => None }
             }
@@ -20,21 +20,21 @@ macro_rules! kinds {
 kinds! {
     /// A data set or command.
     MANAGEMENT = 0x0001,
-    /// Why a management request failed.
+    /// Reason for the failure of a management request.
     MANAGEMENT_ERROR_STATUS = 0x0002,
-    /// An organisation's own.
+    /// Extension of an organisation.
     ORGANIZATION_EXTENSION = 0x0003,
-    /// Please send to me.
+    /// Request for unicast transmission.
     REQUEST_UNICAST_TRANSMISSION = 0x0004,
-    /// I shall, for so long.
+    /// Grant of unicast transmission for a limited time.
     GRANT_UNICAST_TRANSMISSION = 0x0005,
-    /// No more.
+    /// End of unicast transmission.
     CANCEL_UNICAST_TRANSMISSION = 0x0006,
-    /// Understood.
+    /// Acknowledgement of the end.
     ACKNOWLEDGE_CANCEL_UNICAST_TRANSMISSION = 0x0007,
     /// Boundary clocks passed.
     PATH_TRACE = 0x0008,
-    /// A local time beside PTP's.
+    /// A local time in addition to PTP's.
     ALTERNATE_TIME_OFFSET_INDICATOR = 0x0009,
     /// Annex K of 2008, experimental.
     AUTHENTICATION_2008 = 0x2000,
@@ -44,9 +44,9 @@ kinds! {
     SECURITY_ASSOCIATION_UPDATE = 0x2002,
     /// Annex L of 2008, experimental.
     CUM_FREQ_SCALE_FACTOR_OFFSET = 0x2003,
-    /// 2019: an organisation's own, which boundary clocks copy.
+    /// 2019: extension of an organisation, which boundary clocks propagate.
     ORGANIZATION_EXTENSION_PROPAGATE = 0x4000,
-    /// 2019: an organisation's own, which boundary clocks do not copy.
+    /// 2019: extension of an organisation, which boundary clocks do not propagate.
     ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE = 0x8000,
     /// 2019.
     L1_SYNC = 0x8001,
@@ -62,14 +62,14 @@ kinds! {
     SLAVE_TX_EVENT_TIMESTAMPS = 0x8006,
     /// 2019.
     CUMULATIVE_RATE_RATIO = 0x8007,
-    /// 2019: nothing, to make a message longer.
+    /// 2019: padding, to make a message longer.
     PAD = 0x8008,
     /// 2019, 16.14: a message authentication code.
     AUTHENTICATION = 0x8009,
 }
 
 impl TlvType {
-    /// Whether the value starts with an organisation's identifier.
+    /// Returns true if the value starts with an organisation's identifier.
     pub const fn is_organization(self) -> bool {
         matches!(self.0, 0x0003 | 0x4000 | 0x8000)
     }

@@ -1,12 +1,12 @@
-//! The TLVs behind a message, one after the other.
+//! The TLVs of a message, in sequence.
 
 use super::TlvType;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// One TLV: its type and a view on its value.
+/// A TLV: its type and a view on its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// What it is.
+    /// Type of the TLV.
     pub kind: TlvType,
     /// Its value; even in length.
     pub value: &'a [u8],
@@ -31,7 +31,7 @@ impl<'a> Tlvs<'a> {
         Ok(Self(bytes))
     }
 
-    /// All of it, as it stands in the message.
+    /// Returns the whole run as bytes of the message.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
@@ -56,7 +56,7 @@ fn next<'a>(from: &mut Reader<'a>) -> Result<Tlv<'a>, ParseError> {
     })
 }
 
-/// Builds a run of TLVs in a buffer of the caller's.
+/// Builds a run of TLVs in a buffer of the caller.
 #[derive(Debug)]
 pub struct TlvWriter<'a>(&'a mut [u8], usize);
 
@@ -66,7 +66,7 @@ impl<'a> TlvWriter<'a> {
         Self(buffer, 0)
     }
 
-    /// Appends a TLV whose value `fill` writes. On error nothing is appended.
+    /// Appends a TLV with a value written by `fill`. On error nothing is appended.
     pub fn push(
         &mut self,
         kind: TlvType,
@@ -86,12 +86,12 @@ impl<'a> TlvWriter<'a> {
         Ok(self)
     }
 
-    /// Appends a TLV that is already bytes.
+    /// Appends a TLV that is already encoded.
     pub fn push_raw(&mut self, tlv: Tlv<'_>) -> Result<&mut Self, EmitError> {
         self.push(tlv.kind, |to| to.put(tlv.value))
     }
 
-    /// What was built.
+    /// Returns the built run.
     pub fn finish(self) -> Tlvs<'a> {
         Tlvs(&self.0[..self.1])
     }

@@ -4,8 +4,8 @@ use super::PtpText;
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// A management identifier and its data set, which is left as bytes: its shape
-/// depends on the identifier, and this project asks for a handful at most.
+/// A management identifier and its data set, which is left as bytes: its format depends on the
+/// identifier, and this project uses only a few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagementTlv<'a> {
     /// `managementId` (table 40).
@@ -31,19 +31,19 @@ impl<'a> ManagementTlv<'a> {
     }
 }
 
-/// Why a management request failed.
+/// Reason for the failure of a management request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagementErrorStatus<'a> {
     /// `managementErrorId` (table 72).
     pub error: u16,
-    /// What had been asked for.
+    /// `managementId` of the request.
     pub id: u16,
-    /// Words for people; may be empty.
+    /// Text for display; may be empty.
     pub display: PtpText<'a>,
 }
 
 impl<'a> ManagementErrorStatus<'a> {
-    /// Reads a value. Some senders leave the text away altogether.
+    /// Reads a value. Some senders omit the text entirely.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         let mut from = Reader::new(value);
         let error = from.u16().map_err(malformed)?;

@@ -1,4 +1,4 @@
-//! Type, length, value: what may follow a message (IEEE 1588-2008, clause 14).
+//! Type, length, value: optional parts of a message (IEEE 1588-2008, clause 14).
 
 mod alternate_time_offset;
 mod authentication;
@@ -28,7 +28,7 @@ pub use unicast::{UnicastCancel, UnicastGrant, UnicastRequest};
 
 use crate::ParseError;
 
-/// A TLV with its value understood.
+/// A TLV with a decoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlvBody<'a> {
     /// MANAGEMENT.
@@ -49,17 +49,17 @@ pub enum TlvBody<'a> {
     AlternateTimeOffset(AlternateTimeOffset<'a>),
     /// IEEE_C37_238, either version.
     PowerProfile(PowerProfile),
-    /// Another organisation's extension.
+    /// Extension of another organisation.
     Organization(OrganizationExtension<'a>),
     /// AUTHENTICATION of 2019.
     Authentication(Authentication<'a>),
-    /// Everything else, among it the experimental security TLVs of annex K and
-    /// CUM_FREQ_SCALE_FACTOR_OFFSET: named by type, value left as it is.
+    /// Any other type, including the experimental security TLVs of annex K and
+    /// CUM_FREQ_SCALE_FACTOR_OFFSET: not decoded.
     Other(Tlv<'a>),
 }
 
 impl<'a> TlvBody<'a> {
-    /// Understands `tlv`, or says that its value does not have its type's shape.
+    /// Decodes `tlv`; fails if its value does not have its type's format.
     pub fn parse(tlv: Tlv<'a>) -> Result<Self, ParseError> {
         let value = tlv.value;
         Ok(match tlv.kind {

@@ -3,7 +3,7 @@
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// An organisation's own TLV.
+/// TLV of an organisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrganizationExtension<'a> {
     /// `organizationId`: an OUI.

@@ -2,12 +2,12 @@
 
 use crate::{ClockIdentity, EmitError, ParseError, Writer};
 
-/// The boundary clocks an Announce has passed, the grandmaster first.
+/// Boundary clocks that an Announce has passed, the grandmaster first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathTrace<'a>(&'a [u8]);
 
 impl<'a> PathTrace<'a> {
-    /// Reads a value: whole identities and nothing else.
+    /// Reads a value, which must consist of whole identities.
     pub fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         if !value.len().is_multiple_of(8) {
             return Err(ParseError::TlvValue);

@@ -1,14 +1,14 @@
-//! IEEE_C37_238: what the power profile adds to an Announce.
+//! IEEE_C37_238: TLV of the power profile in an Announce.
 
 use crate::{EmitError, ParseError, Reader, Writer};
 
 /// `organizationId` of IEEE C37.238.
 pub const C37_238_ORGANIZATION: [u8; 3] = [0x1c, 0x12, 0x9d];
 
-/// Which edition's TLV.
+/// Edition of the TLV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerProfileVersion {
-    /// Sub-type 1: grandmaster and network inaccuracy apart, in ns.
+    /// Sub-type 1: separate grandmaster and network inaccuracy, in ns.
     V2011 {
         /// `grandmasterTimeInaccuracy`.
         grandmaster_ns: u32,
@@ -22,22 +22,22 @@ pub enum PowerProfileVersion {
     },
 }
 
-/// Grandmaster's short name and how wrong time may be.
+/// Grandmaster's short identifier and inaccuracy of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerProfile {
     /// `grandmasterID`, 3 to 254.
     pub grandmaster_id: u16,
-    /// The edition's own fields.
+    /// Fields of the edition.
     pub version: PowerProfileVersion,
 }
 
 impl PowerProfile {
-    /// Inaccuracy that says "beyond the range, or not known".
+    /// Inaccuracy that means "beyond the range, or not known".
     pub const UNKNOWN_NS: u32 = u32::MAX;
 
-    /// Reads the value of an ORGANIZATION_EXTENSION; `None` when it is not
-    /// this organisation's. The 2011 text prints a length of 12, the rule of
-    /// IEEE 1588 gives 18: the value's end is not checked, so both are read.
+    /// Reads the value of an ORGANIZATION_EXTENSION; `None` if it is another organisation's. The
+    /// 2011 text prints a length of 12, the rule of IEEE 1588 gives 18: the value's end is not
+    /// checked, so both are accepted.
     pub fn parse(value: &[u8]) -> Option<Result<Self, ParseError>> {
         let sub_type = match value.strip_prefix(&C37_238_ORGANIZATION)? {
             [0, 0, sub_type @ (1 | 2), ..] => *sub_type,
@@ -62,7 +62,7 @@ impl PowerProfile {
         Some(read().map_err(super::text::malformed))
     }
 
-    /// Writes the value: 18 octets, the only length that ptp4l takes.
+    /// Writes the value: 18 octets, the only length that ptp4l accepts.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         let (sub_type, first, second) = match self.version {
             PowerProfileVersion::V2011 {
@@ -79,8 +79,8 @@ impl PowerProfile {
         to.u16(0)
     }
 
-    /// The TLV as a transparent clock hands it on, `added_ns` less accurate.
-    /// "Unknown" stays so, and so does a sum that would overflow.
+    /// Returns the TLV as passed on by a transparent clock, with `added_ns` of inaccuracy added.
+    /// "Unknown" stays unchanged, and a sum that would overflow becomes "unknown".
     pub const fn less_accurate(mut self, added_ns: u32) -> Self {
         match &mut self.version {
             PowerProfileVersion::V2011 {

@@ -1,10 +1,10 @@
-//! The signed TLV: every hop answers for its own correction.
+//! The signed TLV: every hop signs its own correction.
 //!
-//! It stands on Follow_Up, Pdelay_Resp_Follow_Up and Announce, never on Sync,
-//! Pdelay_Req or Pdelay_Resp: ptp4l 3.1.1 drops those with any TLV. Its type is
-//! ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE, so that clocks that do not know it
-//! ignore it and transparent clocks forward it. The organisation is
-//! configurable and experimental: the project owns no OUI.
+//! It is appended to Follow_Up, Pdelay_Resp_Follow_Up and Announce, never to Sync, Pdelay_Req or
+//! Pdelay_Resp: ptp4l 3.1.1 drops those with any TLV. Its type is
+//! ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE, so that clocks that do not know it ignore it and
+//! transparent clocks forward it. The organisation is configurable and experimental: the project
+//! owns no OUI.
 //!
 //! ```text
 //! off len
@@ -17,13 +17,13 @@
 //!        Ed25519: the grandmaster's signature (64), then n × (entry, signature 64)
 //! ```
 //!
-//! What is signed is never sent twice; `timeloom-ptp` builds those texts.
+//! The signed texts are not transmitted in addition; `timeloom-ptp` builds them.
 
 use super::text::malformed;
 use super::{Entry, EntryForm, Tlv, TlvType};
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// What the TLV signs.
+/// Message type that the TLV signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SubType {
@@ -35,7 +35,7 @@ pub enum SubType {
     Announce = 3,
 }
 
-/// How it is signed.
+/// Signature scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Suite {
@@ -43,14 +43,14 @@ pub enum Suite {
     Bls = 1,
     /// Ed25519, one signature of 64 octets per signer.
     Ed25519 = 2,
-    /// BLS12-381 as [`Suite::Bls`], but what signs a Follow_Up is a key that serves
-    /// each Sync once, so that nearly all of the signature can be made before.
-    /// A key per egress port; entries say which.
+    /// Like [`Suite::Bls`], but a Follow_Up is signed with a key that is used for one Sync only, so
+    /// that most of the signature can be computed in advance. One key per egress port; entries
+    /// contain the port.
     BlsOnce = 5,
 }
 
 impl Suite {
-    /// All of them.
+    /// All suites.
     pub const ALL: [Self; 3] = [Self::Bls, Self::Ed25519, Self::BlsOnce];
 
     /// Octets of one signature (BLS: of the aggregate).
@@ -58,12 +58,12 @@ impl Suite {
         if self.is_aggregate() { 48 } else { 64 }
     }
 
-    /// Whether all hops share one signature.
+    /// Returns true if all hops share one signature.
     pub const fn is_aggregate(self) -> bool {
         matches!(self, Self::Bls | Self::BlsOnce)
     }
 
-    /// The suite that a version octet names.
+    /// Returns the suite of a version octet.
     pub const fn of_version_octet(octet: u8) -> Option<Self> {
         match octet {
             0x11 => Some(Self::Bls),
@@ -81,22 +81,22 @@ pub struct SignedFlags(pub u8);
 impl SignedFlags {
     /// Entries are compact.
     pub const COMPACT: u8 = 1;
-    /// The Sync's `originTimestamp` is a nonce and part of what is signed.
+    /// The Sync's `originTimestamp` is a nonce and is signed.
     pub const NONCE: u8 = 2;
-    /// The VLAN identifier is part of what is signed.
+    /// The VLAN identifier is signed.
     pub const VID: u8 = 4;
     /// A hop turned a one-step Sync into a two-step one.
     pub const CONVERTED: u8 = 8;
-    /// The chain was broken when it reached the first signer in it, which
-    /// says so by starting anew; there is no grandmaster's signature.
+    /// The chain was broken before the first signer in it, which indicates this by starting anew;
+    /// there is no grandmaster's signature.
     pub const RESTARTED: u8 = 16;
-    /// A hop found no room or no key and could not sign: the path is incomplete.
+    /// A hop had no space or no key and could not sign: the path is incomplete.
     pub const INCOMPLETE: u8 = 32;
-    /// [`Suite::BlsOnce`]: the grandmaster had nothing prepared for this Sync, and
-    /// signed with its ordinary key. (64 is the consent to unsigned clocks.)
+    /// [`Suite::BlsOnce`]: the grandmaster had no prepared key for this Sync, and signed with its
+    /// ordinary key. (64 is the consent to unsigned clocks.)
     pub const ORDINARY: u8 = 128;
 
-    /// Whether `bit` is set.
+    /// Returns true if `bit` is set.
     pub const fn has(self, bit: u8) -> bool {
         self.0 & bit != 0
     }
@@ -107,13 +107,13 @@ impl SignedFlags {
 pub struct SignedHead {
     /// `organizationId`.
     pub organization: [u8; 3],
-    /// What is signed.
+    /// Type of the signed message.
     pub sub_type: SubType,
-    /// How.
+    /// Signature scheme.
     pub suite: Suite,
     /// Flags.
     pub flags: SignedFlags,
-    /// Which generation of keys.
+    /// Generation of the keys.
     pub key_epoch: u8,
     /// High 32 bits of the 48-bit sequence.
     pub sequence_high: u32,
@@ -122,10 +122,10 @@ pub struct SignedHead {
 impl SignedHead {
     /// Version of this layout.
     pub const VERSION: u8 = 1;
-    /// Octets up to the entries, with type and length.
+    /// Octets before the entries, with type and length.
     pub const LENGTH: usize = 18;
 
-    /// How entries are written.
+    /// Returns the form of the entries.
     pub const fn form(&self) -> EntryForm {
         match (self.flags.has(SignedFlags::COMPACT), self.suite) {
             (false, _) => EntryForm::Full,
@@ -146,10 +146,10 @@ pub struct SignedTlv<'a> {
 }
 
 impl<'a> SignedTlv<'a> {
-    /// More hops than any profile has, and what the texts are sized for.
+    /// More hops than any profile has; the signed texts are sized for it.
     pub const MAX_HOPS: u8 = 32;
 
-    /// Reads `tlv`; `None` when it is not a signed TLV of `organization`.
+    /// Reads `tlv`; `None` if it is not a signed TLV of `organization`.
     pub fn parse(tlv: Tlv<'a>, organization: [u8; 3]) -> Option<Result<Self, ParseError>> {
         if !tlv.kind.is_organization() || !tlv.value.starts_with(&organization) {
             return None;
@@ -184,8 +184,8 @@ impl<'a> SignedTlv<'a> {
             hops,
             body: from.rest(),
         };
-        // Only a chain of hops has entries; the length must be exact, so that
-        // no bytes travel that nobody signs.
+        // Only a chain of hops has entries. The length must be exact, so that the TLV contains no
+        // unsigned bytes.
         if hops > Self::MAX_HOPS
             || (hops > 0 && sub_type != SubType::FollowUp)
             || tlv.body.len() != Self::body_length(suite, head.form(), hops)
@@ -215,7 +215,7 @@ impl<'a> SignedTlv<'a> {
         }
     }
 
-    /// The hops in the order they signed; the signature is empty for BLS.
+    /// Returns the hops in the order of signing; the signature is empty for BLS.
     pub fn entries(&self) -> impl Iterator<Item = (Entry, &'a [u8])> + use<'a> {
         let form = self.head.form();
         let (skip, signature) = if self.head.suite.is_aggregate() {
@@ -230,8 +230,8 @@ impl<'a> SignedTlv<'a> {
         })
     }
 
-    /// Writes the value of a TLV: the head, then what `fill` adds. `hops` must
-    /// be the number of entries that `fill` writes.
+    /// Writes the value of a TLV: the head, then the output of `fill`. `hops` must be the number of
+    /// entries that `fill` writes.
     pub fn emit(
         head: &SignedHead,
         hops: u8,
@@ -248,6 +248,6 @@ impl<'a> SignedTlv<'a> {
         fill(to)
     }
 
-    /// The type the project sends it under.
+    /// TLV type used by the project.
     pub const KIND: TlvType = TlvType::ORGANIZATION_EXTENSION_DO_NOT_PROPAGATE;
 }

@@ -1,17 +1,17 @@
-//! What one transparent clock adds to the signed TLV.
+//! Entry of one transparent clock in the signed TLV.
 
 use crate::{ClockIdentity, EmitError, ParseError, Reader, TimeInterval, Writer};
 
-/// Whether entries name clocks in full or by their place in the key file.
+/// Form of entries: clocks by full identity or by their index in the key file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryForm {
     /// 18 octets: identity 8, ports 1 + 1, contribution 8.
     Full,
-    /// 8 octets: index 2, contribution 6. The ports are not said and count as
-    /// 0; the signed previous and next hops still name both links.
+    /// 8 octets: index 2, contribution 6. The ports are omitted and count as 0; the signed previous
+    /// and next hops still identify both links.
     Compact,
-    /// As compact, with 6 of the index' 16 bits for the port of egress, by which
-    /// the signer's key is found: indices end at 1023, ports at 63.
+    /// Like compact, with 6 of the index's 16 bits for the egress port, by which the signer's key
+    /// is found: indices end at 1023, ports at 63.
     CompactWithPort,
 }
 
@@ -25,12 +25,12 @@ impl EntryForm {
     }
 }
 
-/// Who signed, as the entry says it.
+/// Signer, as given in the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signer {
-    /// In full.
+    /// Full identity.
     Identity(ClockIdentity),
-    /// Place in the key file.
+    /// Index in the key file.
     Index(u16),
 }
 
@@ -43,18 +43,18 @@ impl core::fmt::Display for Signer {
     }
 }
 
-/// One hop: who, through which ports, and how much it added.
+/// A hop: signer, ports, and contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The signer.
     pub signer: Signer,
-    /// The port the Sync came in by; 0 in compact entries.
+    /// Ingress port of the Sync; 0 in compact entries.
     pub ingress_port: u8,
-    /// The port it left by; 0 in compact entries, unless they are
+    /// Egress port of the Sync; 0 in compact entries, unless they are
     /// [`EntryForm::CompactWithPort`].
     pub egress_port: u8,
-    /// What the hop added to `correctionField`: residence, delay of the
-    /// ingress link, asymmetry. Compact entries hold 48 bits, ± 2.147 s.
+    /// Contribution of the hop to `correctionField`: residence time, delay of the ingress link,
+    /// asymmetry. Compact entries hold 48 bits, ± 2.147 s.
     pub contribution: TimeInterval,
 }
 
@@ -78,16 +78,15 @@ impl Entry {
                     signer: Signer::Index(index),
                     ingress_port: 0,
                     egress_port,
-                    // Shifted up and down again to spread the sign of 48 bits.
+                    // Shifted up and down again to extend the sign of 48 bits.
                     contribution: TimeInterval(((from.u48()? << 16) as i64) >> 16),
                 }
             }
         })
     }
 
-    /// Writes the entry in the form its signer has. A contribution that 48
-    /// bits do not hold is refused, and so is a port or an index beside it: none
-    /// must be sent shortened.
+    /// Writes the entry in the form of its signer. A contribution beyond 48 bits is an error, and
+    /// so are a port or an index beyond their bits: none may be sent truncated.
     pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), EmitError> {
         match self.signer {
             Signer::Identity(clock) => {
@@ -112,5 +111,5 @@ impl Entry {
     }
 }
 
-/// The largest index that leaves room for a port.
+/// The largest index that can be combined with a port.
 pub const INDEX_BESIDE_PORT: u16 = 0x3ff;

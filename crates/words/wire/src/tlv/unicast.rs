@@ -3,14 +3,14 @@
 use super::text::malformed;
 use crate::{EmitError, ParseError, Reader, Writer};
 
-/// Please send me such messages.
+/// Request for unicast messages of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastRequest {
     /// `messageType` nibble.
     pub message_type: u8,
-    /// Wanted interval, log2 of seconds.
+    /// Requested interval, log2 of seconds.
     pub log_interval: i8,
-    /// For how many seconds.
+    /// Duration in seconds.
     pub duration_s: u32,
 }
 
@@ -36,12 +36,12 @@ impl UnicastRequest {
     }
 }
 
-/// I shall send, for so long.
+/// Grant of unicast messages for a limited time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastGrant {
-    /// What is granted; a duration of 0 refuses.
+    /// The granted request; a duration of 0 refuses.
     pub granted: UnicastRequest,
-    /// Whether a renewal is likely to be granted.
+    /// True if a renewal is likely to be granted.
     pub renewal_invited: bool,
 }
 
@@ -64,7 +64,7 @@ impl UnicastGrant {
     }
 }
 
-/// No more of these; also the answer to that.
+/// End of unicast messages of a type; also its acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnicastCancel {
     /// `messageType` nibble.

@@ -1,4 +1,4 @@
-//! Byte equality with frames that ptp4l sent.
+//! Tests of byte equality with frames sent by ptp4l.
 
 use std::collections::BTreeSet;
 use timeloom_wire::{EthernetFrame, MacAddress, Message};
@@ -34,7 +34,7 @@ fn what_ptp4l_sends_is_read_and_written_again_byte_for_byte() {
         let message = Message::parse(&datagram).unwrap();
         let length = message.emit(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], &datagram[..length], "{message:?}");
-        // Nothing but padding follows.
+        // Only padding follows.
         assert!(datagram[length..].iter().all(|byte| *byte == 0));
         types.insert(message.header.message_type);
     }

@@ -1,4 +1,4 @@
-//! Messages as bytes and back.
+//! Tests of encoding and decoding messages.
 
 mod captured;
 mod round_trip;

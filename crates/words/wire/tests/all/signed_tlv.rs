@@ -69,7 +69,7 @@ fn build<'a>(suite: Suite, form: EntryForm, entries: &[Entry], buffer: &'a mut [
 
 #[test]
 fn sizes_are_those_of_the_design() {
-    // The table of the layout: TLV octets at 0, 1 and 16 hops.
+    // Table of the layout: TLV octets at 0, 1 and 16 hops.
     for (suite, form, sizes) in [
         (Suite::Bls, EntryForm::Full, [66, 84, 354]),
         (Suite::Bls, EntryForm::Compact, [66, 74, 194]),
@@ -146,7 +146,7 @@ proptest! {
         prop_assert!(read.entries().all(|(_, signature)| signature.len() == expected));
         prop_assert!(SignedTlv::parse(tlv, [1, 2, 3]).is_none());
 
-        // Two octets more or less are refused: nobody would have signed them.
+        // Two octets more or less are rejected: they would be unsigned.
         for length in [tlv.value.len() - 2, tlv.value.len() + 2] {
             let mut value = tlv.value.to_vec();
             value.resize(length, 0);

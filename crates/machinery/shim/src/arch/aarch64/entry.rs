@@ -1,13 +1,14 @@
-//! Where a trapped call arrives: in front of `timeloom_trapped`, before anything is written
-//! to the stack.
+//! Entry of a trapped call: runs before `timeloom_trapped`, before anything is written to the
+//! stack.
 
 use crate::stack::LEAST_ROOM;
 
-// The third argument is the interrupted context, with where the alternate stack begins, how
-// large it is, and where the interrupted code's stack pointer was. Who is not on it is
-// further above its beginning than it is large. The kernel may have put its frame below: so
-// who was on it counts too, and the room that is left may be less than none. Where there is
-// no room, the program is ended, for which the stack's top is as good as any place.
+// The third argument is the interrupted context, which has the beginning and size of the alternate
+// stack, and the stack pointer of the interrupted code. A stack pointer that is not on the
+// alternate stack is further above its beginning than its size. The kernel may have put its frame
+// below the stack: an interrupted stack pointer on the stack counts too, and the remaining room may
+// be negative. If there is not enough room, the program is ended; that code runs at the top of the
+// stack, whose contents no longer matter.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_handler, \"ax\", @progbits",
     ".globl timeloom_handler, timeloom_no_room",

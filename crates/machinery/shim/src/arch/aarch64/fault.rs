@@ -1,22 +1,22 @@
-//! Where a signal enters that the image keeps for the program.
+//! Entry of a signal that the image handles for the program.
 
 use super::Context;
 use crate::abi::SignalInfo;
 use crate::sys::{nr, syscall};
 
-/// The processor's counter cannot be made to trap here: no fault is the image's.
+/// Returns false: the processor's counter cannot be made to trap here, so no fault is the image's.
 pub(crate) fn is_emulated(_: &SignalInfo, _: &mut Context) -> bool {
     false
 }
 
-/// `prctl(…)`, which has nothing to say of the counter here.
+/// Handles `prctl(…)`, which does not affect the counter here.
 pub(crate) fn prctl(args: [usize; 6]) -> isize {
     // SAFETY: the program's own call, on its own behalf.
     unsafe { syscall(nr::PRCTL, args) }
 }
 
-// `intercepted.rs` says what this is. The address to return to is in x30; the return from the
-// signal restores all registers, so any may be changed.
+// `intercepted.rs` describes this entry. The return address is in x30; the return from the signal
+// restores all registers, so any may be changed.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
     ".globl timeloom_intercepted, timeloom_intercepted_once",

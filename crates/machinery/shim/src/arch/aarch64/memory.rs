@@ -1,13 +1,13 @@
-//! C's memory functions: eight bytes at a time, then one. What the image copies is
-//! small; the largest are `select`'s sets of descriptors.
+//! C's memory functions: eight bytes at a time, then single bytes. The image copies little; the
+//! largest objects are `select`'s sets of descriptors.
 
 use core::arch::asm;
 
 /// # Safety
-/// As C's `memcpy`.
+/// Same requirements as C's `memcpy`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for both ranges.
+    // SAFETY: guaranteed by the caller for both ranges.
     unsafe {
         asm!(
             "2:",
@@ -36,20 +36,20 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut
 }
 
 /// # Safety
-/// As C's `memmove`. (The image moves between distinct buffers only, or one
-/// onto itself; both go well forwards.)
+/// Same requirements as C's `memmove`. (The image moves only between distinct buffers, or one onto
+/// itself; copying forwards is correct for both.)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for both ranges.
+    // SAFETY: guaranteed by the caller for both ranges.
     unsafe { memcpy(to, from, length) }
 }
 
 /// # Safety
-/// As C's `memset`.
+/// Same requirements as C's `memset`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
     let word = u64::from(byte as u8) * 0x0101_0101_0101_0101;
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: guaranteed by the caller for the range.
     unsafe {
         asm!(
             "2:",

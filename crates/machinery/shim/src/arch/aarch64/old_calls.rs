@@ -1,5 +1,5 @@
-//! Calls that came before others which do the same and more. This architecture never had
-//! them, so that no number of a call leads here.
+//! Older calls that newer ones supersede. This architecture does not have them, so these functions
+//! are not reachable by call number.
 
 use crate::sys::errno;
 

@@ -1,4 +1,4 @@
-//! Numbers of calls that the image makes and that no filter treats.
+//! Numbers of calls that the image makes and that no filter handles.
 
 pub(crate) const FCNTL: usize = 25;
 pub(crate) const CLOSE: usize = 57;

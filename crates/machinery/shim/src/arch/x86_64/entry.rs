@@ -1,11 +1,12 @@
-//! Where a trapped call arrives: in front of `timeloom_trapped`, before anything is written
-//! to the stack.
+//! Entry of a trapped call: runs before `timeloom_trapped`, before anything is written to the
+//! stack.
 
 use crate::stack::LEAST_ROOM;
 
-// The third argument is the interrupted context, with where the alternate stack begins and
-// how large it is. Who is not on it is further above its beginning than it is large. Where
-// there is no room, the program is ended, for which its top is as good as any place.
+// The third argument is the interrupted context, which has the beginning and size of the alternate
+// stack. A stack pointer that is not on that stack is further above its beginning than its size. If
+// there is not enough room, the program is ended; that code runs at the top of the stack, whose
+// contents no longer matter.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_handler, \"ax\", @progbits",
     ".globl timeloom_handler, timeloom_no_room",

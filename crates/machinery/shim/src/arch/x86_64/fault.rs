@@ -1,18 +1,19 @@
-//! Where a signal enters that the image keeps for the program, and what a fault is that
-//! the emulated time-stamp counter raised.
+//! Entry of a signal that the image handles for the program, and detection of faults caused by the
+//! emulated time-stamp counter.
 
 use super::{Context, tsc};
 use crate::abi::SignalInfo;
 use crate::stack::LEAST_ROOM;
 
-/// Whether a fault was an instruction that reads the counter. Then it has been made.
+/// Returns true if the fault was an instruction that reads the counter. The instruction has then
+/// been emulated.
 pub(crate) fn is_emulated(info: &SignalInfo, context: &mut Context) -> bool {
     info.code == SI_KERNEL && context.is_general_protection() && tsc::emulate(context)
 }
 
 const SI_KERNEL: i32 = 0x80;
 
-// `intercepted.rs` says what this is. The address to return to lies at the top of the stack.
+// `intercepted.rs` describes this entry. The return address is at the top of the stack.
 core::arch::global_asm!(
     ".pushsection .text.timeloom_intercepted, \"ax\", @progbits",
     ".globl timeloom_intercepted, timeloom_intercepted_once",

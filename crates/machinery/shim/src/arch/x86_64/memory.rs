@@ -1,12 +1,12 @@
-//! C's memory functions, in the processor's own string instructions.
+//! C's memory functions, with the processor's string instructions.
 
 use core::arch::asm;
 
 /// # Safety
-/// As C's `memcpy`.
+/// Same requirements as C's `memcpy`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for both ranges.
+    // SAFETY: guaranteed by the caller for both ranges.
     unsafe {
         asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));
@@ -15,19 +15,19 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut
 }
 
 /// # Safety
-/// As C's `memmove`. (The image moves between distinct buffers only, or one
-/// onto itself; both go well forwards.)
+/// Same requirements as C's `memmove`. (The image moves only between distinct buffers, or one onto
+/// itself; copying forwards is correct for both.)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for both ranges.
+    // SAFETY: guaranteed by the caller for both ranges.
     unsafe { memcpy(to, from, length) }
 }
 
 /// # Safety
-/// As C's `memset`.
+/// Same requirements as C's `memset`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, length: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: guaranteed by the caller for the range.
     unsafe {
         asm!("rep stosb", inout("rcx") length => _, inout("rdi") to => _, in("al") byte as u8,
             options(nostack, preserves_flags));

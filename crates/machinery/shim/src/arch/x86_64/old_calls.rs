@@ -1,5 +1,4 @@
-//! Calls that came before others which do the same and more, and that newer
-//! architectures do not have.
+//! Older calls that newer ones supersede, and that newer architectures do not have.
 
 use timeloom_calls::number;
 
@@ -55,7 +54,7 @@ fn timeval_deadline(address: usize) -> Result<Deadline, Invalid> {
         return Ok(Deadline::Never);
     }
     let given = Timespec::load(address).ok_or(Invalid)?;
-    // Unlike a `timespec`, a `timeval` may carry more than a second of µs.
+    // Unlike a `timespec`, a `timeval` may have more than a second of µs.
     if given.s < 0 || given.ns < 0 {
         return Err(Invalid);
     }

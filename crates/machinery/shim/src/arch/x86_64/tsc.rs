@@ -1,21 +1,19 @@
-//! The time-stamp counter as a program sees it that reads it itself, where that
-//! is emulated.
+//! Emulation of the time-stamp counter for programs that read it themselves.
 //!
-//! The kernel can make `rdtsc` fault (`PR_SET_TSC`). The fault is a general
-//! protection fault and arrives as SIGSEGV (`intercepted.rs`); what is told here is
-//! whether such an instruction stands there, and what it is to return: the
-//! machine's counter, carried on at the machine's frequency as the host's
-//! CLOCK_MONOTONIC_RAW goes. So it stands in a pause, follows the dilation and
-//! the host's crystal, and is not changed by a daemon that steers the clock, just
-//! as the real one.
+//! The kernel can make `rdtsc` fault (`PR_SET_TSC`). The fault is a general protection fault and
+//! arrives as SIGSEGV (`intercepted.rs`). This module detects such an instruction and computes its
+//! result: the machine's counter, continued at the machine's frequency by the host's
+//! CLOCK_MONOTONIC_RAW. The emulated counter therefore stops during a pause, follows the dilation
+//! and the host's oscillator, and is not changed by a daemon that adjusts the clock, like the real
+//! counter.
 
 use super::Context;
 use crate::abi::Timespec;
 use crate::clock::{page, raw};
 use crate::sys::{errno, nr, readable, syscall};
 
-/// If the context stands at an instruction that reads the counter: does what it
-/// would have done and moves behind it. Returns whether it did.
+/// If the context is at an instruction that reads the counter, emulates the instruction and
+/// advances past it. Returns true if it did.
 pub(crate) fn emulate(context: &mut Context) -> bool {
     let Some((reads_processor, length)) = decode(context.instruction()) else {
         return false;
@@ -29,7 +27,7 @@ pub(crate) fn emulate(context: &mut Context) -> bool {
     true
 }
 
-/// Whether it is `rdtscp` rather than `rdtsc`, and its length in bytes.
+/// Returns true for `rdtscp` and false for `rdtsc`, with the length in bytes.
 fn decode(address: usize) -> Option<(bool, usize)> {
     let mut code = Code { address, seen: 0 };
     let mut length = 0;
@@ -38,8 +36,8 @@ fn decode(address: usize) -> Option<(bool, usize)> {
         length += 1;
         match byte {
             0x0f => break,
-            // Prefixes: segments, sizes, repetitions, REX. They change nothing
-            // here. (LOCK does: it makes another fault of it.)
+            // Prefixes: segments, sizes, repetitions, REX. They have no effect here. (LOCK has: it
+            // causes another fault.)
             0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3
                 if length <= MOST_PREFIXES => {}
             _ => return None,
@@ -55,14 +53,14 @@ fn decode(address: usize) -> Option<(bool, usize)> {
 /// An instruction of the program.
 struct Code {
     address: usize,
-    /// The last word that was found to be readable.
+    /// Last word that was found to be readable.
     seen: usize,
 }
 
 impl Code {
     fn byte(&mut self, index: usize) -> Option<u8> {
         let at = self.address.wrapping_add(index);
-        // An aligned word does not reach into a page that may not be there.
+        // An aligned word does not extend into a page that may not exist.
         let word = at & !7;
         if word != self.seen {
             if !readable(word, 8) {
@@ -75,21 +73,20 @@ impl Code {
     }
 }
 
-/// The counter, above what any read showed that was over when this one began.
+/// Returns the counter, greater than the result of any read that ended before this one began.
 ///
-/// Programs count on two reads to differ: they divide by the difference. The
-/// image has no place to note the last value, so a read lasts until the counter
-/// has moved under it. That takes no extra time unless the clock runs a thousand
-/// times slower than the machine's, or stands; then this thread is about to be
-/// stopped.
+/// Programs rely on two reads being different: they divide by the difference. The image has no
+/// place to store the last value, so a read lasts until the counter has moved on. That takes no
+/// extra time unless the clock runs a thousand times slower than the machine's, or is stopped; in
+/// the latter case this thread is about to be stopped too.
 fn next() -> u64 {
     let first = page().tsc_at(raw());
     let mut turns = 0;
     loop {
         let now = page().tsc_at(raw());
-        // Without a supervisor the clock may stand for ever. After a minute or more
-        // the program is told so: a busy machine may keep a supervisor waiting for
-        // seconds between stopping the clock and stopping its programs.
+        // Without a supervisor the clock may be stopped for ever. After a minute or more the
+        // program gets the same value again: a busy machine may delay a supervisor for seconds
+        // between stopping the clock and stopping its programs.
         if now != first || turns == MOST_TURNS {
             return now;
         }
@@ -103,7 +100,7 @@ fn next() -> u64 {
     }
 }
 
-/// What Linux puts into the register that `rdtscp` reads: node and processor.
+/// Returns Linux's value of the register that `rdtscp` reads: node and processor.
 fn processor() -> u64 {
     let (mut cpu, mut node) = (0u32, 0u32);
     let (at_cpu, at_node) = (&raw mut cpu as usize, &raw mut node as usize);
@@ -112,8 +109,8 @@ fn processor() -> u64 {
     u64::from(node) << 12 | u64::from(cpu)
 }
 
-/// `prctl(PR_GET_TSC | PR_SET_TSC, …)` of a program, which must not switch our
-/// trap off, nor learn of it.
+/// Handles `prctl(PR_GET_TSC | PR_SET_TSC, …)` of a program, which must neither disable nor detect
+/// the image's trap.
 pub(crate) fn prctl(args: [usize; 6]) -> isize {
     let [option, value, ..] = args;
     if !page().emulates_tsc() {
@@ -121,7 +118,7 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
         return unsafe { syscall(nr::PRCTL, args) };
     }
     if option == PR_SET_TSC {
-        // That it faults is nothing we could tell from our own trap.
+        // A program's own trap could not be distinguished from the image's.
         return if value == PR_TSC_ENABLE as usize {
             0
         } else {
@@ -140,7 +137,7 @@ pub(crate) fn prctl(args: [usize; 6]) -> isize {
 const PR_GET_TSC: usize = 25;
 const PR_SET_TSC: usize = 26;
 const PR_TSC_ENABLE: u32 = 1;
-/// An instruction has fifteen bytes at most, and these have an opcode of two.
+/// An instruction has at most fifteen bytes, and these have an opcode of two.
 const MOST_PREFIXES: usize = 13;
 const SPINS: u32 = 100;
 const MOST_TURNS: u32 = SPINS + 600_000;

@@ -1,4 +1,4 @@
-//! Random messages and TLVs that are well formed.
+//! Strategies for well-formed messages and TLVs.
 
 use proptest::prelude::*;
 use timeloom_wire::message::*;
