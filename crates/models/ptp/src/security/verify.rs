@@ -205,27 +205,30 @@ impl VerifyJob {
         Ok(())
     }
 
-    /// Checks the correction. Strict: the Sync's field is zero, and the Follow_Up's is the sum,
-    /// which the grandmaster's signature covers. Mixed: the remainder has a budget.
+    /// Checks the corrections. Strict: the Syncs' fields, which no signature covers, are zero, and
+    /// the Follow_Up's is the sum, which the grandmaster's signature covers. Mixed: the remainder
+    /// has a budget, and neither part of it lowers the sum.
     fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
-        let on_sync = self.syncs.iter().map(|sync| sync.correction);
-        let allowed = match self.policy {
-            Policy::Mixed { budget } => budget,
-            _ if chain.allows_excess() => return Err(Reason::Correction),
-            // A remainder below a nanosecond is the grandmaster's, and signed.
-            _ => TimeInterval(0xffff),
-        };
         let excess = chain.excess();
-        let worst = on_sync.map(|sync| sync + excess).max().unwrap_or(excess);
-        let least = if excess < TimeInterval::ZERO {
-            excess
-        } else {
-            TimeInterval::ZERO
+        let on_sync = || self.syncs.iter().map(|sync| sync.correction);
+        let zero = TimeInterval::ZERO;
+        let holds = match self.policy {
+            Policy::Mixed { budget } => {
+                let most = on_sync().max().unwrap_or(zero);
+                let least = on_sync().min().unwrap_or(zero);
+                excess >= zero && least >= zero && most + excess <= budget
+            }
+            // A remainder below a nanosecond is the grandmaster's, and signed.
+            _ => {
+                let remainder = zero..=TimeInterval(0xffff);
+                !chain.allows_excess()
+                    && remainder.contains(&excess)
+                    && on_sync().all(|correction| correction == zero)
+            }
         };
-        if worst > allowed || least < TimeInterval::ZERO {
-            Err(Reason::Correction)
-        } else {
-            Ok(())
+        match holds {
+            true => Ok(()),
+            false => Err(Reason::Correction),
         }
     }
 

@@ -79,11 +79,20 @@ fn before(flight: Flight, change: impl FnOnce(&mut Vec<u8>)) -> (Vec<Flight>, bo
 }
 
 fn change_at(
+    flight: Flight,
+    from: (usize, u16),
+    change: impl FnOnce(&mut Vec<u8>),
+) -> (Vec<Flight>, bool) {
+    change_of(MessageType::FollowUp, flight, from, change)
+}
+
+fn change_of(
+    of: MessageType,
     mut flight: Flight,
     from: (usize, u16),
     change: impl FnOnce(&mut Vec<u8>),
 ) -> (Vec<Flight>, bool) {
-    if flight.from != from || kind(&flight) != MessageType::FollowUp {
+    if flight.from != from || kind(&flight) != of {
         return (vec![flight], false);
     }
     change(&mut flight.packet.bytes);
@@ -99,6 +108,16 @@ const ATTACKS: &[(&str, Change)] = &[
     }),
     ("correction altered", |_, f| {
         behind(f, |bytes| correct(bytes, 1_000))
+    }),
+    ("a Sync's correction lowered", |_, f| {
+        change_of(MessageType::Sync, f, (ROGUE, 2), |bytes| {
+            correct(bytes, -1_000);
+        })
+    }),
+    ("a Sync's correction raised", |_, f| {
+        change_of(MessageType::Sync, f, (ROGUE, 2), |bytes| {
+            correct(bytes, 1_000);
+        })
     }),
     ("correction altered before signing", |_, f| {
         before(f, |bytes| correct(bytes, 1_000))
@@ -413,6 +432,7 @@ fn reasons_are_those_of_the_attack() {
     assert!(reason("peer delay forged").contains("Pdelay"));
     assert!(reason("a spoofed Sync before the genuine one").contains("SpoofedSync"));
     assert!(reason("correction altered").contains("Correction"));
+    assert!(reason("a Sync's correction lowered").contains("Correction"));
     assert!(reason("origin time altered").contains("Signature"));
 }
 

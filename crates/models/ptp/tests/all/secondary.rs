@@ -154,6 +154,33 @@ fn what_is_changed_on_the_wire_is_traced_to_its_link() {
 }
 
 #[test]
+fn a_sync_whose_correction_was_altered_is_not_used() {
+    for ns in [-1_000, 1_000] {
+        let mut world = path(6).build();
+        world.run_for(12.0);
+        let slave = path(6).slave();
+        let used = offsets(&world, slave).len();
+        world.attack(Box::new(move |mut flight| {
+            if flight.from == (ROGUE, 2) && is(&flight, MessageType::Sync) {
+                message::patch_correction(&mut flight.packet.bytes, TimeInterval::from_ns(ns))
+                    .unwrap();
+            }
+            vec![flight]
+        }));
+        world.run_for(4.0);
+        let all = failures(&world);
+        assert!(all.len() >= 28, "{ns}: {}", all.len());
+        assert!(
+            all.iter()
+                .all(|f| f.reason == Reason::Correction && f.suspect.after.is_none()),
+            "{ns} {:?}",
+            all[0]
+        );
+        assert!(offsets(&world, slave).len() <= used + 1, "{ns}");
+    }
+}
+
+#[test]
 fn a_forged_statement_is_not_believed() {
     let mut world = path(5).build();
     world.run_for(12.0);

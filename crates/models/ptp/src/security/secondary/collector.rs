@@ -137,6 +137,15 @@ impl Collector {
                         .iter()
                         .position(|of| *of == statement.view)
                         .unwrap_or(0);
+                    // Two-step clocks leave the Sync's field zero. No statement covers it, so it is
+                    // unknown on which link it was altered.
+                    if received.syncs[sync].correction != TimeInterval::ZERO {
+                        let path = Suspect {
+                            after: None,
+                            before: received.me,
+                        };
+                        return Outcome::Failed(Reason::Correction, path);
+                    }
                     return Outcome::Accepted { sync, sequence48 };
                 }
             }
