@@ -69,7 +69,7 @@ pub(super) fn table() -> String {
     for (heading, rows) in GROUPS {
         let _ = write!(
             text,
-            "\n## {heading}\n\n| interface | time | here | why, and whom it hurts | way out |\n|---|---|---|---|---|\n"
+            "\n## {heading}\n\n| interface | time | here | why, and what it affects | way out |\n|---|---|---|---|---|\n"
         );
         for row in *rows {
             let (here, why, way_out) = row.fate.cells();

@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Interface] = &[
         "how long a break lasts, or closing waits",
         [
             "a property of the line",
-            "hardly anybody: pseudo-terminals have neither",
+            "rarely matters: pseudo-terminals have neither",
             "none needed",
         ],
     ),
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Interface] = &[
         "how long a device may take",
         [
             "they bound the work of real hardware, which takes real time",
-            "nobody: scaling them would be wrong",
+            "no harm: scaling them would be wrong",
             "none needed",
         ],
     ),

@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Interface] = &[
         "times of scans, µs of interrupts",
         [
             "they are drivers'",
-            "hardly anybody in a testbed",
+            "rarely used in a testbed",
             "simulated links",
         ],
     ),

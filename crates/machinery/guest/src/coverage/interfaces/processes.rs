@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Interface] = &[
         "how long a turn lasts",
         [
             "the machine's scheduler works in real time",
-            "nobody: programs do not wait by it",
+            "no harm: programs do not wait by it",
             "none needed",
         ],
     )
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Interface] = &[
         "what a clock resolves",
         [
             "it is the machine's answer, and true of its counter",
-            "nobody found so far",
+            "no affected program found so far",
             "none needed",
         ],
     )
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[Interface] = &[
     refused(
         "calls newer than Linux 6.17",
         "whatever they may tell",
-        "nobody has looked at them yet: ENOSYS, as by a kernel that lacks them",
+        "not examined yet: ENOSYS, as by a kernel that lacks them",
         "a newer Timeloom",
     ),
 ];
