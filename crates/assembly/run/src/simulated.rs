@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 use timeloom_fabric::Fabric;
 use timeloom_guest::Clock;
-use timeloom_net::{Node, Owner, TcpTimerStats};
+use timeloom_net::{Node, Owner};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
 use timeloom_results::Caveat;
 use timeloom_results::{NodeKind, RunDirectory, Topology};
@@ -328,11 +328,10 @@ impl Network {
         let ended = ended.into_iter();
         let closings = ended.map(|(here, (ended, known))| (here, ended.closing, known));
         let closings: Vec<_> = closings.collect();
-        let mut timers = TcpTimerStats::default();
-        for (_, closing, _) in &closings {
-            let of_engine = closing.as_ref().map(Closing::tcp_timers);
-            timers.add(&of_engine.unwrap_or_default());
-        }
+        let of_engines = closings
+            .iter()
+            .filter_map(|(_, closing, _)| closing.as_ref());
+        let timers: Vec<_> = of_engines.flat_map(Closing::tcp_timers).collect();
         let mut doubts = ending::tell(closings, (self.parts.as_ref(), what), scribe);
         doubts.extend(asked.doubts(&timers));
         doubts

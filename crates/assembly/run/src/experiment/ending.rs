@@ -14,6 +14,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use super::{Progress, Run, Summary};
 use crate::error::RunError;
+use crate::hosts::Hosts;
 use crate::judgement::{close, judge};
 use crate::placed::tell;
 use crate::simulated::AskedOfTcp;
@@ -113,6 +114,7 @@ impl Run<'_> {
                 limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
                 cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
                 default: self.kernel_timers.replaced_default().map(str::to_owned),
+                chosen: reno_hosts(&self.hosts),
             };
             manifest
                 .untrusted
@@ -217,6 +219,12 @@ impl Run<'_> {
         };
         close(self.directory, manifest, summary)
     }
+}
+
+/// Returns the hosts with a program that requested Reno.
+fn reno_hosts(hosts: &Hosts) -> BTreeSet<String> {
+    let chosen = hosts.values().filter(|host| host.has_chosen_reno());
+    chosen.map(|host| host.name().to_owned()).collect()
 }
 
 /// Returns the programs that made the calls selected by `are_meant`.

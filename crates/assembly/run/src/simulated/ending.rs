@@ -18,9 +18,9 @@ use crate::record::Scribe;
 pub(super) struct Closing {
     events: Vec<(String, String)>,
     doubts: Vec<Caveat>,
-    /// Counts for kernels whose TCP timers the network keeps: segments, retransmitted segments, and
-    /// timeouts.
-    tcp_timers: [u64; 3],
+    /// Counts for kernels whose TCP timers the network keeps, by host: segments, retransmitted
+    /// segments, and timeouts.
+    tcp_timers: Vec<(String, [u64; 3])>,
 }
 
 impl Closing {
@@ -45,26 +45,31 @@ impl Closing {
                 doubts.extend(tcp_timers::doubts(&port.name, timers));
             }
         }
-        let mut timers = TcpTimerStats::default();
-        let of_ports = report.ports.iter().filter_map(|port| port.tcp_timers);
-        of_ports.for_each(|of_port| timers.add(&of_port));
+        let of_ports = report.ports.iter().filter_map(|port| {
+            let timers = port.tcp_timers?;
+            let counts = [timers.segments, timers.resent, timers.timeouts];
+            Some((port.name.clone(), counts))
+        });
         Self {
             events,
             doubts,
-            tcp_timers: [timers.segments, timers.resent, timers.timeouts],
+            tcp_timers: of_ports.collect(),
         }
     }
 
     /// Returns segments, retransmissions and timeouts of kernels whose TCP timers the network
-    /// keeps.
-    pub(super) fn tcp_timers(&self) -> TcpTimerStats {
-        let [segments, resent, timeouts] = self.tcp_timers;
-        TcpTimerStats {
-            segments,
-            resent,
-            timeouts,
-            ..TcpTimerStats::default()
-        }
+    /// keeps, by host.
+    pub(super) fn tcp_timers(&self) -> impl Iterator<Item = (String, TcpTimerStats)> {
+        self.tcp_timers.iter().map(|(name, counts)| {
+            let [segments, resent, timeouts] = *counts;
+            let timers = TcpTimerStats {
+                segments,
+                resent,
+                timeouts,
+                ..TcpTimerStats::default()
+            };
+            (name.clone(), timers)
+        })
     }
 
     /// Records the events; returns the reasons for doubt.

@@ -1,6 +1,8 @@
 //! Reports about the TCP timers that a simulated network keeps for a host's kernel where time
 //! skips.
 
+use std::collections::BTreeSet;
+
 use timeloom_net::TcpTimerStats;
 use timeloom_results::{Caveat, Remedy};
 
@@ -62,12 +64,15 @@ pub(crate) struct AskedOfTcp {
     pub(crate) cubic: Vec<String>,
     /// Default congestion control of the machine, in whose place connections have Reno.
     pub(crate) default: Option<String>,
+    /// Hosts with a program that requested Reno.
+    pub(crate) chosen: BTreeSet<String>,
 }
 
 impl AskedOfTcp {
-    /// Returns reasons why the results cannot be trusted, given the segments of all hosts.
-    pub(super) fn doubts(&self, timers: &TcpTimerStats) -> Vec<Caveat> {
+    /// Returns reasons why the results cannot be trusted, given the timers of each host.
+    pub(super) fn doubts(&self, of_hosts: &[(String, TcpTimerStats)]) -> Vec<Caveat> {
         let mut doubts = Vec::new();
+        let timers = sum(of_hosts.iter());
         if timers.timeouts > 0 && !self.limits.is_empty() {
             let reason = format!(
                 "Connections of {} end when data is not acknowledged for some real time \
@@ -89,6 +94,10 @@ impl AskedOfTcp {
             doubts.push(Caveat::new(reason, ALL_RENO));
         }
         if let Some(default) = &self.default {
+            let others = of_hosts
+                .iter()
+                .filter(|(name, _)| !self.chosen.contains(name));
+            let timers = sum(others);
             let has_lost = match default.as_str() {
                 "cubic" => timers.resent * LOSSES_OF > timers.segments,
                 _ => timers.resent > 0,
@@ -105,6 +114,12 @@ impl AskedOfTcp {
         }
         doubts
     }
+}
+
+fn sum<'a>(of_hosts: impl Iterator<Item = &'a (String, TcpTimerStats)>) -> TcpTimerStats {
+    let mut all = TcpTimerStats::default();
+    of_hosts.for_each(|(_, timers)| all.add(timers));
+    all
 }
 
 /// Threshold for CUBIC requests. Linux's CUBIC takes 15 % longer than its Reno at 1 retransmission
@@ -167,25 +182,31 @@ mod tests {
         let some = AskedOfTcp {
             limits: vec!["grpc".to_owned()],
             cubic: vec!["iperf3".to_owned()],
-            default: None,
+            ..AskedOfTcp::default()
         };
         let by_default = |name: &str| AskedOfTcp {
             default: Some(name.to_owned()),
             ..AskedOfTcp::default()
         };
-        let timers = |resent, timeouts| TcpTimerStats {
-            segments: 100,
-            resent,
-            timeouts,
-            ..TcpTimerStats::default()
+        let timers = |resent, timeouts| {
+            let timers = TcpTimerStats {
+                segments: 100,
+                resent,
+                timeouts,
+                ..TcpTimerStats::default()
+            };
+            [("a".to_owned(), timers)]
         };
         assert!(none.doubts(&timers(50, 50)).is_empty());
         assert!(by_default("cubic").doubts(&timers(2, 0)).is_empty());
         assert_eq!(by_default("cubic").doubts(&timers(3, 0)).len(), 1);
         assert_eq!(by_default("bbr").doubts(&timers(1, 0)).len(), 1);
         assert!(by_default("bbr").doubts(&timers(0, 9)).is_empty());
+        let mut chosen = by_default("bbr");
+        chosen.chosen.insert("a".to_owned());
+        assert!(chosen.doubts(&timers(9, 0)).is_empty());
         assert!(some.doubts(&timers(2, 0)).is_empty());
-        let names = |timers| {
+        let names = |timers: [_; 1]| {
             let doubts = some.doubts(&timers).into_iter();
             doubts.map(|doubt| doubt.to_string()).collect::<String>()
         };

@@ -1,7 +1,7 @@
 //! Public view of a host: its clocks, read from its own clock page.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeloom_clock::counter::CycleOptions;
 use timeloom_clock::host::Crystal;
@@ -31,6 +31,8 @@ pub struct Host {
     pub(super) index: usize,
     pub(super) page: PageMapping<Shown>,
     pub(super) counter: Counter,
+    /// True if a program has requested the congestion control that its connections have anyway.
+    pub(super) has_chosen_reno: AtomicBool,
 }
 
 impl std::fmt::Debug for Host {
@@ -64,6 +66,16 @@ pub struct Belief {
 }
 
 impl Host {
+    /// Returns true if a program of this host requested Reno (TCP_CONGESTION) where connections are
+    /// paced by acknowledgements alone: its connections do not have the machine's default.
+    pub fn has_chosen_reno(&self) -> bool {
+        self.has_chosen_reno.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn choose_reno(&self) {
+        self.has_chosen_reno.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the name; empty for the only host of a session without named hosts.
     pub fn name(&self) -> &str {
         &self.name

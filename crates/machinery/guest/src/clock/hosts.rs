@@ -10,7 +10,7 @@
 //! ([`Shown`]). Deadlines of its guests are on that scale.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeloom_clock::Lived;
 use timeloom_clock::counter::Frequency;
@@ -40,6 +40,7 @@ impl Clock {
             index: state.hosts.len(),
             page,
             counter: self.counter,
+            has_chosen_reno: AtomicBool::new(false),
         });
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets);
         let ticks = Instant::from_ticks(self.counter.ticks());

@@ -82,7 +82,11 @@ impl RealTime {
                 let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
                 asker.read_all(value, text).ok()?;
                 let name = text.split(|byte| *byte == 0).next();
-                let is_clocked = is_self_clocking && name != Some(SELF_CLOCKING);
+                if is_self_clocking && name == Some(SELF_CLOCKING) {
+                    asker.host().choose_reno();
+                    return None;
+                }
+                let is_clocked = is_self_clocking;
                 is_clocked.then_some(Verdict {
                     outcome: match name {
                         Some(ALIKE) => PACED_ALIKE,
