@@ -37,7 +37,10 @@ fn as_nobody(
 /// Sends a request; returns true if the session still existed.
 fn in_time(line: &CommandLine, request: &[&str]) -> bool {
     let output = line.try_ask(request);
-    let gone = String::from_utf8_lossy(&output.stderr).contains("there is no session");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let gone = ["there is no session", "the session has ended"]
+        .iter()
+        .any(|it| said.contains(it));
     assert!(output.status.success() || gone, "{request:?}: {output:?}");
     !gone
 }
