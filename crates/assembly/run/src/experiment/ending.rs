@@ -114,7 +114,7 @@ impl Run<'_> {
                 limits: callers(&calls, |it| it.call == TCP_USER_TIMEOUT),
                 cubic: callers(&calls, |it| it.outcome == PACED_ALIKE),
                 default: self.kernel_timers.replaced_default().map(str::to_owned),
-                chosen: reno_hosts(&self.hosts),
+                chosen: choosing_hosts(&self.hosts),
             };
             manifest
                 .untrusted
@@ -221,9 +221,11 @@ impl Run<'_> {
     }
 }
 
-/// Returns the hosts with a program that requested Reno.
-fn reno_hosts(hosts: &Hosts) -> BTreeSet<String> {
-    let chosen = hosts.values().filter(|host| host.has_chosen_reno());
+/// Returns the hosts with a program that requested a congestion control.
+fn choosing_hosts(hosts: &Hosts) -> BTreeSet<String> {
+    let chosen = hosts
+        .values()
+        .filter(|host| host.has_requested_congestion_control());
     chosen.map(|host| host.name().to_owned()).collect()
 }
 

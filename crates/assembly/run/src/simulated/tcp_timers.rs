@@ -64,7 +64,7 @@ pub(crate) struct AskedOfTcp {
     pub(crate) cubic: Vec<String>,
     /// Default congestion control of the machine, in whose place connections have Reno.
     pub(crate) default: Option<String>,
-    /// Hosts with a program that requested Reno.
+    /// Hosts with a program that requested a congestion control.
     pub(crate) chosen: BTreeSet<String>,
 }
 

@@ -31,8 +31,8 @@ pub struct Host {
     pub(super) index: usize,
     pub(super) page: PageMapping<Shown>,
     pub(super) counter: Counter,
-    /// True if a program has requested the congestion control that its connections have anyway.
-    pub(super) has_chosen_reno: AtomicBool,
+    /// True if a program has requested a congestion control.
+    pub(super) has_requested_congestion_control: AtomicBool,
 }
 
 impl std::fmt::Debug for Host {
@@ -66,14 +66,16 @@ pub struct Belief {
 }
 
 impl Host {
-    /// Returns true if a program of this host requested Reno (TCP_CONGESTION) where connections are
-    /// paced by acknowledgements alone: its connections do not have the machine's default.
-    pub fn has_chosen_reno(&self) -> bool {
-        self.has_chosen_reno.load(Ordering::Relaxed)
+    /// Returns true if a program of this host requested a congestion control (TCP_CONGESTION) where
+    /// connections are paced by acknowledgements alone: it does not want the machine's default.
+    pub fn has_requested_congestion_control(&self) -> bool {
+        self.has_requested_congestion_control
+            .load(Ordering::Relaxed)
     }
 
-    pub(crate) fn choose_reno(&self) {
-        self.has_chosen_reno.store(true, Ordering::Relaxed);
+    pub(crate) fn note_congestion_request(&self) {
+        self.has_requested_congestion_control
+            .store(true, Ordering::Relaxed);
     }
 
     /// Returns the name; empty for the only host of a session without named hosts.

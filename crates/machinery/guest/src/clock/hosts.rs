@@ -40,7 +40,7 @@ impl Clock {
             index: state.hosts.len(),
             page,
             counter: self.counter,
-            has_chosen_reno: AtomicBool::new(false),
+            has_requested_congestion_control: AtomicBool::new(false),
         });
         let mut added = HostState::new(Arc::clone(&host), options, state.offsets);
         let ticks = Instant::from_ticks(self.counter.ticks());

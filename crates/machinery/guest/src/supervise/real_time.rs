@@ -82,11 +82,10 @@ impl RealTime {
                 let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
                 asker.read_all(value, text).ok()?;
                 let name = text.split(|byte| *byte == 0).next();
-                if is_self_clocking && name == Some(SELF_CLOCKING) {
-                    asker.host().choose_reno();
-                    return None;
+                if is_self_clocking {
+                    asker.host().note_congestion_request();
                 }
-                let is_clocked = is_self_clocking;
+                let is_clocked = is_self_clocking && name != Some(SELF_CLOCKING);
                 is_clocked.then_some(Verdict {
                     outcome: match name {
                         Some(ALIKE) => PACED_ALIKE,

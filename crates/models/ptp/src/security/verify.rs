@@ -112,8 +112,20 @@ impl VerifyJob {
         let chain = Chain::parse(message, &self.ring)
             .map_err(|reason| unknown(reason, source, sequence))?;
         let cheap = self.cheap(&chain);
+        let fits = |sync: &SyncFacts| self.fits(&chain, sync);
+        if cheap.is_ok() && !self.syncs.is_empty() && !self.syncs.iter().any(fits) {
+            // Clocks forward a Sync before they verify it: any link upstream may be the place.
+            return Err(Failure {
+                suspect: Suspect {
+                    after: None,
+                    before: self.me,
+                },
+                ..unknown(Reason::Correction, source, sequence)
+            });
+        }
+        let accepted = |sync: &SyncFacts| fits(sync) && self.holds(&chain, sync);
         if cheap.is_ok()
-            && let Some(sync) = self.syncs.iter().position(|sync| self.holds(&chain, sync))
+            && let Some(sync) = self.syncs.iter().position(accepted)
         {
             return Ok(Accepted {
                 sync,
@@ -205,30 +217,29 @@ impl VerifyJob {
         Ok(())
     }
 
-    /// Checks the corrections. Strict: the Syncs' fields, which no signature covers, are zero, and
-    /// the Follow_Up's is the sum, which the grandmaster's signature covers. Mixed: the remainder
-    /// has a budget, and neither part of it lowers the sum.
+    /// Checks the Follow_Up's correction. Strict: it is the sum of the contributions, which the
+    /// grandmaster's signature covers. Mixed: the remainder has a budget.
     fn correction(&self, chain: &Chain<'_>) -> Result<(), Reason> {
-        let excess = chain.excess();
-        let on_sync = || self.syncs.iter().map(|sync| sync.correction);
-        let zero = TimeInterval::ZERO;
-        let holds = match self.policy {
-            Policy::Mixed { budget } => {
-                let most = on_sync().max().unwrap_or(zero);
-                let least = on_sync().min().unwrap_or(zero);
-                excess >= zero && least >= zero && most + excess <= budget
-            }
+        let most = match self.policy {
+            Policy::Mixed { budget } => budget,
+            _ if chain.allows_excess() => return Err(Reason::Correction),
             // A remainder below a nanosecond is the grandmaster's, and signed.
-            _ => {
-                let remainder = zero..=TimeInterval(0xffff);
-                !chain.allows_excess()
-                    && remainder.contains(&excess)
-                    && on_sync().all(|correction| correction == zero)
-            }
+            _ => TimeInterval(0xffff),
         };
-        match holds {
+        match (TimeInterval::ZERO..=most).contains(&chain.excess()) {
             true => Ok(()),
             false => Err(Reason::Correction),
+        }
+    }
+
+    /// Returns true if the correction of a Sync, which no signature covers, is allowed. Strict: it
+    /// is zero. Mixed: it does not lower the sum, and is within the budget with the remainder.
+    fn fits(&self, chain: &Chain<'_>, sync: &SyncFacts) -> bool {
+        match self.policy {
+            Policy::Mixed { budget } => {
+                sync.correction >= TimeInterval::ZERO && sync.correction + chain.excess() <= budget
+            }
+            _ => sync.correction == TimeInterval::ZERO,
         }
     }
 
