@@ -6,10 +6,10 @@
 //! not on the number that sleep. The three parts:
 //!
 //! - `kernel`: the BPF programs (`bpf/awake.bpf.c`) and their shared word: the number of threads,
-//! softirqs and work items that are not at rest, and a count of changes.
+//!   softirqs and work items that are not at rest, and a count of changes.
 //! - `waiting`: the threads that wait in virtual time, in the order of their deadlines.
 //! - this file: rest is an instant at which the word is zero, and is unchanged after all other
-//! sources were queried.
+//!   sources were queried.
 //!
 //! The programs do not know threads that slept or ran before they were loaded until these wake up
 //! or block. The first rest is therefore found by reading /proc, as without BPF; likewise after an
