@@ -306,7 +306,8 @@ impl<'a> Run<'a> {
         self.put_away(ended, &reckoning, progress, manifest)
     }
 
-    /// Schedules all programs. Programs due at zero are ready before the clock is started.
+    /// Records the enabled attacks, starts the programs that are due at virtual zero and wait for
+    /// nothing (the clock is still stopped), and schedules all other programs.
     fn schedule<'s>(&'s self, scope: &'s std::thread::Scope<'s, '_>, stage: &'s Stage<'s>) {
         for attack in self.plan.attacks.iter().filter(|attack| attack.enabled) {
             self.scribe.label(attack, Instant::FAR_FUTURE);

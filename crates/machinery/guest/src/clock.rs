@@ -257,7 +257,7 @@ impl Clock {
         self.lock().compute
     }
 
-    /// Returns true if the clock was paused.
+    /// Returns true while the clock is paused.
     pub fn is_paused(&self) -> bool {
         self.lock().paused_since.is_some()
     }

@@ -330,7 +330,8 @@ impl Board {
     }
 }
 
-/// Locks a slot. The data is plain, so that a panic leaves it consistent.
+/// Locks a mutex, even if it is poisoned: the data is plain, and a panic cannot leave it
+/// half-changed.
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     slot.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -70,8 +70,8 @@ pub fn inherit(command: &mut Command, descriptor: OwnedFd) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Runs the child of `command` in `network`, a network namespace. The command holds the descriptor
-/// until it is dropped.
+/// Makes the child of `command` enter the network namespace `network` before it executes its
+/// program. `command` owns the descriptor and closes it when dropped.
 pub fn enter_network(command: &mut Command, network: OwnedFd) {
     let enter = move || Ok(into_network(&network)?);
     // SAFETY: one system call; an `io::Error` from an errno is a plain number.

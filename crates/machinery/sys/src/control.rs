@@ -20,7 +20,8 @@ pub enum ControlMessage {
     },
     /// Arrival or departure time by two clocks (SCM_TIMESTAMPING).
     Stamped {
-        /// By the civil clock, in nanoseconds since 1970.
+        /// The kernel's software timestamp by CLOCK_REALTIME, in nanoseconds since 1970; `None` if
+        /// there is none.
         software_ns: Option<i64>,
         /// By the card's clock.
         hardware_ns: Option<i64>,

@@ -162,7 +162,8 @@ fn wait_for_program(run: &Running<'_>, program: &str, count: usize) -> Vec<serde
     processes
 }
 
-/// Typed into a terminal, as by a user.
+/// `timeloom shell` gives the shell its own terminal: commands and Ctrl-C are typed into it as a
+/// user would type them.
 #[test]
 fn a_shell_has_a_terminal_of_its_own() {
     let lab = lab();

@@ -294,7 +294,8 @@ fn peer(text: &str) -> Option<Peer> {
     })
 }
 
-/// Returns the command that started this worker, without its last argument (the worker's own).
+/// Returns this worker's command line without its last argument, which differs for every worker,
+/// and with the path of the running executable as the program if known.
 fn own_command() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     words.pop();

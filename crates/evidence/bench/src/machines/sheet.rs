@@ -208,7 +208,7 @@ fn chart(cells: &[Cell], quantity: Quantity, name: &str, side: Side) -> Chart {
     }
 }
 
-/// Formats the median in another unit, with its interval.
+/// Formats the median and its 95 % confidence interval, divided by `unit`, as `median [low, high]`.
 fn with_interval(samples: &[f64], unit: f64) -> String {
     let (low, high) = median_interval(samples);
     let (middle, low, high) = (median(samples) / unit, low / unit, high / unit);

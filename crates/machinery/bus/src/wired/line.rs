@@ -141,8 +141,8 @@ pub struct Line {
     high: bool,
     /// End of the debounce time.
     quiet_until: Instant<Wall>,
-    /// Last edge within the debounce time, which may turn out to have counted: by a reading, or by
-    /// the next edge.
+    /// Last edge that was ignored as bounce. If a later reading or the next edge shows that the
+    /// level did change, this edge gives the time of the change.
     bounced: Option<Edge>,
     /// The kernel's numbers of the last rising and falling edge.
     numbers: [Option<u32>; 2],

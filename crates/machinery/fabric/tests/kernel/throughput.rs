@@ -24,8 +24,8 @@ fn expect_rate(fabric: &Fabric, least: f64, most: f64) {
     panic!("never {least} Mbit/s: {rates:?}");
 }
 
-/// Returns the TCP payload rate from h1 to h2 in Mbit/s, over `length` and from the first byte on:
-/// earlier data is not counted.
+/// Returns the TCP payload rate from h1 to h2 in Mbit/s over `length`, timed from just before the
+/// connection is opened: the handshake and slow start are included.
 fn tcp_mbit_per_s(fabric: &Fabric, length: Duration) -> f64 {
     let listener = host(fabric, "h2").tcp_listener((H2, 5001)).expect("listen");
     let (started, mut bytes) = (Instant::now(), 0);

@@ -38,7 +38,7 @@ pub enum FileTimes {
 /// Time that computing takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
-    /// The time that the machine needs for it, at the dilation in force.
+    /// Computing takes as much virtual time as the machine needs, at the current dilation.
     #[default]
     Real,
     /// None: the clock stands while any thread computes, and moves only by skipping to the next

@@ -158,7 +158,8 @@ impl Orders {
         }
     }
 
-    /// Returns the number of messages changed or made, in all attacks.
+    /// Returns the total over all attacks so far: messages altered, delayed, duplicated, replayed
+    /// or forged.
     pub(super) fn attacked(&self) -> u64 {
         self.0.attacked.load(Ordering::Relaxed)
     }

@@ -105,7 +105,8 @@ pub(crate) struct RelationPage {
     pub(crate) version: AtomicU32,
     /// Boot of the guest, as a page's `owner`: its counter is of one boot.
     pub(crate) owner: AtomicU64,
-    /// The region's incarnation.
+    /// `incarnation` of the region that the relation belongs to; a reader of a region with another
+    /// value refuses the page.
     pub(crate) region: AtomicU64,
     reserved: [AtomicU64; 5],
     /// low, high, measured_at, growth, generation; 1 if there is a relation.

@@ -137,7 +137,8 @@ pub struct Ptp4lConfig {
     /// Maximum error of the grandmaster; by default its own statement.
     #[serde(default, deserialize_with = "optional_length")]
     pub reference_error: Option<Duration>,
-    /// Maximum error that every boundary clock in between adds.
+    /// Maximum error added by each boundary clock between the grandmaster and this host. Required
+    /// if there are such clocks.
     #[serde(default, deserialize_with = "optional_length")]
     pub hop_error: Option<Duration>,
     /// Maximum error of transparent clocks and timestamping on the path.

@@ -51,7 +51,7 @@ impl Bracket {
         });
     }
 
-    /// Records that the timeline was not after `latest` at `at`.
+    /// Records an upper limit: at core instant `at`, the timeline showed at most `latest`.
     pub(super) fn not_after(&mut self, at: Instant<Core>, latest: Instant<Timeline>) {
         let fact = Bound {
             at,

@@ -19,7 +19,8 @@ pub(super) enum Judged {
     Incomplete,
 }
 
-/// Sync that was accepted, with all values that a bound needs.
+/// An authenticated Sync, with the values from which the earliest and latest time of the master's
+/// clock at its arrival are computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
     /// Sender of the Sync, as named by the slave.

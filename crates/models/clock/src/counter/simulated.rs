@@ -18,7 +18,7 @@ impl SimulatedCore {
         Self::with_width(u64::from(start), 32)
     }
 
-    /// Returns a counter of another width.
+    /// Returns a counter of `width_bits` bits with the value `start`.
     pub fn with_width(start: u64, width_bits: u32) -> Self {
         Self {
             progress: u128::from(start) * PER_CYCLE,

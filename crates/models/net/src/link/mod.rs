@@ -38,7 +38,8 @@ pub(crate) struct Link {
     pub(crate) per_byte: u128,
     delay: Duration,
     flight: Fifo,
-    /// First packet whose transmission has not ended, as of the last query.
+    /// First packet that was not fully transmitted when the cursor was last moved (`move_cursor`);
+    /// `NIL` if there is none.
     cursor: u32,
     /// Packets from the cursor on.
     pub(crate) unsent: u32,

@@ -27,8 +27,8 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// Handles an acknowledgement of `acked` segments up to `una`, which reports a mark if
-    /// `marked`; `nxt` is the first segment that was never sent.
+    /// Handles an acknowledgement of `acked` segments. `marked`: it reports congestion (ECN);
+    /// `una`: first segment not acknowledged after it; `nxt`: first segment never sent.
     #[inline]
     pub(crate) fn handle_ack(&mut self, acked: u64, marked: bool, una: u64, nxt: u64) {
         self.acked += acked;

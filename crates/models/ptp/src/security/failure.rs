@@ -48,7 +48,7 @@ pub enum Reason {
     Epoch,
     /// A signer that is not in the key ring.
     UnknownSigner,
-    /// The source may not be grandmaster.
+    /// The source is not allowed to act as grandmaster.
     NotAuthorised,
     /// A sequence number that was used before, or is too old.
     Replay,

@@ -15,7 +15,7 @@ use timeloom_ptp_io::{Interface, Suite};
 pub(super) enum SuiteName {
     /// Fast to sign and to verify; 64 octets and more per hop
     Ed25519,
-    /// One aggregate of 48 octets for the whole path; slower
+    /// BLS: one aggregate signature of 48 octets for all hops of the path; slower than ed25519.
     Bls,
     /// An aggregate as `bls`, with a key per port that signs each Sync once, so that nearly all of
     /// a signature is made before
