@@ -10,7 +10,8 @@ use crate::{KernelError, Namespace};
 pub struct TcpState {
     /// Retransmission timeouts, including those of connection attempts (`TCPTimeouts`).
     pub timeouts: u64,
-    /// Losses repaired by a tail loss probe (`TCPLossProbeRecovery`).
+    /// Losses repaired by a tail loss probe: the kernel counts them (`TCPLossProbeRecovery`) only if
+    /// more data follows, so probes that the peer has not reported as duplicates count as well.
     pub repaired: u64,
     /// Connections with an active retransmission timer: data is unacknowledged.
     pub pending: u64,
@@ -40,7 +41,8 @@ impl TcpState {
         let sockets = [read("tcp")?, read("tcp6").unwrap_or_default()];
         Ok(Self {
             timeouts: count("TCPTimeouts"),
-            repaired: count("TCPLossProbeRecovery"),
+            repaired: count("TCPLossProbeRecovery")
+                .max(count("TCPLossProbes").saturating_sub(count("TCPDSACKRecv"))),
             pending: sockets.iter().map(|table| waiting(table)).sum(),
         })
     }
