@@ -303,7 +303,7 @@ routers = ["r1"]
 generate = [{ name = "core", shape = "star", size = 2 }]
 "#;
     let lab = Lab::with_text(SIMULATED);
-    run(&lab, &[]);
+    run(&lab, &["time.compute=none"]);
     let said = lines(&lab, "look");
     expect(&said, &["10.0.1.2\ta", "10.0.2.2\tb"]);
     let named = |name: &str| {

@@ -16,7 +16,11 @@ pub(crate) fn log_lines(run: &Path, program: &str) -> Vec<(i64, String)> {
         let us = seconds.parse::<i64>().ok()? * 1_000_000 + micros.parse::<i64>().ok()?;
         Some((us, rest.to_owned()))
     };
-    text.lines()
+    // While the program runs, the last line may not be written whole.
+    let end = text.rfind('\n').map_or(0, |end| end + 1);
+    let whole = &text[..end];
+    whole
+        .lines()
         .map(|line| parse(line).unwrap_or_else(|| panic!("a line without a stamp: {line}")))
         .collect()
 }
