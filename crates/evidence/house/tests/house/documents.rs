@@ -11,7 +11,7 @@ const WIDTH: usize = 100;
 /// Written by programs (`timeloom bench ptp`, the test of the call table), which do not wrap lines.
 const WRITTEN_BY_PROGRAMS: [&str; 2] = ["docs/coverage.md", "docs/ptp-figures.md"];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 

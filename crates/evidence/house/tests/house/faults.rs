@@ -3,17 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::documents::root;
+use crate::language::files_below;
 
 /// A test named by the table: a function and its file, from the root of the tree.
 type Named = (String, PathBuf);
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../..")
-        .canonicalize()
-        .expect("the tree")
-}
 
 /// Parses [`name`](../file) in the rows of the table.
 fn named(table: &str) -> BTreeSet<Named> {
@@ -37,20 +33,6 @@ fn tests_in(text: &str) -> impl Iterator<Item = &str> {
             .split_once('(')
             .map(|(name, _)| name)
     })
-}
-
-fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder)
-        .expect("a folder of the tree")
-        .flatten()
-    {
-        let path = entry.path();
-        if path.is_dir() {
-            files_below(&path, found);
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 fn table() -> BTreeSet<Named> {
@@ -136,7 +118,7 @@ fn what_a_function_calls_is_followed() {
 #[test]
 fn every_test_of_a_fault_is_in_the_table() {
     let mut files = Vec::new();
-    files_below(&root().join("crates"), &mut files);
+    files_below(&root().join("crates"), "rs", &mut files);
     let of_faults = |path: &&PathBuf| path.components().any(|part| part.as_os_str() == "faults");
     let named = table();
     let mut count = 0;

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
-}
+use crate::documents::root;
 
 /// Largest share of doc comments whose summary begins with a question word.
 const MOST_QUESTIONS: f64 = 0.03;
@@ -27,7 +25,7 @@ const VAGUE: [&str; 6] = [
 ];
 
 /// Lists files below a folder whose name has this extension; no build products.
-fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+pub(crate) fn files_below(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry").path();
         let hidden = |name: &str| name.starts_with('.') || name == "target" || name == "runs";
@@ -36,7 +34,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
             continue;
         }
         if path.is_dir() {
-            files(&path, extension, found);
+            files_below(&path, extension, found);
         } else if path.extension().is_some_and(|kind| kind == extension) {
             found.push(path);
         }
@@ -70,7 +68,7 @@ fn vague(text: &str) -> usize {
 #[test]
 fn doc_comments_begin_with_a_verb_or_a_noun_phrase() {
     let mut sources = Vec::new();
-    files(&root().join("crates"), "rs", &mut sources);
+    files_below(&root().join("crates"), "rs", &mut sources);
     let (mut summaries, mut questions) = (0, Vec::new());
     for path in sources {
         let text = fs::read_to_string(&path).expect("UTF-8");
@@ -107,7 +105,7 @@ fn sentences_have_subjects_of_the_field() {
         }
     };
     let mut sources = Vec::new();
-    files(&root().join("crates"), "rs", &mut sources);
+    files_below(&root().join("crates"), "rs", &mut sources);
     for path in sources {
         let text = fs::read_to_string(&path).expect("UTF-8");
         for (line, number) in text.lines().zip(1..) {
@@ -118,7 +116,7 @@ fn sentences_have_subjects_of_the_field() {
     }
     let mut documents = Vec::new();
     for folder in ["docs", "examples", "python"] {
-        files(&root().join(folder), "md", &mut documents);
+        files_below(&root().join(folder), "md", &mut documents);
     }
     documents.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|it| root().join(it)));
     for path in documents {

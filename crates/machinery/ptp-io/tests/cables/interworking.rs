@@ -10,8 +10,7 @@ use timeloom_ptp_io::lab::{LabOptions, LabReport, NodeKind};
 
 use NodeKind::{Ours, Ptp4l};
 
-/// Checks for an offset within 50 µs of the truth and a plausible path delay, from several Syncs. A
-/// busy machine delays some of them, so the median is not asked.
+/// Checks for a median within 50 µs of the truth and a plausible path delay, from several Syncs.
 fn assert_synchronous(report: &LabReport) {
     let told = || {
         format!(
@@ -25,8 +24,7 @@ fn assert_synchronous(report: &LabReport) {
         .offsets()
         .unwrap_or_else(|| panic!("nothing was measured: {}", told()));
     assert!(offsets.count >= 2, "{}", told());
-    let all = [offsets.p5_ns, offsets.median_ns, offsets.p95_ns];
-    assert!(all.iter().any(|ns| ns.abs() < 50_000.0), "{}", told());
+    assert!(offsets.median_ns.abs() < 50_000.0, "{}", told());
     let delays = report.delays().expect("there are offsets");
     assert!(
         (-5_000.0..1_000_000.0).contains(&delays.median_ns),
