@@ -8,7 +8,7 @@ use timeloom_fabric::Fabric;
 use timeloom_guest::{ClockOptions, FreezeKind, Grants, ProcFiles, Session, SessionOptions, serve};
 use timeloom_results::{Caveat, Manifest, Remedy, RunDirectory};
 use timeloom_scenario::{Compute, Mode, Plan, Proc};
-use timeloom_time::{Duration, Instant, Virtual};
+use timeloom_time::{Instant, Virtual};
 
 use super::{Options, Run};
 use crate::containers::{Containers, is_inside};
@@ -196,7 +196,7 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
         name: options.session.clone(),
         clock: ClockOptions {
             start: plan.time.start,
-            up_for: Some(UP_FOR),
+            up_for: Some(ClockOptions::UP_FOR),
             dilation: plan.time.dilation,
             paused: true,
             tsc: match plan.time.tsc {
@@ -219,9 +219,6 @@ fn session(plan: &Plan, options: &Options) -> Result<Arc<Session>, RunError> {
         warn: Box::new(move |text| warn(text)),
     })?))
 }
-
-/// Uptime of each host at the beginning of a run: the same in every mode, on every machine.
-const UP_FOR: Duration = Duration::from_s(86_400);
 
 /// Returns caveats about features that this machine provides only in a degraded form.
 fn degraded_modes(plan: &Plan, session: &Session) -> Vec<Caveat> {

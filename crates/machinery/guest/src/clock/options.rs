@@ -70,6 +70,11 @@ pub enum ProcFiles {
     Machine,
 }
 
+impl ClockOptions {
+    /// Uptime at the beginning of a session that is to be reproducible: a day.
+    pub const UP_FOR: Duration = Duration::from_s(86_400);
+}
+
 impl Default for ClockOptions {
     fn default() -> Self {
         Self {

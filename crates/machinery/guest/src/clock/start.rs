@@ -150,7 +150,7 @@ pub(super) fn running_rate(dilation: f64) -> Result<Rate, GuestError> {
 fn offsets_at_start(options: &ClockOptions) -> Offsets {
     let realtime_ns = read_ns(ClockId::Realtime);
     let realtime_start = options.start.map_or(realtime_ns, Instant::as_ns);
-    let assumed = (options.compute == Compute::None).then_some(UP_FOR);
+    let assumed = (options.compute == Compute::None).then_some(ClockOptions::UP_FOR);
     let up_for = options.up_for.or(assumed);
     let since_boot_ns = |clock| up_for.map_or_else(|| read_ns(clock), Duration::as_ns);
     Offsets {
@@ -170,6 +170,3 @@ fn tai_s_at_start(start: Option<Instant<Utc>>) -> i32 {
         None => civil_state().map_or(0, |state| state.tai_offset_s),
     }
 }
-
-/// Uptime at the beginning of a reproducible session.
-const UP_FOR: Duration = Duration::from_s(86_400);
