@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timeloom_fabric::{
-    Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers,
+    Fabric, FabricError, KernelError, NetworkSpec, StationDilation, StationTimers, VirtualCubic,
     congestion_control, make_self_clocking, make_timerless,
 };
 use timeloom_guest::{ChangeKind, Session};
@@ -20,6 +20,15 @@ use crate::verdict::Reporter;
 
 use connecting::FirstTimeouts;
 use overtaken::Overtaken;
+
+/// Registers CUBIC in virtual time, for hosts at a simulated network over whose time a run skips.
+/// Returns `None` for any other run, and where the kernel cannot do it: connections then have Reno.
+pub(crate) fn virtual_cubic(plan: &Plan) -> Option<Arc<VirtualCubic>> {
+    let network = plan.network.as_ref().filter(|_| plan.time.skips())?;
+    let has_processes = network.engines.as_ref().is_some_and(|it| it.processes);
+    let cubic = (!has_processes).then(VirtualCubic::register)?;
+    cubic.ok().map(Arc::new)
+}
 
 /// Keeps the kernel timers of all stations adjusted while it lives.
 pub(crate) struct KernelTimers {
@@ -33,9 +42,9 @@ impl KernelTimers {
     /// Adjusts the timers, now and at every change of the dilation.
     pub(crate) fn settle(
         plan: &Plan,
-        spec: &NetworkSpec,
-        fabric: &Fabric,
+        (spec, fabric): (&NetworkSpec, &Fabric),
         session: &Arc<Session>,
+        cubic: Option<&VirtualCubic>,
         reporter: &Reporter,
     ) -> Result<Self, RunError> {
         let stations = spec.stations.iter();
@@ -50,14 +59,19 @@ impl KernelTimers {
             .iter()
             .filter_map(|it| fabric.station(&it.name));
         let default = first.next().and_then(congestion_control);
-        let replaced = default.filter(|name| name != "reno");
+        // A machine whose default is CUBIC has CUBIC in virtual time as its hosts' default.
+        let by_default = cubic.filter(|_| default.as_deref() == Some("cubic"));
+        let replaced = default.filter(|name| name != "reno" && by_default.is_none());
+        if let Some(cubic) = cubic {
+            session.offer_virtual_cubic(cubic.name());
+        }
         let mut all = AllTimers {
             session: dilation,
             all: BTreeMap::new(),
             first: FirstTimeouts::of(session),
         };
         if plan.time.compute == Compute::None {
-            let settled = stations.try_for_each(make_self_clocking);
+            let settled = stations.try_for_each(|it| make_self_clocking(it, by_default));
             settled.map_err(FabricError::from)?;
             all.first.outlast_computing();
             let all = Arc::new(Mutex::new(all));
@@ -77,7 +91,7 @@ impl KernelTimers {
                 RunError::Start(format!("namespace of {}: {error}", station.name()))
             })?;
             if are_simulated {
-                make_timerless(station).map_err(FabricError::from)?;
+                make_timerless(station, by_default).map_err(FabricError::from)?;
                 timers.leave_tcp();
             }
             let own = OwnTime {

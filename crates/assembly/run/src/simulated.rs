@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use timeloom_fabric::Fabric;
+use timeloom_fabric::{Fabric, VirtualCubic};
 use timeloom_guest::Clock;
 use timeloom_net::{Node, Owner};
 use timeloom_portal::{Address, Arrive, Follow, PacketOptions, PacketPort, Port, Portals, Tap};
@@ -107,6 +107,8 @@ pub(crate) struct Surroundings<'a> {
     /// State shared with the other agents, if the run is one agent's share: it then has one engine
     /// of the whole plan.
     pub(crate) together: Option<&'a Together>,
+    /// CUBIC of the hosts' kernels, which follows the network's time.
+    pub(crate) cubic: Option<&'a Arc<VirtualCubic>>,
 }
 
 impl Network {
@@ -201,6 +203,7 @@ impl Network {
                 }),
                 note: Box::new(move |note| noted.note(note)),
                 died: engines::died(engine, around.scribe, around.reporter),
+                cubic: around.cubic.cloned(),
             };
             let running = engine.start(portals, ways, pacing, outlets)?;
             around.clock.on_change(running.emulation.waker());

@@ -37,8 +37,10 @@
 //! calls [`probe()`].
 #![forbid(unsafe_code)]
 
+mod btf;
 mod cable;
 mod capture;
+mod congestion;
 mod error;
 mod ethtool;
 mod fabric;
@@ -62,6 +64,7 @@ mod timers;
 
 pub use cable::{Plug, connect};
 pub use capture::{Capture, CaptureOptions, CaptureStatistics, CapturedFrame, Direction};
+pub use congestion::VirtualCubic;
 pub use error::{FabricError, KernelError, SpecError};
 pub use fabric::{Fabric, Port};
 pub use ipv6::give_ipv6;

@@ -4,12 +4,14 @@
 //! A runner requests this if time must be reproducible: a round trip then takes as much of the
 //! machine's time as its computation. CUBIC's growth and exit from slow start, pacing, segment
 //! sizes, delayed acknowledgements, the receive window and timers all depend on real time. The
-//! remaining TCP is Reno with immediate acknowledgements and a window of at most 255 segments, up
-//! to which a segment never waits to be merged with others. Repairs that need a retransmission
+//! remaining TCP is Reno, or CUBIC in virtual time ([`crate::VirtualCubic`]), with immediate
+//! acknowledgements and a window of at most 255 segments, up to which a segment never waits to be
+//! merged with others. Repairs that need a retransmission
 //! timer take real time, unless the network keeps those timers ([`make_timerless`]).
 
 use netlink_packet_route::route::RouteMetric;
 
+use crate::congestion::VirtualCubic;
 use crate::metrics::{RTAX_RTO_MIN, set_metrics};
 use crate::settings::Settings;
 use crate::station::STATION_INTERFACE;
@@ -17,13 +19,19 @@ use crate::{KernelError, Namespace};
 
 /// Disables the timers in a station's TCP, for a simulated network that keeps them in virtual time:
 /// the kernel detects losses by acknowledgements alone and acknowledges at once. Existing
-/// connections are unaffected.
+/// connections are unaffected. `cubic` is the default congestion control in place of Reno.
 ///
 /// # Errors
 /// Fails if a setting cannot be written or a route cannot be changed.
-pub fn make_timerless(station: &Namespace) -> Result<(), KernelError> {
+pub fn make_timerless(
+    station: &Namespace,
+    cubic: Option<&VirtualCubic>,
+) -> Result<(), KernelError> {
     station.run(|| {
         let settings = Settings::here()?;
+        // The kernel's CUBIC and BBR measure the machine's time.
+        let default = cubic.map_or("reno", VirtualCubic::name);
+        settings.write("tcp_congestion_control", default)?;
         for (key, value) in TIMERLESS {
             settings.write(key, value)?;
         }
@@ -40,11 +48,15 @@ pub fn make_timerless(station: &Namespace) -> Result<(), KernelError> {
 
 /// Makes the TCP of a station depend on acknowledgements alone. Existing connections are
 /// unaffected, and a program that selects another congestion control (`TCP_CONGESTION`) gets it.
+/// `cubic` is the default in place of Reno.
 ///
 /// # Errors
 /// Fails if a setting cannot be written or a route cannot be changed.
-pub fn make_self_clocking(station: &Namespace) -> Result<(), KernelError> {
-    make_timerless(station)?;
+pub fn make_self_clocking(
+    station: &Namespace,
+    cubic: Option<&VirtualCubic>,
+) -> Result<(), KernelError> {
+    make_timerless(station, cubic)?;
     station.run(|| {
         let settings = Settings::here()?;
         for (key, value) in SETTINGS {
@@ -81,9 +93,7 @@ pub fn congestion_control(station: &Namespace) -> Option<String> {
 const SHORTEST_TIMEOUT_MS: u32 = 120_000;
 
 /// Under /proc/sys/net/ipv4; Linux, Documentation/networking/ip-sysctl.rst.
-const TIMERLESS: [(&str, &str); 4] = [
-    // CUBIC and BBR measure time.
-    ("tcp_congestion_control", "reno"),
+const TIMERLESS: [(&str, &str); 3] = [
     // Disables the tail loss probe, sent after two measured round trips.
     ("tcp_early_retrans", "0"),
     // Treats the first gap as a loss, without waiting a quarter of a round trip.

@@ -18,13 +18,13 @@ mod stop;
 mod worker;
 
 use std::fs::{self, File};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use timeloom_page::{IMAGE_ADDRESS, Shown};
 
 use crate::enter::inject::{Injector, SIGSYS_STAND_IN};
 use crate::enter::kernel_vdso::{KernelVdso, Redirection};
-use crate::error::{GuestError, check};
+use crate::error::GuestError;
 use crate::filter::{self, Guest};
 use crate::linux::memory::PageMapping;
 use crate::linux::pidfd::Pidfd;
@@ -260,14 +260,8 @@ fn install_filter(worker: &mut Worker<'_>, scratch: u64) -> Result<OwnedFd, Gues
 /// Takes a duplicate of a descriptor of the process.
 fn take_descriptor(pid: i32, descriptor: i32) -> Result<OwnedFd, GuestError> {
     let process = Pidfd::of_process(pid).map_err(GuestError::system("opening a pidfd"))?;
-    // SAFETY: no pointers.
-    let taken = unsafe {
-        let process = process.as_fd().as_raw_fd();
-        libc::syscall(libc::SYS_pidfd_getfd, process, descriptor, 0)
-    };
-    let taken = check(taken, "taking the filter's listener")?;
-    // SAFETY: just created, and not owned elsewhere.
-    Ok(unsafe { OwnedFd::from_raw_fd(taken as i32) })
+    let taken = process.duplicate(descriptor);
+    taken.map_err(GuestError::system("taking the filter's listener"))
 }
 
 /// TSYNC (all threads), SPEC_ALLOW, NEW_LISTENER, TSYNC_ESRCH, WAIT_KILLABLE.

@@ -364,6 +364,14 @@ impl Session {
         self.supervisor.self_clocking.store(true, Ordering::Relaxed);
     }
 
+    /// Gives connections whose programs request CUBIC the congestion control of this name instead,
+    /// where [`Self::keep_self_clocking`] applies or computing takes no time. It is CUBIC in
+    /// virtual time.
+    pub fn offer_virtual_cubic(&self, name: &str) {
+        // A second call has no effect.
+        let _ = self.supervisor.virtual_cubic.set(name.to_owned());
+    }
+
     /// Begins or ends skipping, like [`Self::skip_while_waiting`]. If no `quiet` was set, only the
     /// guests are considered: input that they expect from outside the session comes late, or too
     /// late. After the return with `on` false, time does not skip.

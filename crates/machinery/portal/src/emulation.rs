@@ -82,11 +82,17 @@ pub struct Options {
     /// Tick of the kernels behind the portals, if the simulated network keeps their TCP timers
     /// ([`World::keep_tcp_timers`]) because time skips over the kernels' own.
     pub tcp_timers: Option<Duration>,
+    /// Called with the instant of the model before frames that arrived then are passed to the
+    /// portals, for kernels whose TCP follows the model's time.
+    pub arriving: Option<Arriving>,
     /// Name of the thread; the kernel keeps 15 bytes of it.
     pub name: String,
     /// Called with the panic message if the thread dies of a fault in the model.
     pub died: Option<Died>,
 }
+
+/// Callback that receives the instant of arriving frames.
+pub type Arriving = Box<dyn Fn(Instant<Virtual>) + Send>;
 
 /// Callback that receives the reason why an engine died.
 pub type Died = Box<dyn FnOnce(&str) + Send>;
@@ -109,6 +115,7 @@ impl Default for Options {
             give_up: None,
             late: false,
             tcp_timers: None,
+            arriving: None,
             name: "emulation".to_owned(),
             died: None,
         }
@@ -235,6 +242,7 @@ impl Emulation {
             attachments: portals.0,
             by_node,
             capture: options.capture,
+            arriving: options.arriving,
             sampler: options
                 .sample
                 .map(|(every, look)| Sampler::new(every, look, from)),

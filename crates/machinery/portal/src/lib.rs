@@ -38,7 +38,7 @@ mod timing;
 mod tunnel;
 mod vnet;
 
-pub use emulation::{Arrive, Capture, Died, Emulation, Options, Report, Sample};
+pub use emulation::{Arrive, Arriving, Capture, Died, Emulation, Options, Report, Sample};
 pub use error::PortalError;
 pub use filter::{Filter, Rule};
 pub use interface::{Address, Inet};

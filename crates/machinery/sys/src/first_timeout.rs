@@ -7,13 +7,13 @@
 //!
 //! A runner uses this where seconds of the machine and of its programs differ.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::bpf_call::{BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_PROG_LOAD, LICENCE, LinkCreate, bpf};
 use crate::clock::tick;
 
 /// Timeout of one control group. It holds until this is dropped, or its process ends.
@@ -161,19 +161,14 @@ const QUESTION_OFFSET: i16 = 0;
 const ANSWER_OFFSET: i16 = 4;
 
 // From the same header.
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_LINK_CREATE: libc::c_int = 28;
-const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
 const BPF_CGROUP_SOCK_OPS: u32 = 3;
 const BPF_SOCK_OPS_TIMEOUT_INIT: i32 = 1;
 
 /// Name shown by `bpftool`.
 const NAME: &[u8] = b"first_timeout";
-/// Licence; the program calls no GPL-only helper.
-const LICENCE: &CStr = c"Dual MIT/GPL";
 
-/// union bpf_attr, as the three commands read it; bytes beyond it count as zero.
+/// union bpf_attr, as the commands read it; bytes beyond it count as zero.
 #[repr(C)]
 struct ProgramLoad {
     kind: u32,
@@ -188,30 +183,11 @@ struct ProgramLoad {
 }
 
 #[repr(C)]
-struct LinkCreate {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-#[repr(C)]
 struct LinkUpdate {
     link: u32,
     program: u32,
     flags: u32,
     old_program: u32,
-}
-
-/// # Safety
-/// `attributes` must be those of `command`, and the data they point at must be valid.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    // SAFETY: guaranteed by the caller.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(result as libc::c_int)
 }
 
 #[cfg(test)]

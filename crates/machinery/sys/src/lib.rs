@@ -16,7 +16,7 @@
 //!   rights of a child. [`rooted`]: files as the programs of a container see them.
 //! - [`signals`]: signal masks of threads.
 //! - [`cgroup`]: paths of control groups. [`first_timeout`]: initial TCP timeout in a control
-//!   group.
+//!   group. [`congestion`]: congestion controls of TCP as BPF programs.
 //! - [`plain`]: files named by untrusted input. [`secret`]: files with secrets.
 //! - [`limit`]: the descriptor limit of this process and its children.
 //! - [`memory`]: reads of addresses that may be unmapped. [`namespace`]: unique numbers of
@@ -31,6 +31,7 @@ pub mod batch;
 pub mod cgroup;
 pub mod clock;
 pub mod command;
+pub mod congestion;
 pub mod control;
 pub mod descriptor;
 pub mod environment;
@@ -54,6 +55,7 @@ pub mod tap;
 pub mod trial;
 pub mod vsock;
 
+mod bpf_call;
 mod option;
 
 pub use clock::wall_now;

@@ -13,7 +13,7 @@ use timeloom_time::{Instant, Virtual};
 use super::{Options, Run};
 use crate::containers::{Containers, is_inside};
 use crate::error::RunError;
-use crate::kernel_timers::KernelTimers;
+use crate::kernel_timers::{self, KernelTimers};
 use crate::outputs::Logs;
 use crate::placed::Together;
 use crate::record::{LOCAL, Scribe};
@@ -129,6 +129,7 @@ impl<'a> Run<'a> {
         let places = options.places.as_ref();
         let plants = plants::start(plan, places, &session, &logs, &bus, &scribe, &reporter)?;
         let clock = session.clock();
+        let cubic = kernel_timers::virtual_cubic(plan);
         let around = Surroundings {
             fabric: &fabric,
             directory,
@@ -139,6 +140,7 @@ impl<'a> Run<'a> {
             timeloom: &options.timeloom,
             interrupted: &options.interrupted,
             together,
+            cubic: cubic.as_ref(),
         };
         let network = simulated.map(|simulated| Network::start(whole, simulated, &around));
         let network = network.transpose()?;
@@ -146,7 +148,13 @@ impl<'a> Run<'a> {
             keyboard.admit(engines);
         }
         machines::attach(plan, &fabric)?;
-        let kernel_timers = KernelTimers::settle(plan, &spec, &fabric, &session, &reporter)?;
+        let kernel_timers = KernelTimers::settle(
+            plan,
+            (&spec, &fabric),
+            &session,
+            cubic.as_deref(),
+            &reporter,
+        )?;
         manifest.degraded_modes.extend(kernel_timers.lacks());
         let tunnels = match together {
             Some(together) => together.lay_tunnels(&fabric, clock)?,

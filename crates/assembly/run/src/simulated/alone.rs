@@ -264,6 +264,8 @@ fn outlets(engine: Engine<'_>, mouth: &Mouth) -> Outlets {
             let what = what.to_owned();
             let _ = died.send(Said::Message(FromEngine::Died { what }));
         }),
+        // Time does not skip with engines in processes.
+        cubic: None,
     }
 }
 

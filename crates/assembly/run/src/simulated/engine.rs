@@ -6,11 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use timeloom_engine::Limit;
+use timeloom_fabric::VirtualCubic;
 use timeloom_net::{Node, Owner, World};
 use timeloom_peering::datagram::Key;
 use timeloom_peering::peer::PeerConfig;
 use timeloom_peering::{Endpoint, Portal as PeeringPortal};
-use timeloom_portal::{Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing};
+use timeloom_portal::{
+    Arriving, Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing,
+};
 use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
@@ -39,6 +42,8 @@ pub(super) struct Outlets {
     pub(super) sample: Sample,
     pub(super) note: Box<dyn Fn(&Note) + Send>,
     pub(super) died: Died,
+    /// CUBIC of the hosts' kernels, which follows the engine's time.
+    pub(super) cubic: Option<Arc<VirtualCubic>>,
 }
 
 /// Clock that an engine follows.
@@ -113,6 +118,9 @@ impl Engine<'_> {
             died: Some(outlets.died),
             ..Options::default()
         };
+        options.arriving = outlets
+            .cubic
+            .map(|cubic| -> Arriving { Box::new(move |now| cubic.set_time(now)) });
         if plan.time.skips() {
             // Skipping waits for this thread, so its wake-ups must not be delayed.
             options.moderation = Duration::ZERO;

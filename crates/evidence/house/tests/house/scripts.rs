@@ -39,12 +39,17 @@ fn no_script_opens_a_predictable_path_in_a_shared_directory() {
 /// compiled.
 #[test]
 fn objects_of_bpf_are_of_their_sources() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machinery/guest/bpf");
-    let checked = std::process::Command::new("sha256sum")
-        .args(["--check", "--strict", "awake.bpf.o.sums"])
-        .current_dir(folder)
-        .output()
-        .expect("sha256sum of coreutils");
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success(), "{said}; run scripts/bpf");
+    let machinery = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machinery");
+    for (folder, sums) in [
+        ("guest/bpf", "awake.bpf.o.sums"),
+        ("fabric/bpf", "cubic.bpf.o.sums"),
+    ] {
+        let checked = std::process::Command::new("sha256sum")
+            .args(["--check", "--strict", sums])
+            .current_dir(machinery.join(folder))
+            .output()
+            .expect("sha256sum of coreutils");
+        let said = String::from_utf8_lossy(&checked.stdout);
+        assert!(checked.status.success(), "{said}; run scripts/bpf");
+    }
 }

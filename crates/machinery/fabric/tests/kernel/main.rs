@@ -4,6 +4,7 @@
 mod world;
 
 mod capture;
+mod congestion;
 mod first_timeout;
 mod ipv6;
 mod lifetime;

@@ -65,9 +65,9 @@ fn stations_are_set_up_as_described() {
 fn the_tcp_of_a_station_is_made_to_go_by_acknowledgements_alone() {
     let fabric = build(&line(1, None));
     let (h1, h2) = (host(&fabric, "h1"), host(&fabric, "h2"));
-    timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
+    timeloom_fabric::make_self_clocking(h1, None).expect("this kernel has the settings");
     // A second call changes nothing.
-    timeloom_fabric::make_self_clocking(h1).expect("this kernel has the settings");
+    timeloom_fabric::make_self_clocking(h1, None).expect("this kernel has the settings");
     let setting = |of, key| inside(of, &format!("cat /proc/sys/net/ipv4/{key}"));
     assert_eq!(setting(h1, "tcp_congestion_control"), "reno\n");
     assert_eq!(setting(h1, "tcp_rmem"), "4096\t368640\t368640\n");

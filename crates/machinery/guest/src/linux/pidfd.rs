@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::descriptor::is_readable;
 
@@ -37,6 +37,15 @@ impl Pidfd {
     /// Returns true if it has ended; it may not have been waited for.
     pub(crate) fn has_ended(&self) -> bool {
         is_readable(&self.0)
+    }
+
+    /// Returns a duplicate of a descriptor of the process.
+    ///
+    /// # Errors
+    /// Fails with EBADF if the process has no such descriptor, with EPERM if this process may not
+    /// trace it.
+    pub(crate) fn duplicate(&self, descriptor: i32) -> io::Result<OwnedFd> {
+        Ok(pidfd_getfd(&self.0, descriptor, PidfdGetfdFlags::empty())?)
     }
 
     /// Sends a signal with this information. A thread opened as such gets it as that thread.

@@ -21,7 +21,6 @@ use crate::supervise::clock_calls;
 use crate::supervise::debugged::{Unprepared, Waited};
 use crate::supervise::notify::{Answer, Listener, Notification};
 use crate::supervise::question::{Question, SignalStack};
-use crate::supervise::real_time::Verdict;
 use crate::supervise::supervisor::Supervisor;
 use crate::supervise::timer_calls::{self, SetTimer};
 
@@ -99,10 +98,11 @@ pub(crate) fn serve(listener: &Arc<Listener>, supervisor: &Arc<Supervisor>) {
                 Answer::Error(libc::ENOSYS)
             }
             Question::TerminalInput(command) => terminal_input(supervisor, &asker, command),
-            Question::RealTime(call) => match call.verdict(&asker, supervisor.is_self_clocking()) {
+            Question::RealTime(call) => match call.verdict(&asker, supervisor.pacing()) {
                 Some(verdict) => {
-                    let Verdict { name, outcome, .. } = verdict;
-                    note(supervisor, &notification, name, outcome);
+                    if let Some(outcome) = verdict.outcome {
+                        note(supervisor, &notification, verdict.name, outcome);
+                    }
                     verdict.answer
                 }
                 None => Answer::Continue,

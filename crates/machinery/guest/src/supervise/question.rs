@@ -137,6 +137,7 @@ impl Question {
                 argument: Alleged::at(third),
             }),
             Service::SocketOption => Self::RealTime(RealTime::SocketOption {
+                socket: first as i32,
                 place: (second as u32, third as u32),
                 value: Alleged::at(fourth),
                 length: fifth,

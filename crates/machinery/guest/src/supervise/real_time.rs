@@ -4,8 +4,12 @@
 //! They start an activity that continues without a call that could be trapped: a counter, a stream
 //! of a device's, a limit that the kernel enforces.
 
+use std::io;
+
+use rustix::net::sockopt::set_tcp_congestion;
 use timeloom_calls::{IOCTLS, SOCKET_OPTIONS, TCP_CONGESTION};
 
+use crate::linux::pidfd::Pidfd;
 use crate::linux::remote::Alleged;
 use crate::supervise::asker::Asker;
 use crate::supervise::notify::Answer;
@@ -21,6 +25,7 @@ pub(crate) enum RealTime {
     },
     /// `setsockopt` of one of the table's options.
     SocketOption {
+        socket: i32,
         place: (u32, u32),
         value: Alleged<u8>,
         length: u64,
@@ -29,6 +34,18 @@ pub(crate) enum RealTime {
     CpuLimit { limit: Alleged<[i64; 2]> },
     /// `sched_setattr`.
     Schedule { attributes: Alleged<[u32; 2]> },
+}
+
+/// Pacing of connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pacing<'a> {
+    /// As the kernel does, by its own timers.
+    ByTheKernel,
+    /// By acknowledgements alone, because time skips over the kernel's timers.
+    ByAcknowledgements {
+        /// Name of the congestion control that is CUBIC in virtual time.
+        cubic: Option<&'a str>,
+    },
 }
 
 /// Outcome of a request for CUBIC if connections are paced by acknowledgements alone.
@@ -44,21 +61,21 @@ pub const PACED_OTHERWISE: &str = "not done: where time skips over the kernel's 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) name: &'static str,
-    pub(crate) outcome: &'static str,
+    /// `None` if there is nothing to report.
+    pub(crate) outcome: Option<&'static str>,
     pub(crate) answer: Answer,
 }
 
 impl RealTime {
-    /// Returns `None` if the arguments request nothing that concerns time. `is_self_clocking`:
-    /// connections are paced by acknowledgements alone.
-    pub(crate) fn verdict(self, asker: &Asker<'_>, is_self_clocking: bool) -> Option<Verdict> {
+    /// Returns `None` if the arguments request nothing that concerns time.
+    pub(crate) fn verdict(self, asker: &Asker<'_>, pacing: Pacing<'_>) -> Option<Verdict> {
         match self {
             Self::Call { name } => Some(done(name)),
             Self::Device { command, argument } => {
                 let ioctl = IOCTLS.iter().find(|ioctl| ioctl.command == command)?;
                 if ioctl.is_refused {
                     return Some(Verdict {
-                        outcome: "refused, since it would set the machine's",
+                        outcome: Some("refused, since it would set the machine's"),
                         answer: Answer::Error(libc::EOPNOTSUPP),
                         ..done(ioctl.name)
                     });
@@ -70,6 +87,7 @@ impl RealTime {
                 counts.then_some(done(ioctl.name))
             }
             Self::SocketOption {
+                socket,
                 place,
                 value,
                 length,
@@ -82,15 +100,20 @@ impl RealTime {
                 let text = text.get_mut(..usize::try_from(length).ok()?.min(LONGEST_NAME))?;
                 asker.read_all(value, text).ok()?;
                 let name = text.split(|byte| *byte == 0).next();
-                if is_self_clocking {
-                    asker.host().note_congestion_request();
-                }
-                let is_clocked = is_self_clocking && name != Some(SELF_CLOCKING);
-                is_clocked.then_some(Verdict {
-                    outcome: match name {
-                        Some(ALIKE) => PACED_ALIKE,
-                        _ => PACED_OTHERWISE,
+                let Pacing::ByAcknowledgements { cubic } = pacing else {
+                    return None;
+                };
+                asker.host().note_congestion_request();
+                let outcome = match name {
+                    Some(SELF_CLOCKING) => return None,
+                    Some(CUBIC) => match cubic.map(|cubic| select(asker, socket, cubic)) {
+                        Some(Ok(())) => None,
+                        _ => Some(PACED_ALIKE),
                     },
+                    _ => Some(PACED_OTHERWISE),
+                };
+                Some(Verdict {
+                    outcome,
                     answer: Answer::Value(0),
                     ..done(option.name)
                 })
@@ -109,10 +132,20 @@ impl RealTime {
     }
 }
 
+/// Selects a congestion control for a socket of the asking process.
+fn select(asker: &Asker<'_>, socket: i32, name: &str) -> io::Result<()> {
+    let interrupted = |_| io::ErrorKind::Interrupted;
+    let process = Pidfd::of_process(asker.known_process().map_err(interrupted)?)?;
+    let socket = process.duplicate(socket)?;
+    // Its number was still that of the asking process.
+    asker.known_process().map_err(interrupted)?;
+    Ok(set_tcp_congestion(&socket, name)?)
+}
+
 fn done(name: &'static str) -> Verdict {
     Verdict {
         name,
-        outcome: "done in real time",
+        outcome: Some("done in real time"),
         answer: Answer::Continue,
     }
 }
@@ -133,9 +166,9 @@ fn waits(terminal: &Terminal) -> bool {
 const SCHED_DEADLINE: u32 = 6;
 
 /// Congestion control without time measurements, used on hosts where computing takes none or time
-/// skips; one of similar speed; and the kernel's limit for the length of a name.
+/// skips; the one that exists in virtual time, too; and the kernel's limit for the length of a name.
 const SELF_CLOCKING: &[u8] = b"reno";
-const ALIKE: &[u8] = b"cubic";
+const CUBIC: &[u8] = b"cubic";
 const LONGEST_NAME: usize = 16;
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::linux::processes;
 use crate::supervise::cpu_time::CpuTime;
 use crate::supervise::debugged::Debugged;
 use crate::supervise::kick;
+use crate::supervise::real_time::Pacing;
 use crate::supervise::report::Report;
 use crate::supervise::turns::Order;
 use crate::timers::Timers;
@@ -52,6 +53,9 @@ pub(crate) struct Supervisor {
     pub(crate) refused_input: AtomicBool,
     /// True if the kernel's TCP depends on acknowledgements alone, whatever programs request.
     pub(crate) self_clocking: AtomicBool,
+    /// Congestion control that programs get which request CUBIC where connections are paced by
+    /// acknowledgements alone: CUBIC in virtual time, if there is one.
+    pub(crate) virtual_cubic: OnceLock<String>,
     /// Called with messages for the user.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
     /// Held while clock and processes are being changed together.
@@ -115,6 +119,7 @@ impl Supervisor {
             ended_by_filter: Mutex::default(),
             refused_input: AtomicBool::new(false),
             self_clocking: AtomicBool::new(false),
+            virtual_cubic: OnceLock::new(),
             warn,
             change: Mutex::new(()),
             telling: Mutex::new(()),
@@ -163,9 +168,16 @@ impl Supervisor {
         !ended.unwrap_or_else(|e| e.into_inner()).is_empty()
     }
 
-    /// Returns true if connections are paced by acknowledgements alone.
-    pub(crate) fn is_self_clocking(&self) -> bool {
-        self.clock.compute() == Compute::None || self.self_clocking.load(Ordering::Relaxed)
+    /// Returns how connections are paced.
+    pub(crate) fn pacing(&self) -> Pacing<'_> {
+        let is_self_clocking =
+            self.clock.compute() == Compute::None || self.self_clocking.load(Ordering::Relaxed);
+        match is_self_clocking {
+            true => Pacing::ByAcknowledgements {
+                cubic: self.virtual_cubic.get().map(String::as_str),
+            },
+            false => Pacing::ByTheKernel,
+        }
     }
 
     /// Excludes other changes of clock and processes.

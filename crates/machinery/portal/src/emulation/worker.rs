@@ -15,7 +15,7 @@ use timeloom_sys::schedule::{Policy, set_policy, sleep_exactly};
 use timeloom_time::{Duration, Instant, Virtual, Wall};
 
 use super::meeting::Meeting;
-use super::{Capture, Command, Report, Sample};
+use super::{Arriving, Capture, Command, Report, Sample};
 use crate::filter::reports_groups;
 use crate::moderation::Moderation;
 use crate::poll::{Alarm, Poll};
@@ -29,6 +29,7 @@ pub(super) struct Worker {
     pub(super) attachments: Vec<Attachment>,
     pub(super) by_node: HashMap<Node, usize>,
     pub(super) capture: Option<Capture>,
+    pub(super) arriving: Option<Arriving>,
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
     pub(super) stop: Instant<Virtual>,
@@ -334,6 +335,7 @@ impl Worker {
         let (attachments, by_node) = (&mut self.attachments, &self.by_node);
         let moderation = &mut self.moderation;
         let pace = self.paced.pace();
+        let now = self.paced.engine.now();
         let world = &mut self.paced.engine.model;
         let mut any = false;
         while world
@@ -342,6 +344,9 @@ impl Worker {
                     return;
                 };
                 moderation.moved(frame.head.len() + frame.rest.len());
+                if let Some(arriving) = &self.arriving {
+                    arriving(now);
+                }
                 attachments[*index].give(&frame);
             })
             .is_some()

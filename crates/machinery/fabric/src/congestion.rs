@@ -1,0 +1,142 @@
+//! CUBIC in virtual time, as a congestion control of this machine's kernel.
+//!
+//! The kernel's own CUBIC measures the machine's time. Where virtual time skips, almost none of it
+//! passes, and a window hardly grows. This one is a BPF program (`bpf/cubic.bpf.c`) that reads the
+//! virtual time at which the simulated network delivers frames.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use aya_obj::btf::Btf;
+use aya_obj::generated::bpf_insn;
+use aya_obj::{Object, Program};
+use timeloom_sys::congestion::{Registered, SharedWord, load_member, register};
+use timeloom_time::{Instant, Virtual};
+
+use crate::btf::Structure;
+use crate::error::KernelError;
+
+/// CUBIC in virtual time. Connections can have it while this exists.
+#[derive(Debug)]
+pub struct VirtualCubic {
+    name: String,
+    clock: SharedWord,
+    _registered: Registered,
+}
+
+impl VirtualCubic {
+    /// Registers it with the kernel, under a name of its own.
+    ///
+    /// # Errors
+    /// Fails before Linux 6.4, without BTF, or if this process may not load programs (CAP_BPF and
+    /// CAP_NET_ADMIN of the initial user namespace).
+    pub fn register() -> Result<Self, KernelError> {
+        Self::registered()
+            .map_err(|error| KernelError::new("registering CUBIC as a BPF program", error))
+    }
+
+    fn registered() -> io::Result<Self> {
+        let clock = SharedWord::new()?;
+        let types = std::fs::read(BTF)?;
+        let find = |name| Structure::find(&types, name).ok_or_else(|| lacks(name));
+        let (outer, inner) = (find(VALUE)?, find(STRUCTURE)?);
+        let programs = programs(&clock, &inner)?;
+        let name = name();
+        let bytes = filled(&outer, &inner, &name, &programs).ok_or_else(|| lacks("this shape"))?;
+        let registered = register(outer.id, &bytes)?;
+        Ok(Self {
+            name,
+            clock,
+            _registered: registered,
+        })
+    }
+
+    /// Returns the name under which the kernel knows it (TCP_CONGESTION): `cubic_` and digits.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets its time: that of the acknowledgements which are delivered next.
+    pub fn set_time(&self, now: Instant<Virtual>) {
+        self.clock.store(now.as_ns().max(0) as u64);
+    }
+}
+
+/// Loads the programs; returns each with the name of its member.
+fn programs(clock: &SharedWord, structure: &Structure) -> io::Result<Vec<(String, OwnedFd)>> {
+    let mut object = Object::parse(&OBJECT.0).map_err(io::Error::other)?;
+    let btf = Btf::from_sys_fs().map_err(io::Error::other)?;
+    object.relocate_btf(&btf).map_err(io::Error::other)?;
+    let maps: Vec<_> = object.maps.drain().collect();
+    let clock = clock.as_fd().as_raw_fd();
+    let maps = maps.iter().map(|(name, map)| (name.as_str(), clock, map));
+    let texts: HashSet<usize> = object.functions.keys().map(|(text, _)| *text).collect();
+    object
+        .relocate_maps(maps, &texts)
+        .map_err(io::Error::other)?;
+    object.relocate_calls(&texts).map_err(io::Error::other)?;
+    let load = |(name, program): (&String, &Program)| {
+        let (member, _) = structure.member(name).ok_or_else(|| lacks(name))?;
+        let function = &object.functions[&program.function_key()];
+        let code: Vec<_> = function.instructions.iter().map(bytes).collect();
+        let loaded = load_member(&code, structure.id, member);
+        let explain = |error: io::Error| io::Error::new(error.kind(), format!("`{name}`: {error}"));
+        Ok((name.clone(), loaded.map_err(explain)?))
+    };
+    object.programs.iter().map(load).collect()
+}
+
+/// Returns the bytes of the kernel's structure, `None` if this kernel's has another shape.
+fn filled(
+    outer: &Structure,
+    inner: &Structure,
+    name: &str,
+    programs: &[(String, OwnedFd)],
+) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; outer.size];
+    let (_, data) = outer.member("data")?;
+    let own = bytes.get_mut(data..data.checked_add(inner.size)?)?;
+    let mut put = |member: &str, value: &[u8]| {
+        let (_, at) = inner.member(member)?;
+        own.get_mut(at..at.checked_add(value.len())?)?
+            .copy_from_slice(value);
+        Some(())
+    };
+    for (member, program) in programs {
+        put(member, &(program.as_raw_fd() as u64).to_ne_bytes())?;
+    }
+    put("flags", &TCP_CONG_NON_RESTRICTED.to_ne_bytes())?;
+    put("name", name.as_bytes())?;
+    Some(bytes)
+}
+
+/// Returns a new name: no two sessions share one.
+fn name() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // At most 15 characters (TCP_CA_NAME_MAX).
+    format!("cubic_{:08x}", RandomState::new().hash_one(0) as u32)
+}
+
+fn bytes(instruction: &bpf_insn) -> [u8; 8] {
+    let registers = instruction.dst_reg() | instruction.src_reg() << 4;
+    let [a, b] = instruction.off.to_ne_bytes();
+    let [c, d, e, f] = instruction.imm.to_ne_bytes();
+    [instruction.code, registers, a, b, c, d, e, f]
+}
+
+fn lacks(what: &str) -> io::Error {
+    io::Error::other(format!("{STRUCTURE} of this kernel lacks `{what}`"))
+}
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+const STRUCTURE: &str = "tcp_congestion_ops";
+const VALUE: &str = "bpf_struct_ops_tcp_congestion_ops";
+/// Linux, include/net/tcp.h: any program may select it.
+const TCP_CONG_NON_RESTRICTED: u32 = 1;
+
+/// Object compiled from `bpf/cubic.bpf.c` by `scripts/bpf`.
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../bpf/cubic.bpf.o"));
+
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
