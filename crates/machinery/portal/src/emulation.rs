@@ -85,6 +85,9 @@ pub struct Options {
     /// Called with the instant of the model before frames that arrived then are passed to the
     /// portals, for kernels whose TCP follows the model's time.
     pub arriving: Option<Arriving>,
+    /// True if computing takes no time and the run must be reproducible: acknowledgements of
+    /// retransmissions then wait for the machine's time to pass (`repair.rs`).
+    pub reproduces: bool,
     /// Name of the thread; the kernel keeps 15 bytes of it.
     pub name: String,
     /// Called with the panic message if the thread dies of a fault in the model.
@@ -116,6 +119,7 @@ impl Default for Options {
             late: false,
             tcp_timers: None,
             arriving: None,
+            reproduces: false,
             name: "emulation".to_owned(),
             died: None,
         }
@@ -243,6 +247,7 @@ impl Emulation {
             by_node,
             capture: options.capture,
             arriving: options.arriving,
+            reproduces: options.reproduces,
             sampler: options
                 .sample
                 .map(|(every, look)| Sampler::new(every, look, from)),

@@ -32,6 +32,7 @@ mod packet;
 mod poll;
 mod port;
 mod portals;
+mod repair;
 mod segment;
 mod tap;
 mod timing;

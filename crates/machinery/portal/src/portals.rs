@@ -3,6 +3,7 @@
 use timeloom_net::{Frame, Node, TcpTimerStats};
 
 use crate::join::Joiner;
+use crate::repair::Repair;
 use crate::{Filter, Port, PortalError, Received, TxStatus};
 
 /// Statistics of a portal.
@@ -45,6 +46,7 @@ pub(crate) struct Attachment {
     joiner: Joiner,
     pub(crate) joins: bool,
     pub(crate) report: PortReport,
+    pub(crate) repair: Repair,
 }
 
 impl Attachment {
@@ -133,6 +135,7 @@ impl Portals {
             outward,
             joiner: Joiner::default(),
             joins: false,
+            repair: Repair::default(),
             report: PortReport {
                 name: name.to_owned(),
                 ..PortReport::default()

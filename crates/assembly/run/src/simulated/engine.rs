@@ -14,7 +14,7 @@ use timeloom_peering::{Endpoint, Portal as PeeringPortal};
 use timeloom_portal::{
     Arriving, Capture, Died, Emulation, Follow, Options, Portals, Report, Sample, Timing,
 };
-use timeloom_scenario::{Background, EngineMode, Engines, Parts, Plan, Simulated};
+use timeloom_scenario::{Background, Compute, EngineMode, Engines, Parts, Plan, Simulated};
 use timeloom_sys::clock::{tick, wall_now};
 use timeloom_time::{Duration, Instant, Utc, Virtual};
 
@@ -125,6 +125,7 @@ impl Engine<'_> {
             // Skipping waits for this thread, so its wake-ups must not be delayed.
             options.moderation = Duration::ZERO;
             options.tcp_timers = Some(tick());
+            options.reproduces = plan.time.compute == Compute::None;
         }
         if let Some(name) = self.name() {
             options.name = format!("engine {name}");

@@ -30,6 +30,7 @@ pub(super) struct Worker {
     pub(super) by_node: HashMap<Node, usize>,
     pub(super) capture: Option<Capture>,
     pub(super) arriving: Option<Arriving>,
+    pub(super) reproduces: bool,
     pub(super) sampler: Option<Sampler>,
     /// Instant at which the followed clock stops by itself.
     pub(super) stop: Instant<Virtual>,
@@ -325,6 +326,10 @@ impl Worker {
                 self.paced.engine.with(|world, agenda| {
                     world.send_frame(node, buffer, used, offload, agenda);
                 });
+                if self.reproduces {
+                    let seen = self.paced.engine.model.tcp_seen(node);
+                    attachment.repair.note_sent(seen, wall_now());
+                }
             }
         }
         any
@@ -338,8 +343,15 @@ impl Worker {
         let now = self.paced.engine.now();
         let world = &mut self.paced.engine.model;
         let mut any = false;
-        while world
-            .take_frame(|node, frame| {
+        while let Some(node) = world.next_frame() {
+            if let Some(index) = by_node.get(&node).filter(|_| self.reproduces) {
+                let repair = &mut attachments[*index].repair;
+                if let Some(until) = repair.not_before(world.tcp_seen(node), wall_now()) {
+                    rest(until);
+                }
+            }
+            any = true;
+            world.take_frame(|node, frame| {
                 let Some(index) = by_node.get(&node) else {
                     return;
                 };
@@ -348,10 +360,7 @@ impl Worker {
                     arriving(now);
                 }
                 attachments[*index].give(&frame);
-            })
-            .is_some()
-        {
-            any = true;
+            });
         }
         if any {
             for attachment in attachments {

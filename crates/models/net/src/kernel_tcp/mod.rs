@@ -74,6 +74,17 @@ impl TcpTimerStats {
     }
 }
 
+/// Number of segments that a host's kernel has sent or received, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpSeen {
+    /// SYNs and SYN-ACKs.
+    pub openings: u64,
+    /// Frames with retransmissions by the kernel itself.
+    pub retransmissions: u64,
+    /// Received acknowledgements of data beyond a gap (SACK).
+    pub gaps: u64,
+}
+
 /// Action on stored packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<C> {
@@ -93,6 +104,7 @@ pub(crate) struct TcpTimers<C> {
     due: BTreeSet<(Instant<Virtual>, Connection)>,
     /// Counts of closed connections.
     ended: TcpTimerStats,
+    seen: TcpSeen,
 }
 
 #[derive(Debug)]
@@ -138,6 +150,7 @@ impl<C: Copy> TcpTimers<C> {
             connections: BTreeMap::new(),
             due: BTreeSet::new(),
             ended: TcpTimerStats::default(),
+            seen: TcpSeen::default(),
         }
     }
 
@@ -172,7 +185,10 @@ impl<C: Copy> TcpTimers<C> {
         let fate = flow.receiving.handle_sent(now, segment, out);
         if let Some(copy) = copy {
             let sending = flow.sending.get_or_insert_with(|| Sending::new(segment));
+            let before = sending.stats.resent;
             sending.handle_sent(now, segment, copy, &mut self.ticks, out);
+            self.seen.openings += u64::from(segment.is_opening());
+            self.seen.retransmissions += u64::from(sending.stats.resent > before);
         }
         self.set_due(connection, out);
         fate
@@ -219,6 +235,7 @@ impl<C: Copy> TcpTimers<C> {
         flow.receiving.handle_received(now, segment, stamps.0);
         if let Some(sending) = flow.sending.as_mut().filter(|_| segment.has(Segment::ACK)) {
             sending.handle_ack(now, segment, stamps.1, &mut self.ticks, out);
+            self.seen.gaps += u64::from(!segment.sack.is_empty());
         }
         self.set_due(connection, out);
     }
@@ -259,6 +276,11 @@ impl<C: Copy> TcpTimers<C> {
             flow.receiving.handle_wake(now, out);
             self.set_due(connection, out);
         }
+    }
+
+    /// Returns how many segments of each kind the host's kernel has sent or received.
+    pub(crate) fn seen(&self) -> TcpSeen {
+        self.seen
     }
 
     /// Sums the activity of all timers.

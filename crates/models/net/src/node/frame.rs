@@ -175,6 +175,11 @@ impl World {
         Some(taken)
     }
 
+    /// Returns the host whose frame [`World::take_frame`] would take next.
+    pub fn next_frame(&self) -> Option<Node> {
+        self.outside.first(Outbox::Frames).map(Node)
+    }
+
     /// Returns true if a frame waits for [`World::take_frame`].
     pub fn has_frame(&self) -> bool {
         self.outside.has(Outbox::Frames)

@@ -9,7 +9,7 @@ use timeloom_time::{Duration, Instant, Virtual};
 
 use crate::bytes::{ArpMessage, IpHeader};
 use crate::ids::{Node, Token};
-use crate::kernel_tcp::{Action, Fate, Segment, TcpTimerStats, Word};
+use crate::kernel_tcp::{Action, Fate, Segment, TcpSeen, TcpTimerStats, Word};
 use crate::packet::{Kind, Packet, PortId};
 use crate::tables::buffers::{Content, Description, Offload};
 use crate::tables::slab::PacketId;
@@ -27,6 +27,15 @@ impl World {
     pub fn tcp_timer_stats(&self, node: Node) -> Option<TcpTimerStats> {
         let number = self.kernel_timers.at(node.0)?;
         Some(self.kernel_timers.get(number).stats())
+    }
+
+    /// Returns how many segments of each kind a host's kernel has sent or received; zeros if its
+    /// timers are not kept.
+    pub fn tcp_seen(&self, node: Node) -> TcpSeen {
+        let number = self.kernel_timers.at(node.0);
+        number.map_or_else(TcpSeen::default, |number| {
+            self.kernel_timers.get(number).tcp.seen()
+        })
     }
 
     /// Handles a packet that a host's kernel sends; returns false if it is held back.

@@ -112,6 +112,12 @@ impl Outside {
         Some((of, id))
     }
 
+    /// Returns the node or port of the packet that has waited longest.
+    pub(crate) fn first(&self, outbox: Outbox) -> Option<u32> {
+        let (of, ..) = self.outboxes[outbox as usize].list.front()?;
+        Some(*of)
+    }
+
     /// Returns true if a packet waits there.
     pub(crate) fn has(&self, outbox: Outbox) -> bool {
         !self.outboxes[outbox as usize].list.is_empty()
