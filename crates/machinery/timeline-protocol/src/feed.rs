@@ -27,7 +27,7 @@ pub struct FedSync {
     pub source: String,
     /// Measurement and verdict of the slave. The arrival is a reading of CLOCK_REALTIME.
     pub record: SyncRecord,
-    /// Maximum deviation of one message's delay from the measured delay that the slave would not
+    /// Largest part of the correction that no hop has to guarantee, under the slave's policy.
     /// detect.
     pub stamp_error: TimeInterval,
     /// Part of the correction for which the slave's policy requires no signature of a hop.

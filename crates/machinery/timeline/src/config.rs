@@ -27,7 +27,8 @@ pub use source::{
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
-    /// Directory in which programs find the daemon; by default [`Directory::usual`].
+    /// Directory in which programs find the daemon; by default that of
+    /// [`timeloom_timeline_protocol::Directory::usual`].
     pub directory: Option<PathBuf>,
     /// The timelines.
     #[serde(rename = "timeline")]
