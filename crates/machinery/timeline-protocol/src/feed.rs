@@ -27,10 +27,10 @@ pub struct FedSync {
     pub source: String,
     /// Measurement and verdict of the slave. The arrival is a reading of CLOCK_REALTIME.
     pub record: SyncRecord,
-    /// Largest part of the correction that no hop has to guarantee, under the slave's policy.
+    /// Maximum deviation of one message's delay from the measured delay that the slave would not
     /// detect.
     pub stamp_error: TimeInterval,
-    /// Part of the correction for which the slave's policy requires no signature of a hop.
+    /// Largest part of the correction that no hop has to guarantee, under the slave's policy.
     pub unvouched: TimeInterval,
     /// Number of hops that guarantee a part of the correction.
     pub hops: u32,
