@@ -279,7 +279,7 @@ impl Clock {
         }
     }
 
-    /// Returns the wall time since the clock was first resumed.
+    /// Returns the wall time since virtual time zero.
     pub fn wall_elapsed(&self) -> Duration {
         wall_now() - self.lock().started
     }
