@@ -142,8 +142,9 @@ impl Image {
 }
 
 impl Image {
-    /// Returns a copy under another name, which identifies processes that map it: programs that
-    /// were not given the vDSO and whose unwinders therefore do not know the image.
+    /// Returns a copy of the file for attached programs, under another name by which the processes
+    /// that map it are found. These programs were not given the vDSO, so their unwinders do not know
+    /// the image.
     pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
         let mut bytes = self.bytes.clone();
         if let Some(at) = self.is_listed {

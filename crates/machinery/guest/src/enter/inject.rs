@@ -292,7 +292,7 @@ impl Injector {
             )))
     }
 
-    /// Stores a program's own action of SIGSYS in the format of the image (`kernel_action` in
+    /// Stores a program's own action of SIGSYS in the format of the image (`wrapped` in
     /// `intercepted.rs`).
     pub(crate) fn keep_action_of_sigsys(
         &self,
