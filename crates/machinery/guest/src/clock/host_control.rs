@@ -223,9 +223,9 @@ impl Clock {
         listeners.push(Box::new(listener));
     }
 
-    /// Applies `change` to the courses of these hosts, all at one instant, and publishes their pages.
-    /// Calls the listeners for those hosts for which `change` returns true: it has changed the
-    /// course.
+    /// Applies `change` to the courses of these hosts, all at one instant, and publishes their
+    /// pages. Calls the listeners for those hosts for which `change` returns true: it has changed
+    /// the course.
     fn change_courses(
         &self,
         kind: ChangeKind,

@@ -43,9 +43,9 @@ pub enum Request {
         /// True to begin skipping, false to end it.
         on: bool,
     },
-    /// Make this client the granter of the session's time, as long as this connection lasts. Further
-    /// requests follow on it. (In a session whose time moves by grants, `Step` and `RunUntil` also
-    /// make the client the granter.)
+    /// Make this client the granter of the session's time, as long as this connection lasts.
+    /// Further requests follow on it. (In a session whose time moves by grants, `Step` and
+    /// `RunUntil` also make the client the granter.)
     Attach,
     /// Stop the session as long as this connection lasts, independently of other holders.
     Hold {

@@ -143,8 +143,8 @@ impl Image {
 
 impl Image {
     /// Returns a copy of the file for attached programs, under another name by which the processes
-    /// that map it are found. These programs were not given the vDSO, so their unwinders do not know
-    /// the image.
+    /// that map it are found. These programs were not given the vDSO, so their unwinders do not
+    /// know the image.
     pub(crate) fn copy(&self, name: &std::ffi::CStr) -> Result<File, GuestError> {
         let mut bytes = self.bytes.clone();
         if let Some(at) = self.is_listed {
