@@ -1,4 +1,4 @@
-//! The line itself, and holds of it.
+//! Pause bus of one machine, and the holds that pause the testbed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

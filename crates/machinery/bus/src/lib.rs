@@ -14,9 +14,9 @@
 //!   network beside it.
 //! - [`Record`]s are passed to a [`Sink`]. They become the rows of `clock.parquet`.
 //!
-//! The line is not a lock: holds overlap freely, and do not restrict access to a plant;
-//! `timeloom-plant` does that. The line neither reads the virtual clock nor stops a process; the
-//! testbed does.
+//! The line is not a lock: holds overlap freely, and do not restrict access to a plant.
+//! `timeloom-plant` serialises that access. The line neither reads the virtual clock nor stops a
+//! process; the testbed does.
 #![forbid(unsafe_code)]
 
 mod agreed;

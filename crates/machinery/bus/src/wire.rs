@@ -98,8 +98,8 @@ pub trait MachineWire: Wire {
     fn end(&self);
 }
 
-/// Waits until `over` or `give_up` returns true. No notification announces the latter, so it is
-/// polled.
+/// Waits until `over` or `give_up` returns true. `over` is called after each notification of
+/// `changed`; `give_up` is polled, because nothing announces a change of its result.
 pub(crate) fn wait_or<'a, S>(
     changed: &Condvar,
     mut state: MutexGuard<'a, S>,

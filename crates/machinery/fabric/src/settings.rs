@@ -1,6 +1,6 @@
 //! IP settings of a namespace, below /proc/sys/net/ipv4 and /proc/sys/net/ipv6.
 //!
-//! Every namespace has a directory of this name, and the kernel's cache keeps all of them in one
+//! Every namespace has directories of these names, and the kernel's cache keeps all of them in one
 //! chain. Each lookup of one directory therefore examines those of all namespaces. With a thousand
 //! hosts, this takes most of the time for a setting, so the directory is looked up once for all
 //! settings.

@@ -36,7 +36,7 @@ pub fn message(pattern: &str, bytes: &[u8]) {
     let there = Seal::new(b"of the receiver's").expect("a long key");
     let sealed = crate::write(Some(&there), name, &envelope);
     assert!(here.open("another name", &sealed).is_err());
-    // No message is certainly before a reading without an interval.
+    // If `since` has no interval, the first message of a sender is refused.
     let since = Stamp::void(TimelineId(0), Status::Disrupted);
     let old = crate::open(Some(&here), name, &sealed, Some(&since));
     assert_eq!(old, Err(Refused::Unproved(Unproved::Old)));

@@ -67,9 +67,10 @@ pub fn write(seal: Option<&Seal>, name: &str, envelope: &Envelope<'_>) -> Vec<u8
 /// Decodes bytes received under `name`. If `seal` is given, the bytes must be sealed with the same
 /// key and must not have been received before.
 ///
-/// If `since` is given, the first message of a sender under this name must not certainly have been
-/// sent before `since`. A restarted receiver then does not accept messages that were sent to its
-/// predecessor. `since` must be a reading from before any message could arrive.
+/// If `since` is given, the first message of a sender under this name is refused if it was
+/// certainly sent before `since`, or if its time of sending or `since` has no interval. A restarted
+/// receiver then does not accept messages that were sent to its predecessor. `since` must be a
+/// reading from before any message could arrive.
 ///
 /// # Errors
 /// Fails if the bytes are not a message, or if they lack one of these proofs.

@@ -205,7 +205,7 @@ fn cost(name: &str) -> usize {
 }
 
 /// Returns true if both stamps are of the same timeline and `sent` is not certainly before `since`.
-/// Returns false for a `sent` without an interval, which may be of any time.
+/// Returns false if either has no interval, because such a stamp may be of any time.
 pub(crate) fn may_be_after(sent: &Stamp, since: &Stamp) -> bool {
     sent.interval().is_some()
         && since.interval().is_some()

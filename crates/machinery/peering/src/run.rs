@@ -199,7 +199,7 @@ struct Sleeper {
 
 /// Change of `early` per sleep.
 const STEP: Duration = Duration::from_ns(200);
-/// Smallest value of `early`.
+/// Minimum of the estimate [`Sleeper::early`].
 const PUNCTUAL: Duration = Duration::from_us(2);
 
 impl Sleeper {

@@ -6,10 +6,10 @@
 //! frames between the portals and the model.
 //!
 //! **Trains.** Kernels pass up to 64 KiB of a TCP flow as one frame with one header, and leave
-//! segmentation and checksums to the network card. Portals request this format (`vnet_hdr`) and use
-//! it in both directions. The model cuts a train where a rate or a queue requires it, and parts of
-//! a flow that are delivered in one iteration are joined again. This increases throughput by a
-//! factor of ten.
+//! segmentation and checksums to the network card; such a checksum is called *open*. Portals
+//! request this format (`vnet_hdr`) and use it in both directions. The model cuts a train where a
+//! rate or a queue requires it, and parts of a flow that are delivered in one iteration are joined
+//! again. This increases throughput by a factor of ten.
 //!
 //! **Counters.** Every frame that does not reach its destination is counted: frames that the kernel
 //! dropped before a portal read them, malformed and filtered frames, and frames that the kernel

@@ -59,7 +59,8 @@ fn head_of_part(frame: &mut [u8], protocol: TrainProtocol, index: usize, size: u
     }
 }
 
-/// Completes an open checksum. The checksum field contains the sum over the pseudo header.
+/// Completes an open checksum, which the sender left to the network card. Until then its field
+/// contains the sum over the pseudo header.
 fn complete(frame: &mut [u8], offload: Offload) {
     let Some(checksum) = offload.checksum else {
         return;

@@ -127,9 +127,9 @@ impl Auth {
         }
     }
 
-    /// Sets if a transparent clock verifies the Syncs that it forwards and signs. By default a
-    /// transparent clock does so for suites with aggregated signatures. It then reports a link on
-    /// which a Sync was changed, instead of signing that Sync.
+    /// Enables or disables verification of the Syncs that a transparent clock forwards and signs.
+    /// By default a transparent clock verifies Syncs for suites with aggregated signatures. It then
+    /// reports a link on which a Sync was changed, instead of signing that Sync.
     pub fn set_watch(&mut self, watch: bool) {
         self.watch = Some(watch);
     }

@@ -63,7 +63,7 @@ pub struct TimelineConfig {
     /// Time after an answer for which the timeline is `ok`, at least.
     #[serde(default = "sixteen_seconds", deserialize_with = "length")]
     pub fresh_for: Duration,
-    /// Time after an answer after which the timeline has no valid interval any more.
+    /// Longest time after an answer for which the timeline still has an interval.
     #[serde(default = "thousand_seconds", deserialize_with = "length")]
     pub time_to_live: Duration,
     /// Time without an update of the page after which readers consider the daemon dead.

@@ -46,7 +46,7 @@ pub(crate) enum KeepError {
     Output(OutputError),
     /// The journal cannot be written: path of the journal, and the error.
     Journal(PathBuf, std::io::Error),
-    /// No effort meets the accuracy that the configuration requires.
+    /// No polling rate can meet the accuracy that the configuration requires.
     Accuracy(Impossible),
 }
 

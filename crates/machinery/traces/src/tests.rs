@@ -48,7 +48,8 @@ fn a_process_is_found_until_it_ends_and_nobody_elses_is() {
     is_found(&own, "sleep 1000", || end(child));
 }
 
-/// Waits until `is_so`. Between fork and exec the child has this process's environment.
+/// Waits until `is_so` returns true. Waiting is needed because the child has this process's
+/// environment between fork and exec.
 fn testing_eventually(is_so: impl FnMut() -> bool) {
     timeloom_testing::eventually("a process with the mark", is_so);
 }

@@ -129,8 +129,8 @@ impl LineListener for Ear {
         }
         let counts = state.high && state.fault.is_none();
         drop(state);
-        // This is reported before the wire is released as a claim, because a machine that stops for
-        // this fault must not continue first.
+        // This is reported before the wire ceases to count as a hold, because a machine that stops
+        // for this fault must not continue first.
         if event == LineEvent::Fault(Fault::StuckHigh) {
             self.udp.line_is_stuck();
         }

@@ -139,8 +139,8 @@ fn every(of: &[Happens], length: u32, check: impl Fn(&[Happens], &Bench)) -> usi
     count
 }
 
-/// After all events, the line has the true level. A change that it reported is a true one, or was
-/// reported together with a fault.
+/// After all events, the line has the true level. A change that it reported is a true one, or
+/// follows the report of a missed edge.
 #[test]
 fn every_sequence_of_seven_ends_at_the_true_level() {
     let count = every(&ALL, 7, |sequence, bench| {

@@ -1,4 +1,4 @@
-//! See [`crate::fuzzing`].
+//! Fuzzing of key files, exported by [`crate::fuzzing`].
 
 use timeloom_ptp::security::{PublicKey, SecretKey};
 use timeloom_wire::tlv::Suite;

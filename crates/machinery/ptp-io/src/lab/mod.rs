@@ -77,8 +77,8 @@ pub struct LabOptions {
     /// Attack, and the index of the node whose outgoing cable is attacked; 0 is the grandmaster.
     /// For [`Attack::Lie`], the index is that of the hop that lies.
     pub attack: Option<(Attack, usize)>,
-    /// Index of the node whose outgoing cable an attacker controls, who waits for requests by
-    /// [`attack()`]. It cannot be combined with `attack`.
+    /// Index of the node whose outgoing cable an attacker controls; the attacker waits for requests
+    /// by [`attack()`]. It cannot be combined with `attack`.
     pub tap: Option<usize>,
     /// Directory for evidence, keys, logs and the capture.
     pub directory: PathBuf,

@@ -108,7 +108,7 @@ pub struct SegmentV2 {
     pub void_after: Seconds,
     /// Half of the interval's width at `as_of`, in nanoseconds.
     pub bound_ns: i64,
-    /// Marker that changes with every disruption.
+    /// Marker that changes with every disruption of the clock.
     pub disruption_marker: u64,
     /// Growth of the bound since `as_of`, in parts per 10^9.
     pub max_drift_ppb: u32,
@@ -135,7 +135,7 @@ pub struct SegmentV3 {
     pub period_err_frac: u64,
     /// Half of the interval's width at `as_of`, in nanoseconds.
     pub bound_ns: i64,
-    /// Marker that changes with every disruption.
+    /// Marker that changes with every disruption of the clock.
     pub disruption_marker: u64,
     /// Growth of the bound since `as_of`, in parts per 10^9.
     pub max_drift_ppb: u32,

@@ -1,4 +1,4 @@
-//! See [`crate::fuzzing`].
+//! Fuzzing of pages and packets from other programs, exported by [`crate::fuzzing`].
 
 use timeloom_publish::PageCounter;
 use timeloom_publish::foreign::clockbound::{SegmentV2, SegmentV3};
