@@ -1,8 +1,9 @@
 //! Seals of messages: without the key, no program can write or replay a message.
 //!
 //! A sealed message consists of the magic number, the sender (16 random bytes), a count, an
-//! HMAC-SHA256, and the body. The HMAC covers the sender, the count, the name under which the
-//! message is sent, and the body. A seal authenticates the body but does not encrypt it.
+//! HMAC-SHA256, and the body. The HMAC covers the magic number, the sender, the count, the name
+//! under which the message is sent, and the body. A seal authenticates the body but does not
+//! encrypt it.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -207,8 +207,8 @@ impl Peer {
         event
     }
 
-    /// Queues a packet. `slack` is the wall time left until its arrival in the simulation.
-    /// Datagrams that become full are passed to `send`.
+    /// Queues a packet. `slack` is the wall time left until its arrival in the simulation. If the
+    /// packet does not fit the present datagram, that datagram is appended to `out` first.
     #[inline]
     pub fn put(
         &mut self,

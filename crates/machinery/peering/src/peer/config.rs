@@ -5,8 +5,9 @@ use timeloom_time::Duration;
 /// Batching of a class of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Longest time for which a packet waits for others. A packet waits for at most half of the
-    /// wall time that it has left, or not at all if it would then arrive late.
+    /// Longest time for which a packet waits for others. A packet also waits for at most half of
+    /// the wall time that it has left until its arrival, or 10 µs if that is more. A packet with
+    /// less time left is late in any case.
     pub hold: Duration,
     /// Size in bytes at which a datagram is sent at once.
     pub bytes: usize,
