@@ -44,8 +44,7 @@ struct Written {
     tail: Vec<u8>,
 }
 
-/// Directory of the logs, their size limit, and the number of bytes left out of logs that exceed
-/// it.
+/// Directory of the logs, the size limit of a log, and the number of bytes left out of each log.
 pub(crate) struct Logs<'a> {
     directory: &'a RunDirectory,
     limit: u64,
@@ -112,7 +111,7 @@ impl Log {
         Self::copy(Box::new(file), name, reporter)
     }
 
-    /// Variant of [`Self::open`] without virtual times.
+    /// Opens a log like [`Self::open`], but without virtual times.
     pub(crate) fn open_plain(
         logs: &Logs<'_>,
         name: &str,

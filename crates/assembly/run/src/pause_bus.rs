@@ -53,5 +53,5 @@ pub(crate) fn build(
         .build()
 }
 
-/// Wall time for which a pause lasts before the user is told which participants hold it.
+/// Wall time after which the user is told which participants hold a pause.
 const LONG_STAND: Duration = Duration::from_s(20);

@@ -44,7 +44,7 @@ impl Condition {
         })
     }
 
-    /// True if the condition holds now.
+    /// Returns true if the condition holds now.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Tcp { port, tables } => {

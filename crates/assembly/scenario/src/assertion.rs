@@ -13,8 +13,8 @@ use timeloom_time::Duration;
 
 use crate::words::{ParseWordError, SignalName, parse_duration};
 
-/// Statement about the recorded samples of one signal, such as `min(grid.bus.680.v1) < 2345 from 25
-/// s`.
+/// Statement about the recorded samples of one signal, such as
+/// `min(grid.bus.680.v1) < 2345 from 25 s`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assertion {
     /// Number that is computed from the samples.

@@ -117,9 +117,9 @@ pub fn load_with_places(
 /// relative to that file's directory. The file system is not accessed.
 ///
 /// An override in `sets` is `KEY=VALUE` with a dotted key. Elements of lists are addressed by their
-/// name, id or index: `attack.dos.enabled=false`, `system.hosts.sensor.programs.sensor.start="1
-/// s"`. The value is TOML. If it is not valid TOML, or is a plain value where a string is expected,
-/// it is taken as a string.
+/// name, id or index: `attack.dos.enabled=false` or
+/// `system.hosts.sensor.programs.sensor.start="1 s"`. The value is TOML. If it is not valid TOML, or
+/// is a plain value where a string is expected, it is taken as a string.
 pub fn parse(text: &str, file_name: &str, sets: &[String]) -> Result<Plan, ScenarioErrors> {
     let file = Source::file(file_name, text, None);
     read_source(file, Path::new(file_name), sets, Machine::Ignored).map(|(plan, _)| plan)

@@ -338,8 +338,8 @@ fn append<'a>(
 }
 
 /// Returns the longest advance for one request, in virtual time. It has half as many samples as
-/// fill a line if every value has the maximum number of digits. (A plant may refuse even longer
-/// lines.)
+/// fill a line if every value has the maximum number of digits. (A plant may refuse such an advance
+/// anyway.)
 fn longest_advance(init: &PlantInit) -> Duration {
     if init.record.is_empty() {
         return Duration::MAX;

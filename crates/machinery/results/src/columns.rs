@@ -88,7 +88,8 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
         .collect()
 }
 
-/// The schema is built, not parsed from text, because a column may have any name.
+/// Returns the schema of the file. It is built, not parsed from text, because a column may have any
+/// name.
 fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
     let fields = columns.iter().map(|column| {
         let (kind, logical) = match column.values {

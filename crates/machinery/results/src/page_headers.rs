@@ -246,7 +246,7 @@ impl Compact<'_> {
         }
     }
 
-    /// In a list, a boolean takes a byte of its own.
+    /// Skips an element of a list. In a list, a boolean takes a byte of its own.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             _ if depth > DEEPEST => None,

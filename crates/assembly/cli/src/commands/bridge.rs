@@ -32,8 +32,8 @@ pub(crate) enum Bridge {
 #[derive(Args)]
 #[command(after_help = "Example: timeloom bridge helics examples/cosim/helics.json")]
 pub(crate) struct Helics {
-    /// File that names session, signals and federation (keys: `python -m timeloom.bridge_helics
-    /// --help`)
+    /// File that names session, signals and federation; for its keys see
+    /// `python -m timeloom.bridge_helics --help`
     config: PathBuf,
     #[command(flatten)]
     python: Python,

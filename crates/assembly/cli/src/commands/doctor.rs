@@ -59,7 +59,7 @@ struct Finding {
     feature: String,
     state: State,
     needed_for: Need,
-    /// What the test of the feature has observed.
+    /// Observation that the test of the feature has made.
     detail: String,
     /// Consequence for the user; empty if the feature is available.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -102,7 +102,7 @@ impl Bad {
     }
 }
 
-/// Whether a command can work on this machine.
+/// Verdict about a command: can it work on this machine, and with which losses?
 #[derive(Debug, Serialize)]
 struct Verdict {
     command: &'static str,

@@ -94,8 +94,8 @@ pub(super) fn failure(error: ReportError) -> Failure {
     }
 }
 
-/// The text is split at the last `=`, because a label such as `gain = 2` is likelier to contain one
-/// than a directory.
+/// Parses `LABEL=DIRECTORY`. The text is split at the last `=`, because a label such as `gain = 2`
+/// is likelier to contain one than a directory.
 fn labelled(text: &str) -> Result<LabelledRun, Failure> {
     match text.rsplit_once('=') {
         Some((label, directory)) if !label.is_empty() && !directory.is_empty() => Ok(LabelledRun {

@@ -70,8 +70,8 @@ impl Sibling {
     }
 }
 
-/// Returns the arguments of this process. The form `timeloom help bench …` is replaced by `timeloom
-/// bench … --help`, because only the separate program knows its options.
+/// Returns the arguments of this process. `timeloom help bench …` is replaced by
+/// `timeloom bench … --help`, because only the separate program knows its options.
 pub(crate) fn arguments() -> Vec<OsString> {
     ask_siblings_for_help(std::env::args_os().collect())
 }

@@ -148,8 +148,8 @@ fn expect_look(lines: &[String], host: &str, directory: &Path) {
     );
 }
 
-/// Programs of another user, of an attack and with the machine's `/proc`, and commands of `timeloom
-/// exec`, must all resolve the names. Each must keep its working directory.
+/// Programs of another user, of an attack and with the machine's `/proc`, and commands of
+/// `timeloom exec`, must all resolve the names. Each must keep its working directory.
 #[test]
 fn all_that_runs_on_a_host_has_its_names() {
     let attack = "[[attack]]\nid = \"look\"\nhost = \"bob\"\nat = \"1 s\"\n\

@@ -28,7 +28,7 @@ pub struct Description {
     pub busy: bool,
     /// Clock that the agent shares with others.
     pub timeline: WhichTimeline,
-    /// Reading of that clock when the agent answered, in nanoseconds.
+    /// Reading of the shared clock when the agent answered, in nanoseconds.
     pub shows_ns: i64,
     /// Error bound of that clock according to the agent's kernel, in nanoseconds.
     pub error_ns: i64,

@@ -67,7 +67,7 @@ pub(super) struct Ways {
 }
 
 impl Engine<'_> {
-    /// True if the engine owns the node.
+    /// Returns true if the node belongs to this engine.
     pub(super) fn owns(&self, node: Node) -> bool {
         let parts = self.simulated.parts.as_ref();
         parts.is_none_or(|parts| parts.cut().owners()[node.0 as usize] == self.here)

@@ -46,7 +46,7 @@ impl Encoding {
         }
     }
 
-    /// Appends `value` to `words`. For integers the value is rounded to the nearest, and halves
+    /// Appends `value` to `words`. An integer encoding rounds to the nearest number, and a half
     /// away from zero. Returns `false` and appends nothing if the value does not fit.
     pub(crate) fn append(self, value: f64, words: &mut Vec<u16>) -> bool {
         let whole = |low: f64, high: f64| {
