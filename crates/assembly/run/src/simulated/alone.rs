@@ -67,11 +67,11 @@ pub enum EngineError {
     Run(#[from] RunError),
 }
 
-/// Runs one engine of the run at the other end of `stream`, until the run ends.
+/// Runs one engine of a run until the run ends. `stream` is connected to the run.
 ///
 /// # Errors
-/// Returns an error if there is no run, if the run is gone, or if the engine cannot start as
-/// requested.
+/// Returns an error if no run answers, if the run closes the connection, or if the engine cannot
+/// start as requested.
 pub fn serve_engine(stream: UnixStream) -> Result<(), EngineError> {
     let gone = EngineError::Gone;
     let say = Sender::with_key(stream.try_clone().map_err(gone)?, UNKEYED);

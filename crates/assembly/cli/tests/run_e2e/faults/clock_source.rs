@@ -16,7 +16,7 @@ const COUNTER: &str = if cfg!(target_arch = "x86_64") {
     "arch_sys_counter\n"
 };
 
-/// A file of the test takes its place, because the machine's file is shared.
+/// The supervisor reads a file of the test instead, because the machine's file is shared.
 #[test]
 fn a_counter_that_the_kernel_leaves_makes_a_run_untrusted() {
     let ticks = ["python3", "ticks.py", "0.01"];
