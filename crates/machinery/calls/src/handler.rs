@@ -39,13 +39,13 @@ listed! {
         Futex,
         /// Handles `futex_waitv`.
         FutexWaitv,
-        /// `futex_wait`, which came with Linux 6.7.
+        /// Handles `futex_wait`, which came with Linux 6.7.
         FutexWait,
         /// Handles `rt_sigtimedwait`.
         RtSigtimedwait,
         /// Handles `semtimedop`.
         Semtimedop,
-        /// `semop`, which is `semtimedop` without a timeout.
+        /// Handles `semop`, which is `semtimedop` without a timeout.
         Semop,
         /// Handles `mq_timedsend` and `mq_timedreceive`.
         MessageQueue,
@@ -77,9 +77,9 @@ listed! {
         IoGetevents,
         /// Handles `io_pgetevents`.
         IoPgetevents,
-        /// `ioctl` that reads a hardware clock, or the timestamp of a socket's last packet.
+        /// Handles `ioctl` that reads a hardware clock, or the timestamp of a socket's last packet.
         Ioctl,
-        /// `shmctl`, `semctl` and `msgctl` that return the time of an operation.
+        /// Handles `shmctl`, `semctl` and `msgctl` that return the time of an operation.
         IpcStatus,
         /// Handles `sysinfo`.
         Sysinfo,
@@ -99,7 +99,7 @@ listed! {
         Newfstatat,
         /// Handles `statx`.
         Statx,
-        /// `setsockopt` of a time-related option.
+        /// Handles `setsockopt` of a time-related option.
         Setsockopt,
         /// Handles `rt_sigprocmask`.
         RtSigprocmask,
@@ -109,34 +109,36 @@ listed! {
         RtSigsuspend,
         /// Handles `rt_sigpending`.
         RtSigpending,
-        /// `rt_sigreturn` from a frame that the program has made or changed.
+        /// Handles `rt_sigreturn` from a frame that the program has made or changed.
         RtSigreturn,
-        /// `ptrace` that reads or sets a tracee's signal mask.
+        /// Handles `ptrace` that reads or sets a tracee's signal mask.
         Ptrace,
-        /// `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may overlap the
-        /// clock page or the image, which the program must not remove.
+        /// Handles `munmap`, `mprotect`, `pkey_mprotect` and `madvise` of a range that may overlap
+        /// the clock page or the image, which the program must not remove.
         OnRange,
-        /// `mmap` at a fixed address whose range may overlap the clock page or the image.
+        /// Handles `mmap` at a fixed address whose range may overlap the clock page or the image.
         Mmap,
-        /// `mremap` from or to a range that may overlap the clock page or the image.
+        /// Handles `mremap` from or to a range that may overlap the clock page or the image.
         Mremap,
-        /// `remap_file_pages` of a range that may overlap the clock page or the image.
+        /// Handles `remap_file_pages` of a range that may overlap the clock page or the image.
         RemapFilePages,
-        /// `arch_prctl` that maps another vDSO.
+        /// Handles `arch_prctl` that maps another vDSO.
         ArchPrctl,
-        /// `prctl` that concerns seccomp, or the time-stamp counter if the session emulates it.
+        /// Handles `prctl` that concerns seccomp, or the time-stamp counter if the session emulates
+        /// it.
         Prctl,
-        /// `seccomp` that sets a mode or installs a filter.
+        /// Handles `seccomp` that sets a mode or installs a filter.
         Seccomp,
-        /// `timerfd_settime` of a timer that reports changes of its clock.
+        /// Handles `timerfd_settime` of a timer that reports changes of its clock.
         TimerfdSettime,
-        /// `timer_settime` of a POSIX timer that the kernel keeps because it counts processor time.
+        /// Handles `timer_settime` of a POSIX timer that the kernel keeps because it counts
+        /// processor time.
         TimerSettime,
-        /// `timer_gettime` of a POSIX timer that the kernel keeps.
+        /// Handles `timer_gettime` of a POSIX timer that the kernel keeps.
         TimerGettime,
-        /// `setitimer` of processor time.
+        /// Handles `setitimer` of processor time.
         Setitimer,
-        /// `getitimer` of processor time.
+        /// Handles `getitimer` of processor time.
         Getitimer,
         /// Handles `time`.
         Time,

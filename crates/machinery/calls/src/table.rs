@@ -220,20 +220,20 @@ const ON_DEMAND: &str = "";
 
 /// MADV_DONTFORK and MADV_GUARD_INSTALL. Other kinds of advice are harmless to a shared mapping.
 const HIDING: [u32; 2] = [10, 102];
-/// PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
+/// Requests of `ptrace` that concern signal masks: PTRACE_GETSIGMASK and PTRACE_SETSIGMASK.
 const PTRACE_MASKS: [u32; 2] = [0x420a, 0x420b];
-/// ARCH_MAP_VDSO_X32, _32 and _64.
+/// Codes of `arch_prctl` that map a vDSO: ARCH_MAP_VDSO_X32, _32 and _64.
 const ARCH_MAP_VDSO: [u32; 3] = [0x2001, 0x2002, 0x2003];
-/// PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH, _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and
-/// _SINGLEBLOCK.
+/// Requests of `ptrace` that the supervisor handles: PTRACE_TRACEME, _CONT, _SINGLESTEP, _DETACH,
+/// _SYSCALL, _SYSEMU, _SYSEMU_SINGLESTEP and _SINGLEBLOCK.
 const TRACE_REQUESTS: [u32; 8] = [0, 7, 9, 17, 24, 31, 32, 33];
 const BPF_PROG_LOAD: u32 = 5;
-/// SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
+/// Operations of `seccomp` that confine: SECCOMP_SET_MODE_STRICT and _FILTER.
 const SECCOMP_MODES: [u32; 2] = [0, 1];
-/// PR_GET_SECCOMP and PR_SET_SECCOMP.
+/// Options of `prctl` that concern seccomp: PR_GET_SECCOMP and PR_SET_SECCOMP.
 pub(crate) const SECCOMP_OPTIONS: [u32; 2] = [21, 22];
 const KEYCTL_SET_TIMEOUT: u32 = 15;
-/// RLIMIT_CPU and RLIMIT_RTTIME.
+/// Limits of processor time: RLIMIT_CPU and RLIMIT_RTTIME.
 const CPU_LIMITS: [u32; 2] = [0, 15];
 
 /// Newest call that was examined for this table (`file_setattr` of Linux 6.17). Newer calls may

@@ -197,7 +197,7 @@ impl Clock {
         self.page.page().read(|| self.counter.ticks(), |_| ()).0
     }
 
-    /// Returns the machine's CLOCK_MONOTONIC.
+    /// Returns the wall time now: the machine's CLOCK_MONOTONIC.
     pub fn wall(&self) -> Instant<Wall> {
         wall_now()
     }

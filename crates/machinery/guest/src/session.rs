@@ -439,7 +439,7 @@ impl Session {
         ))
     }
 
-    /// Returns the calls made by programs that are not virtualised yet.
+    /// Returns the calls of programs that were refused or not virtualised, with their counts.
     pub fn unhandled_calls(&self) -> Vec<UnhandledCall> {
         self.supervisor.report.calls()
     }

@@ -17,7 +17,7 @@ impl Timespec {
         Self::from_unsigned_ns(if ns < 0 { 0 } else { ns as u64 })
     }
 
-    /// Converts nanoseconds.
+    /// Converts unsigned nanoseconds.
     #[inline(always)]
     pub(crate) fn from_unsigned_ns(ns: u64) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Timespec {
     }
 }
 
-/// `struct msghdr`.
+/// Header of a message of `sendmsg` and `recvmsg`: `struct msghdr`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MessageHeader {
@@ -77,7 +77,7 @@ impl MessageHeader {
     }
 }
 
-/// `struct pollfd`.
+/// Descriptor with its events, for `ppoll`: `struct pollfd`.
 #[repr(C)]
 pub(crate) struct PollFd {
     pub(crate) fd: i32,
@@ -85,7 +85,7 @@ pub(crate) struct PollFd {
     pub(crate) revents: i16,
 }
 
-/// `siginfo_t` of a SIGSYS.
+/// Information about a SIGSYS: the beginning of its `siginfo_t`.
 #[repr(C)]
 pub(crate) struct SignalInfo {
     pub(crate) signal: i32,

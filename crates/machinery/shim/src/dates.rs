@@ -169,7 +169,7 @@ fn device(major: u64, minor: u64) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-/// `struct statx_timestamp`.
+/// Date in a `struct statx`: `struct statx_timestamp`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ExtendedTime {

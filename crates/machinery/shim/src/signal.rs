@@ -232,7 +232,7 @@ pub(crate) fn rt_sigsuspend(args: [usize; 6]) -> isize {
     }
 }
 
-/// The kernel's `struct sigaction`.
+/// Signal action in the kernel's layout: `struct sigaction`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Action {

@@ -315,7 +315,7 @@ unsafe fn parts_behind(
     (count > 0).then_some(count)
 }
 
-/// `struct iovec`.
+/// Part of a message, by address and length: `struct iovec`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Part {

@@ -132,7 +132,7 @@ unsafe fn translate_one(stamp: *mut Timespec, unit_ns: i64) {
     }
 }
 
-/// `struct cmsghdr`.
+/// Header of an ancillary message: `struct cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ControlHeader {

@@ -57,7 +57,7 @@ pub fn tick() -> Duration {
 /// the monotonic one, and the error is half the time between those two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilOffset {
-    /// Civil minus monotonic time.
+    /// Civil time minus monotonic time.
     pub offset: Duration,
     /// Error bound. It does not hold if the civil clock was set between the readings.
     pub error: Duration,

@@ -13,7 +13,7 @@ use crate::option::set;
 /// Control message that accompanies a received datagram or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlMessage {
-    /// Arrival time by the civil clock, in nanoseconds since 1970 (SCM_TIMESTAMPNS).
+    /// Arrival time by CLOCK_REALTIME, in nanoseconds since 1970 (SCM_TIMESTAMPNS).
     Arrived {
         /// Arrival time; `None` if the kernel had no timestamp.
         realtime_ns: Option<i64>,
@@ -29,7 +29,7 @@ pub enum ControlMessage {
     },
     /// VLAN tag that the kernel has removed from the frame (PACKET_AUXDATA).
     Vlan {
-        /// Priority and identifier.
+        /// Priority and VLAN identifier, in the layout of the tag.
         tci: u16,
         /// Ethertype of the tag.
         tpid: u16,

@@ -289,14 +289,14 @@ fn address(family: u16, at: usize, bytes: &[u8]) -> libc::sockaddr {
     address
 }
 
-/// `struct ethtool_value`, linux/ethtool.h.
+/// Argument of an ethtool command: `struct ethtool_value`, linux/ethtool.h.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// `struct ethtool_ts_info`, linux/ethtool.h.
+/// Timestamping abilities of an interface: `struct ethtool_ts_info`, linux/ethtool.h.
 #[repr(C)]
 #[derive(Default)]
 struct TimestampInfo {
@@ -311,7 +311,7 @@ struct TimestampInfo {
 
 const _: () = assert!(size_of::<TimestampInfo>() == 44);
 
-/// `struct hwtstamp_config`, linux/net_tstamp.h.
+/// Timestamping settings of an interface: `struct hwtstamp_config`, linux/net_tstamp.h.
 #[repr(C)]
 struct TimestampConfig {
     flags: libc::c_int,

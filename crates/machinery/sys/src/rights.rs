@@ -137,7 +137,8 @@ impl Rights {
     }
 }
 
-/// Returns true if this process already has the user, group and groups of `account`.
+/// Returns true if this process already has the user and group of `account`, so that no change is
+/// needed. Always false for root.
 fn is_already(account: &Account) -> bool {
     let is_user = rustix::process::getuid().as_raw() == account.user
         && rustix::process::geteuid().as_raw() == account.user;

@@ -5,7 +5,7 @@ use super::Registers;
 /// AUDIT_ARCH_AARCH64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
 
-/// The kernel's name for the processor's counter.
+/// Name of the kernel's clock source that is the processor's counter.
 pub(crate) const CLOCKSOURCE: &str = "arch_sys_counter";
 
 /// R_AARCH64_RELATIVE: type of the only relocations in the image.
@@ -14,7 +14,7 @@ pub(crate) const RELATIVE: u32 = object::elf::R_AARCH64_RELATIVE;
 /// System call instruction, `svc #0`.
 pub(crate) const SYSCALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 
-/// All instructions have four bytes.
+/// Alignment of instructions in bytes: all have four bytes.
 pub(crate) const INSTRUCTION_ALIGN: usize = 4;
 
 /// Minimum size of an alternate signal stack, in bytes. It must fit two frames of the kernel (of a

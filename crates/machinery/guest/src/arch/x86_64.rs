@@ -5,7 +5,7 @@ use super::Registers;
 /// AUDIT_ARCH_X86_64, by which a seccomp filter identifies the architecture.
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
 
-/// The kernel's name for the processor's counter.
+/// Name of the kernel's clock source that is the processor's counter.
 pub(crate) const CLOCKSOURCE: &str = "tsc";
 
 /// R_X86_64_RELATIVE: type of the only relocations in the image.

@@ -58,7 +58,7 @@ impl Clock {
 
     /// Removes the bound and resumes a clock that stands at `from`, or has shown nothing later, as
     /// if it had been resumed at the wall instant `at`. The clock at once shows the time that has
-    /// passed since then. Returns that time.
+    /// passed since then. Returns the wall time since `at`.
     pub fn resume_as_of(&self, from: Instant<Virtual>, at: Instant<Wall>) -> Duration {
         while wall_now() < at {
             std::hint::spin_loop();

@@ -283,9 +283,9 @@ const STEP_NS: i64 = 1_000_000;
 const SLACK_NS: i64 = 1_000_000;
 /// Maximum difference, in nanoseconds, of two lines through the same point, caused by rounding.
 const ROUNDING_NS: i64 = 100;
-/// Maximum number of lines of one host: 96 MiB.
+/// Maximum number of lines of one host, which take 96 MiB.
 const MOST_LINES: usize = 1 << 21;
-/// Maximum number of inodes with a stored date: about 80 MiB.
+/// Maximum number of inodes with a stored date, which take about 80 MiB.
 const MOST_FILES: usize = 1 << 20;
 
 #[cfg(test)]

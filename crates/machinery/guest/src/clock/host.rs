@@ -62,9 +62,9 @@ pub struct HostReading {
 /// Error bounds of a clock, as a daemon has set them and the kernel states them.
 #[derive(Clone, Copy, Debug)]
 pub struct Belief {
-    /// `timex.esterror`.
+    /// Estimated error: `timex.esterror`.
     pub estimated_error: Duration,
-    /// `timex.maxerror`.
+    /// Maximum error: `timex.maxerror`.
     pub maximum_error: Duration,
 }
 

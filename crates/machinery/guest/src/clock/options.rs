@@ -38,7 +38,7 @@ pub enum FileTimes {
 /// Virtual time that computing takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
-    /// Computing takes as much virtual time as the machine needs, at the current dilation.
+    /// Computing takes the wall time that the machine needs, divided by the dilation.
     #[default]
     Real,
     /// Computing takes no virtual time. The clock stands while any thread computes, and moves only

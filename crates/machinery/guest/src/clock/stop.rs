@@ -144,8 +144,8 @@ mod tests {
         Clock::new(Arc::new(page), &options).expect("a clock")
     }
 
-    /// Returns `dilation`, or the least dilation that a clock page can show with a counter of 62.5
-    /// MHz if that is larger.
+    /// Returns `dilation`. On 64-bit ARM, returns at least the dilation of the fastest clock that a
+    /// page can show with a counter of 62.5 MHz.
     fn fast(dilation: f64) -> f64 {
         match cfg!(target_arch = "aarch64") {
             true => dilation.max(0.07),

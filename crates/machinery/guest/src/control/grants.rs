@@ -18,7 +18,7 @@ use crate::control::error::SeatError;
 /// State of the granter of a session, and totals of its grants.
 pub struct Grants {
     clock: Arc<Clock>,
-    /// Time without a granter after which the session is ended.
+    /// Wall time without a granter after which the session is ended.
     patience: StdDuration,
     /// Virtual time at which the session ends; no grant goes further. `None` if there is no such
     /// limit.
@@ -236,7 +236,7 @@ impl Grants {
         Ok(Seat(Arc::clone(self)))
     }
 
-    /// Waits, for at most `limit`, until time may be granted.
+    /// Waits until time may be granted, for at most `limit` of wall time.
     pub(crate) fn wait_until_open(&self, limit: StdDuration) {
         let _ = self
             .changed
@@ -297,5 +297,5 @@ const ANSWERED_WITHIN: StdDuration = StdDuration::from_secs(5);
 /// Maximum time for which the end of a session waits for a granter that does not read.
 const FAREWELL_WITHIN: StdDuration = StdDuration::from_secs(1);
 
-/// Time without a granter after which the user is warned.
+/// Wall time without a granter after which the user is warned.
 const WARN_AFTER: StdDuration = StdDuration::from_secs(5);

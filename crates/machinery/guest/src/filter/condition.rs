@@ -207,14 +207,16 @@ fn socket_levels() -> BTreeMap<u32, Vec<(u32, bool)>> {
 
 const NEXT_LEVEL: Label = 2 * LOCAL;
 
-/// SIOCGSTAMP and SIOCGSTAMPNS, old and new.
+/// `ioctl` commands for a packet's timestamp: SIOCGSTAMP and SIOCGSTAMPNS, each with its old and
+/// its new number.
 pub(super) const PACKET_STAMPS: [u32; 4] = [0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
 /// Futex operations that wait: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 pub(super) const FUTEX_WAITS: [u32; 5] = [0, 6, 9, 11, 13];
 /// Flags of a timerfd that reports changes of its clock. The kernel refuses the report for timers
 /// that are not absolute.
 const CANCEL_ON_SET: u32 = (libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET) as u32;
-/// SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, old and new.
+/// Socket options that carry time: SO_RCVTIMEO, SO_SNDTIMEO and SO_TIMESTAMP, _NS, _ING, each with
+/// its old and its new number.
 pub(super) const SOCKET_TIME_OPTIONS: [u32; 10] = [20, 21, 29, 35, 37, 63, 64, 65, 66, 67];
 pub(super) const MAP_FIXED: u32 = libc::MAP_FIXED as u32;
 pub(super) const CLONE_NEWTIME: u32 = 0x80;

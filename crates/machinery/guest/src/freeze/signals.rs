@@ -248,5 +248,5 @@ fn is_stopped(pid: i32) -> Result<bool, GuestError> {
     }))
 }
 
-/// Time after which the signal is sent again to a process that does not stop.
+/// Wall time after which SIGSTOP is sent again to a process that does not stop.
 const ASK_AGAIN: Duration = Duration::from_millis(2);

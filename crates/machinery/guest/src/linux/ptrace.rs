@@ -345,7 +345,7 @@ impl Tracee {
                 Stop::Signal(libc::SIGTRAP) => return Ok(()),
                 Stop::Signal(other) => self.hold_signal(other),
                 Stop::Gone => return Err(io::ErrorKind::NotFound.into()),
-                // A group stop or a delayed interrupt.
+                // The stop is a group stop or a delayed interrupt.
                 Stop::Interrupted | Stop::Exec => {}
             }
         }

@@ -20,9 +20,9 @@ pub(crate) enum Question {
     Timer(TimerCall),
     /// Call that sets or steers a clock of the asker's host.
     Clock(ClockCall),
-    /// `io_uring_setup`.
+    /// `io_uring_setup`, which is refused or reported.
     IoUring,
-    /// `ioctl` with one of [`TERMINAL_INPUT`].
+    /// `ioctl` with this command, one of [`TERMINAL_INPUT`].
     TerminalInput(u32),
     /// Call that is executed in real time, and reported.
     RealTime(RealTime),

@@ -51,7 +51,7 @@ pub(crate) struct SetTimer {
     pub(crate) old: Alleged<Itimerspec>,
 }
 
-/// Return value of a call, or an error number.
+/// Return value of a call of a guest, or an error number.
 type Outcome = Result<i64, i32>;
 
 /// Returns the answer to a call; `None` for a timer that the session does not keep (created outside

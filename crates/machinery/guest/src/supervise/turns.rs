@@ -200,7 +200,7 @@ impl Turns {
         waited_for
     }
 
-    /// Records the end of a turn in which `ran` threads ran.
+    /// Records the end of a turn, with the number of threads that ran in it.
     fn note(&mut self, supervisor: &Supervisor, ran: usize) {
         self.computing.clear();
         supervisor.with_order(|order| {

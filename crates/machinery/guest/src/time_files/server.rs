@@ -273,7 +273,7 @@ impl Filesystem for Server {
     }
 }
 
-/// Returns CLOCK_REALTIME of `host`.
+/// Returns the present CLOCK_REALTIME of `host`.
 fn civil(host: &Host) -> SystemTime {
     let ns = host.now_on::<Utc>().as_ns();
     let length = Duration::from_nanos(ns.unsigned_abs());

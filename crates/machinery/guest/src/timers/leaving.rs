@@ -87,7 +87,7 @@ impl Timers {
         leaving
     }
 
-    /// Returns the timerfds among the descriptors of a process.
+    /// Returns the session's timerfds among the descriptors of a process.
     pub(crate) fn held_by(&self, pid: i32) -> Vec<HeldDescriptor> {
         let entries = fs::read_dir(format!("/proc/{pid}/fd"));
         let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {

@@ -21,7 +21,7 @@ pub(super) enum Action {
     Nothing,
 }
 
-/// Timer on the clock of its host.
+/// Timer that runs by the clock of its host.
 pub(super) struct Timer {
     pub(super) action: Action,
     pub(super) host: Arc<Host>,

@@ -52,7 +52,7 @@ fn sanitizers_of_gcc_start_beside_the_image() {
     }
 }
 
-/// On 64-bit ARM only Clang supports another sanitizer.
+/// On 64-bit ARM, Clang supports one more sanitizer, which GCC lacks.
 #[test]
 fn sanitizers_of_clang_start_beside_the_image() {
     need("clang-14", "clang-14");

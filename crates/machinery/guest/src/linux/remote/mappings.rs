@@ -49,7 +49,7 @@ fn parse(line: &str) -> Option<(std::ops::Range<u64>, bool)> {
     ))
 }
 
-/// `struct procmap_query` of <linux/fs.h>.
+/// Query for one mapping of a process: `struct procmap_query` of <linux/fs.h>.
 #[derive(Default)]
 #[repr(C)]
 struct Query {

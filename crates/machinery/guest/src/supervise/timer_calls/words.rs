@@ -8,10 +8,10 @@ use crate::timers::Setting;
 #[repr(transparent)]
 pub(crate) struct Words<const UNIT_NS: i64>([i64; 4]);
 
-/// `struct itimerspec`.
+/// Setting with nanoseconds: `struct itimerspec`.
 pub(crate) type Itimerspec = Words<1>;
 
-/// `struct itimerval`.
+/// Setting with microseconds: `struct itimerval`.
 pub(crate) type Itimerval = Words<1000>;
 
 // SAFETY: the structure consists of numbers.
