@@ -1,4 +1,5 @@
-//! `io_getevents` and `io_pgetevents`, which wait for completions of asynchronous input and output.
+//! Handlers of `io_getevents` and `io_pgetevents`, which wait for completions of asynchronous input
+//! and output.
 //!
 //! A freeze interrupts both calls in the kernel. `io_getevents` then returns EINTR, which
 //! `Turn::block` hides; `io_pgetevents` starts anew, with the whole timeout.

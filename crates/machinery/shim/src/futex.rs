@@ -1,4 +1,4 @@
-//! `futex` waits with a timeout.
+//! Handler of `futex` operations that wait with a timeout.
 
 use crate::abi::Timespec;
 use crate::clock::monotonic_ns;

@@ -1,4 +1,4 @@
-//! `poll`, `ppoll` and the `epoll_wait` family.
+//! Handlers of `poll`, `ppoll` and the `epoll_wait` family.
 
 use crate::abi::Timespec;
 use crate::intercepted::kernel_mask;

@@ -1,4 +1,4 @@
-//! `select` and `pselect6`.
+//! Handlers of `select` and `pselect6`.
 //!
 //! The kernel overwrites the descriptor sets, and clears them on a timeout. A wait of several turns
 //! therefore uses copies and stores the last result.

@@ -1,4 +1,4 @@
-//! `nanosleep` and `clock_nanosleep`.
+//! Handlers of `nanosleep` and `clock_nanosleep`.
 
 use timeloom_time::Instant;
 

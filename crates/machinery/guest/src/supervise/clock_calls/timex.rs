@@ -1,4 +1,4 @@
-//! `struct timex` in a guest's memory.
+//! Layout of a `struct timex` in a guest's memory.
 
 use timeloom_clock::kernel::Timex;
 

@@ -315,7 +315,7 @@ pub(crate) fn command_of(pid: i32) -> String {
         .to_owned()
 }
 
-/// Returns `["sh", "-c", script]`.
+/// Returns the arguments `["--", "sh", "-c", script]`, which make `timeloom exec` run a script.
 pub(crate) fn shell(script: &str) -> Vec<OsString> {
     ["--", "sh", "-c", script].map(Into::into).into()
 }
