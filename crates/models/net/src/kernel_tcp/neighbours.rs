@@ -69,7 +69,7 @@ impl Word {
 
 /// Time within which a kernel sends packets that waited for the answer.
 const AT_ONCE: Duration = Duration::from_ms(2);
-/// Number of solicitations (mcast_solicit); below, their interval (retrans_time_ms).
+/// Number of solicitations (mcast_solicit); the item below is their interval (retrans_time_ms).
 const QUESTIONS: u32 = 3;
 const EVERY: Duration = Duration::from_s(1);
 

@@ -50,7 +50,8 @@ pub(crate) enum Fate {
 const QUICK: u32 = 16;
 /// Maximum number of stored time stamps: more than can change while a segment is in flight.
 const ECHOES: usize = 256;
-/// Minimum delay of an acknowledgement (TCP_ATO_MIN); below, its maximum (TCP_DELACK_MAX).
+/// Minimum delay of an acknowledgement (TCP_ATO_MIN); the item below is its maximum
+/// (TCP_DELACK_MAX).
 const LEAST_DELAY: Duration = Duration::from_ms(40);
 const GREATEST_DELAY: Duration = Duration::from_ms(200);
 

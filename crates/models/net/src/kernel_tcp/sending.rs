@@ -18,14 +18,15 @@ use super::{Action, TcpTimerStats};
 /// Segments that the host has sent on a connection, and that its peer has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Sending<C> {
-    /// First unacknowledged sequence number; below, the one after the last sent.
+    /// First unacknowledged sequence number; the item below is the one after the last sent.
     una: u32,
     next: u32,
     copies: VecDeque<Copy<C>>,
     /// Ranges that the peer has received beyond a gap, in ascending order.
     board: Vec<(u32, u32)>,
     rtt: LinuxRtt,
-    /// Number of doublings of the timeout; below, number of timeouts since the last progress.
+    /// Number of doublings of the timeout; the item below is the number of timeouts since the last
+    /// progress.
     doublings: u32,
     timeouts: u32,
     timer: Option<(Timer, Instant<Virtual>)>,

@@ -21,7 +21,7 @@ use crate::world::World;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     pub(super) packets: f64,
-    /// Fraction that reaches the receiver; below, the waiting time on the way there.
+    /// Fraction that reaches the receiver; the item below is the waiting time on the way there.
     survives: f64,
     wait_ns: f64,
     /// Hop after which the flow came from another engine, with the link; `None` if the stretch

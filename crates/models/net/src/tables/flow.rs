@@ -19,7 +19,8 @@ pub(crate) struct Flow {
     /// one event is scheduled, and the deadline is checked when it occurs.
     pub(crate) sender_timer: Instant<Virtual>,
     pub(crate) receiver_timer: Instant<Virtual>,
-    /// Segments that arrived in order on earlier connections; below, those acknowledged on them.
+    /// Number of segments that arrived in order on earlier connections; the item below is the
+    /// number acknowledged on them.
     delivered_before: u64,
     acknowledged_before: u64,
 }

@@ -99,7 +99,8 @@ impl Switch {
         }
     }
 
-    /// Learns that `mac` is behind the ingress port, and returns the port of `to` if it is known.
+    /// Learns that `mac` is behind `port`, where the frame has arrived. Returns the port behind
+    /// which `to` is; `None` for broadcast, and if it is unknown.
     pub(crate) fn learn_and_find(
         &mut self,
         now: Instant<Virtual>,

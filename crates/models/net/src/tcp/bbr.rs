@@ -63,8 +63,8 @@ pub(crate) struct Bbr {
     delivered: u64,
     delivered_at: Instant<Virtual>,
     first_sent: Instant<Virtual>,
-    /// Number of the present round; below, the number of delivered segments at which the next one
-    /// begins.
+    /// Number of the present round; the item below is the number of delivered segments at which the
+    /// next one begins.
     round: u64,
     next_round_delivered: u64,
     /// Round and rate of recent samples that may still become the maximum, with descending rates.

@@ -51,10 +51,10 @@ pub(crate) struct Progress {
     pub(crate) acked: u32,
     /// Number of segments that were outstanding before.
     pub(crate) flight: u32,
-    /// First unacknowledged segment; below, the first segment never sent.
+    /// First unacknowledged segment; the item below is the first segment never sent.
     pub(crate) una: u64,
     pub(crate) nxt: u64,
-    /// Sample of the round-trip time; below, the smoothed round-trip time.
+    /// Sample of the round-trip time; the item below is the smoothed round-trip time.
     pub(crate) sample: Duration,
     pub(crate) smoothed: Duration,
 }

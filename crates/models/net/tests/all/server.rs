@@ -101,7 +101,7 @@ impl Pair {
     }
 
     /// Sends `what` on socket `handle`. Then reads until `expected` bytes have arrived; for `None`,
-    /// until the server has closed the connection.
+    /// until the server closes the connection or stays without an answer.
     fn say(&mut self, handle: SocketHandle, what: &[u8], expected: Option<usize>) -> Vec<u8> {
         let (mut offset, mut heard) = (0, Vec::new());
         self.run(|client| {
