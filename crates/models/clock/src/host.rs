@@ -191,7 +191,7 @@ impl HostClock {
         }
     }
 
-    /// Returns the result of `adjtimex` without modes at `now`: the state, unchanged.
+    /// Returns the result that `adjtimex` has at `now` if it changes nothing (modes 0).
     pub fn state(&mut self, now: Instant<Lived>) -> Timex {
         let mut timex = Timex::default();
         // A call that only reads needs no privilege and cannot fail.

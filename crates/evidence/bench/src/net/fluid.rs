@@ -18,7 +18,7 @@ use crate::error::BenchError;
 use crate::figure::Figure;
 
 const GBIT: u64 = 1_000_000_000;
-/// Rate of all flows with a fixed rate together, 60 % of the link's.
+/// Rate of each flow with a fixed mean rate, in bit/s. Together, the flows use 60 % of the link.
 const RATE_BPS: u64 = 60_000_000;
 
 #[derive(Clone, Copy)]

@@ -117,9 +117,9 @@ pub(super) struct Fastest {
     goodput_gbps: f64,
 }
 
-/// Finds the greatest sustained pace. It is sustained if fewer than one event in ten is more than 1
-/// ms late, since the kernel withholds the processor from real-time threads for a twentieth of the
-/// time.
+/// Finds the greatest sustained pace. A pace is sustained if fewer than one event in ten is more
+/// than 1 ms late. This allows for the kernel, which withholds the processor from real-time threads
+/// for a twentieth of the time.
 pub(super) fn fastest(
     model: &Model,
     simulated: Duration,

@@ -34,7 +34,8 @@ struct Extent {
 
 /// Delay of cables between sites, which is the lookahead of the engines.
 const BETWEEN: Duration = Duration::from_ms(1);
-/// Rate of each host; below is the size of its datagrams. One in ten goes to another site.
+/// Rate of each host in bit/s; the item below is the size of its datagrams. One datagram in ten
+/// goes to another site.
 const SOURCE_BPS: u64 = 1_000_000;
 const DATAGRAM: u16 = 500;
 const FAR: u32 = 10;

@@ -21,7 +21,7 @@ pub(super) struct Table {
 const COLOURS: [&str; 7] = [
     "#1f5fa8", "#c8501e", "#2e8540", "#7a3e9d", "#8a6d00", "#555555", "#b3246b",
 ];
-/// Left edge of the panels; below is their width.
+/// Left edge of the panels; the item below is their width.
 const LEFT: f64 = 70.0;
 /// Maximum number of labels on the x axis.
 const LABELS: usize = 14;

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use timeloom_net::{FrameView, Node, Outgoing, ReceivedFrame, Resident, World};
 use timeloom_time::{Duration, Instant, Virtual};
 
-/// Size of a packet in bytes from the IP header on; below is the interval, which gives 100 Mbit/s.
+/// Size of a packet in bytes from the IP header on; the item below is the interval between two
+/// packets, which gives 100 Mbit/s.
 const BYTES: u16 = 1_000;
 const EVERY: Duration = Duration::from_us(80);
 

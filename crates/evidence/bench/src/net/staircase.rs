@@ -117,10 +117,10 @@ impl Rates {
 
 /// Delay of the bottleneck link in the paper.
 const BAR: Duration = Duration::from_us(1);
-/// Rate of a host's link and of the bottleneck link, in Gbit/s.
+/// Rate of a host's link in Gbit/s; the item below is the rate of the bottleneck link.
 const LINK_GBPS: f64 = 1.0;
 const BAR_GBPS: f64 = 10.0;
-/// Rate of a source in bit/s, in runs with sources only; below, in runs with TCP.
+/// Rate of a source in bit/s in runs with sources only; the item below is that in runs with TCP.
 const SOURCE_BPS: u64 = 150_000_000;
 const BESIDE_BPS: u64 = 50_000_000;
 

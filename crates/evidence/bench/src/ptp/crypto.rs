@@ -35,7 +35,8 @@ struct Scheme {
     name: &'static str,
     /// True if as much as possible is precomputed before the clock is read.
     prepared: bool,
-    /// True if the verification is reported as a figure; otherwise another row has the same suite.
+    /// True if the verification is reported as a figure; false if another row of the same suite
+    /// reports it.
     verified: bool,
 }
 

@@ -110,8 +110,8 @@ impl CoreClock {
 }
 
 impl Switch {
-    /// Returns the greatest possible loss since the change began, if each cycle counted as
-    /// `period`.
+    /// Returns the greatest possible loss since the change began, if each cycle since then was
+    /// counted with `period`.
     fn missing(&self, count: u64, period: Rate) -> Age {
         let cycles = count.saturating_sub(self.since_count);
         Age::of_cycles(cycles, self.slowest) - Age::of_cycles(cycles, period)

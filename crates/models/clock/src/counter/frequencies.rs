@@ -204,7 +204,7 @@ pub struct Governor {
     /// Share of time with heavy work, 0 to 1. Heavy work needs 0.6 to 1 of the core's capacity at
     /// its highest frequency; light work needs up to 0.2.
     pub load: f64,
-    /// Mean duration of a period with constant kind of work.
+    /// Mean duration of a period in which the kind of work (heavy or light) does not change.
     pub burst: Duration,
     /// Time between two decisions of the governor.
     pub sampling: Duration,

@@ -122,8 +122,8 @@ impl Moment {
     }
 }
 
-/// Domain separation tags (RFC 9380): for hashing `t` to `A` and to `B`, and `t` with a text to
-/// `h`.
+/// Domain separation tags (RFC 9380). Under the first, `t` is hashed to `A`, and under the second
+/// to `B`; under the third, `t` and a text are hashed to `h`.
 const TAG_A: &[u8] = b"TIMELOOM-ONCE-A_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 const TAG_B: &[u8] = b"TIMELOOM-ONCE-B_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 const TAG_H: &[u8] = b"TIMELOOM-ONCE-H_BLS12381_XMD:SHA-256_";
