@@ -6,11 +6,11 @@
 //! through five stages. Each stage is a barrier: no host leaves it before all hosts are known to
 //! have reached it.
 //!
-//! 1. *Closing*: each host sets a ceiling for its clock, at or after the clock's reading. 2.
-//! *Bound*: T is the latest of the ceilings. No clock has passed T, and none will. 3. *Standing*:
-//! the clock shows T and the processes are stopped. Holds are granted. 4. *Ready*: no host holds
-//! the line; each host names an instant R at which it can resume. 5. *Running*: all hosts resume
-//! from T, at the latest of the instants R.
+//! 1. *Closing*: each host sets a ceiling for its clock, at or after the clock's reading.
+//! 2. *Bound*: T is the latest of the ceilings. No clock has passed T, and none will.
+//! 3. *Standing*: the clock shows T and the processes are stopped. Holds are granted.
+//! 4. *Ready*: no host holds the line; each host names an instant R at which it can resume.
+//! 5. *Running*: all hosts resume from T, at the latest of the instants R.
 //!
 //! There is no master: a result that is computed from all records is the same on every host that
 //! computes it. A host that knows a result puts it into its record, and other hosts take it from
